@@ -1,0 +1,66 @@
+//! The one loop of the house: each epoch look once, propose once, set once.
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::observation::Observation;
+use crate::optimizer::Optimizer;
+use crate::stage::{Concurrency, Ends, PerStage};
+use crate::units::{BitRate, ByteCount};
+
+/// One epoch as it is reported, logged and learned from; one JSON line in `--epochs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Time from the start of the transfer to the end of the interval, in ms.
+    pub t_ms: u64,
+    /// The time measured, in ms.
+    pub interval_ms: u64,
+    /// Workers that ran.
+    pub concurrency: Concurrency,
+    /// What the optimizer asks for next.
+    pub setpoint: Concurrency,
+    /// What each stage moved, in bit/s.
+    pub throughput_bps: PerStage<BitRate>,
+    /// Free staging at each end, in bytes.
+    pub staging_free_bytes: Ends<ByteCount>,
+    /// Retransmitted segments per segment sent.
+    pub loss: Option<f64>,
+    /// Smoothed round-trip time in µs.
+    pub rtt_us: Option<u64>,
+    /// The optimizer's score of this epoch.
+    pub utility: Option<f64>,
+}
+
+impl Epoch {
+    fn new(seen: &Observation, setpoint: Concurrency, utility: Option<f64>) -> Self {
+        Self {
+            t_ms: seen.at.as_millis() as u64,
+            interval_ms: seen.interval.as_millis() as u64,
+            concurrency: seen.concurrency,
+            setpoint,
+            throughput_bps: seen.throughput,
+            staging_free_bytes: seen.staging_free,
+            loss: seen.loss,
+            rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
+            utility,
+        }
+    }
+}
+
+/// Runs `environment` under `optimizer` from `start` until everything is moved.
+///
+/// Each epoch is shown to `on_epoch` once its successor has been decided.
+pub fn run<E: Environment + ?Sized>(
+    environment: &mut E,
+    optimizer: &mut dyn Optimizer,
+    start: Concurrency,
+    mut on_epoch: impl FnMut(&Epoch),
+) -> Result<(), E::Error> {
+    let mut setpoint = environment.bounds().clamp(start);
+    while let Some(seen) = environment.step(setpoint)? {
+        let bounds = environment.bounds();
+        setpoint = bounds.clamp(optimizer.propose(&seen, bounds));
+        on_epoch(&Epoch::new(&seen, setpoint, optimizer.utility()));
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! Whatever answers a set-point with an observation: the simulator or a live transfer.
+
+use crate::observation::Observation;
+use crate::stage::{Bounds, Concurrency, PerStage};
+
+/// A path under control.
+pub trait Environment {
+    /// Why a step could not be taken.
+    type Error;
+
+    /// What may be asked for; re-read every epoch, so a scheduler can share a budget.
+    fn bounds(&self) -> PerStage<Bounds>;
+
+    /// Applies `setpoint` for one epoch and tells what it showed; `None` once everything is moved.
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Self::Error>;
+}

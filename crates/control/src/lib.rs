@@ -1,0 +1,21 @@
+//! What decides: units, observations, optimizers and a simulated path.
+//!
+//! This crate performs no I/O, owns no clock and starts no thread. A rule is shown one
+//! [`Observation`] and answers with one set-point; whether the observation came from a live
+//! transfer or from the simulator it cannot tell.
+//!
+//! Modules are listed from the ground up: each one imports only from those above it.
+
+pub mod control_loop;
+pub mod environment;
+pub mod observation;
+pub mod optimizer;
+pub mod stage;
+pub mod units;
+
+pub use control_loop::{Epoch, run};
+pub use environment::Environment;
+pub use observation::{Observation, Remaining};
+pub use optimizer::Optimizer;
+pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};
+pub use units::{BitRate, ByteCount};

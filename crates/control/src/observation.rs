@@ -1,0 +1,46 @@
+//! What one epoch showed.
+
+use std::time::Duration;
+
+use crate::stage::{Concurrency, Ends, PerStage};
+use crate::units::{BitRate, ByteCount};
+
+/// What is left to move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remaining {
+    /// Bytes listed and not yet written.
+    pub bytes: ByteCount,
+    /// Files listed and not yet committed.
+    pub files: u64,
+}
+
+/// What one epoch showed: the only thing an optimizer ever sees.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The end of the interval, counted from the start of the transfer.
+    pub at: Duration,
+    /// The time measured; the settling time after a change is left out.
+    pub interval: Duration,
+    /// Workers that were allowed to run.
+    pub concurrency: Concurrency,
+    /// What each stage moved, in bit/s.
+    pub throughput: PerStage<BitRate>,
+    /// Free staging at each end at the end of the interval.
+    pub staging_free: Ends<ByteCount>,
+    /// Size of the staging at each end.
+    pub staging_capacity: Ends<ByteCount>,
+    /// Segments retransmitted per segment sent, 0 to 1; a receiver cannot see it.
+    pub loss: Option<f64>,
+    /// Smoothed round-trip time, if the sender's kernel told it.
+    pub rtt: Option<Duration>,
+    /// What is left to move, if the whole list is known.
+    pub remaining: Option<Remaining>,
+}
+
+impl Observation {
+    /// End-to-end throughput: what the slowest stage moved.
+    pub fn goodput(&self) -> BitRate {
+        let PerStage { read, network, write } = self.throughput;
+        read.min(network).min(write)
+    }
+}
