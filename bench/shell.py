@@ -1,0 +1,24 @@
+"""Running a command and saying clearly why it failed."""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+
+class CommandFailed(Exception):
+    """A command ended badly; the message holds its last words."""
+
+
+def run(command: Sequence[object], check: bool = True, text: str | None = None) -> str:
+    """Runs a command to its end and returns its standard output."""
+    argv = [str(part) for part in command]
+    stdin = None if text is not None else subprocess.DEVNULL
+    done = subprocess.run(argv, stdin=stdin, input=text, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        words = (done.stderr.strip() or done.stdout.strip())[-600:]
+        raise CommandFailed(f"{' '.join(argv[:6])}: status {done.returncode}: {words}")
+    return done.stdout
+
+
+def exists(program: str) -> bool:
+    return shutil.which(program) is not None
