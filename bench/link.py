@@ -54,7 +54,7 @@ class Link:
                 burst = max(self.rate_mbit * 1_000_000 // 8 // 500, 100_000)
                 self.inside(namespace, "tc", "qdisc", "replace", "dev", "veth0", "root", "tbf",
                             "rate", f"{self.rate_mbit}mbit", "burst", burst, "limit", 8_000_000)
-            name_hosts(namespace)
+            own_etc(namespace)
         for _ in range(50):
             if "UP" in run(["ip", "-n", self.receiver, "-br", "link", "show", "veth0"]).split():
                 return
@@ -71,14 +71,21 @@ class Link:
         return run(["ip", "netns", "exec", namespace, *command])
 
 
-def name_hosts(namespace: str) -> None:
-    """Gives the addresses names inside the namespace only: GridFTP does not start without."""
+def own_etc(namespace: str) -> None:
+    """Files that `ip netns exec` lays over /etc inside the namespace only.
+
+    The addresses get names, without which GridFTP does not start. Root logs in with a plain shell and no
+    start-up files, so that a slow profile on this machine is not charged to the tools that use ssh.
+    """
     directory = Path("/etc/netns") / namespace
     directory.mkdir(parents=True, exist_ok=True)
     own = run(["hostname"]).strip()
     local = SENDER_ADDRESS if namespace.endswith("-a") else RECEIVER_ADDRESS
     (directory / "hosts").write_text(
         f"127.0.0.1 localhost\n{SENDER_ADDRESS} sender\n{RECEIVER_ADDRESS} receiver\n{local} {own}\n")
+    users = Path("/etc/passwd").read_text().splitlines()
+    users = [line for line in users if not line.startswith("root:")]
+    (directory / "passwd").write_text("\n".join(["root:x:0:0:root:/:/bin/sh", *users]) + "\n")
 
 
 def allow_cubic() -> None:

@@ -1,0 +1,71 @@
+"""python3 -m bench: run, smoke, report, install."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from bench import machine, places, report
+from bench.results import load
+from bench.rivals import at_levels
+from bench.runner import Settings, run_all
+from bench.scenario import OPEN, SCENARIOS
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="measure; goes on where an earlier run stopped")
+    run.add_argument("--level", choices=["a", "b", "c", "all"], default="all", help="level of trust")
+    run.add_argument("--sets", default="ABCD", help="data sets, for example AC")
+    run.add_argument("--n", type=int, default=5, help="repeats of each contender on each set")
+    run.add_argument("--seed", type=int, default=1, help="seed of the data")
+    run.add_argument("--scale", type=float, default=1.0, help="smaller sets, to try the harness")
+    run.add_argument("--scenario", choices=list(SCENARIOS), default=OPEN.name)
+    run.add_argument("--only", nargs="+", metavar="WORD", help="contenders whose names hold one of the words")
+    run.add_argument("--results", type=Path, default=places.RESULTS)
+    run.add_argument("--fresh", action="store_true", help="forget what the results file holds")
+    run.add_argument("--no-install", action="store_true", help="leave out what is not installed")
+    smoke = commands.add_parser("smoke", help="tiny sets, every contender once")
+    smoke.add_argument("--no-install", action="store_true", help="leave out what is not installed")
+    made = commands.add_parser("report", help="write the tables")
+    made.add_argument("--results", type=Path, default=places.RESULTS)
+    made.add_argument("--output", type=Path, default=places.REPORT)
+    commands.add_parser("install", help="install the rivals with apt")
+    return parser.parse_args()
+
+
+def main() -> int:
+    chosen = arguments()
+    match chosen.command:
+        case "install":
+            machine.install(at_levels("abc"))
+            return 0
+        case "report":
+            text = report.write(load(chosen.results))
+            chosen.output.parent.mkdir(parents=True, exist_ok=True)
+            chosen.output.write_text(text)
+            print(f"wrote {chosen.output}")
+            return 0
+    if os.geteuid() != 0:
+        print("network namespaces and control groups need root", file=sys.stderr)
+        return 2
+    smoke = chosen.command == "smoke"
+    contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level)
+    if not smoke and chosen.only:
+        contenders = [c for c in contenders if any(word in c.name for word in chosen.only)]
+    if not chosen.no_install:
+        machine.install(contenders)
+    if smoke:
+        for contender in contenders:
+            contender.shorten()
+        settings = Settings(OPEN, "AC", 1, 1, places.SMOKE_RESULTS, scale=0.01, timeout_s=20)
+    else:
+        settings = Settings(SCENARIOS[chosen.scenario], chosen.sets, chosen.n, chosen.seed, chosen.results,
+                            scale=chosen.scale)
+    if smoke or chosen.fresh:
+        settings.results.unlink(missing_ok=True)
+    return 0 if run_all(settings, contenders) else 1
+
+
+sys.exit(main())

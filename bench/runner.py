@@ -1,0 +1,122 @@
+"""The rotation: every contender once on a set, then again from another start, n times."""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from bench import places
+from bench.cgroup import Cgroup
+from bench.datasets import Dataset, generate, plan, repeated
+from bench.link import Link
+from bench.percon import PerConnectionCap
+from bench.results import Record, append, load
+from bench.rivals.base import Contender
+from bench.scenario import Scenario
+from bench.shell import CommandFailed
+from bench.stats import rotated
+from bench.trial import Trial, measure
+from bench.verify import difference
+
+
+@dataclass(frozen=True)
+class Settings:
+    scenario: Scenario
+    sets: str
+    repeats: int
+    seed: int
+    results: Path
+    scale: float = 1.0
+    timeout_s: float = 600.0
+
+
+@dataclass
+class Progress:
+    """Says how far it is and when it will be done."""
+
+    total: int
+    done: int = 0
+    began: float = 0.0
+
+    def line(self, record: Record) -> None:
+        self.done += 1
+        left = (time.monotonic() - self.began) / self.done * (self.total - self.done)
+        said = (f"{record.rate_bps / 1e9:7.2f} Gbit/s  {record.cpu_s_per_gb:5.2f} CPU s/GB  {record.seconds:6.2f} s"
+                f"  checked by {record.verified or 'nothing'}" if record.ok else f"FAILED {record.error}")
+        print(f"[{self.done}/{self.total}, {left / 60:.0f} min left] {record.set} #{record.repeat} "
+              f"{record.contender:30} {said}", flush=True)
+
+
+def clean(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+
+
+def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset) -> Record:
+    """One timed transfer into fresh memory, then its check."""
+    clean(places.DESTINATIONS)
+    clean(places.SCRATCH)
+    places.SCRATCH.chmod(0o755)
+    scenario = settings.scenario
+    try:
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(Cgroup())
+            if scenario.per_connection_mbit is not None:
+                stack.enter_context(PerConnectionCap(group.path, scenario.per_connection_mbit))
+            trial = Trial(scenario, link, group, source, places.DESTINATIONS, places.SCRATCH)
+            contender.prepare(trial)
+            measured = measure(trial, contender.commands(trial), settings.timeout_s)
+            rate, notes = contender.rate_bps(trial, measured), dict(contender.notes(trial))
+        checked = ""
+        if contender.moves_files:
+            checked = "content" if blank.repeat == 0 else "size"
+            if wrong := difference(source.root, contender.landing(trial), content=blank.repeat == 0):
+                raise CommandFailed(f"the copy is wrong: {wrong}")
+        return replace(blank, ok=True, seconds=measured.seconds, rate_bps=rate, notes=notes, verified=checked,
+                       cpu_seconds=measured.cpu_seconds)
+    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+
+
+def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
+    """Measures what is not yet in the results file. True when nothing failed."""
+    able = []
+    for contender in contenders:
+        if reason := contender.missing():
+            print(f"left out: {contender.name}: {reason}")
+        else:
+            able.append(contender)
+    versions = {contender.name: contender.version() for contender in able}
+    known = {record.key for record in load(settings.results) if record.ok}
+    progress = Progress(total=len(settings.sets) * settings.repeats * len(able), began=time.monotonic())
+    print(f"{settings.scenario.title}; sets {settings.sets}, {settings.repeats} repeats, seed {settings.seed}, "
+          f"{len(able)} contenders, {progress.total} runs; results go to {settings.results}")
+    good = True
+    try:
+        with Link(settings.scenario.rate_mbit) as link:
+            for name in settings.sets:
+                source = repeated(generate(plan(name, settings.seed, settings.scale), places.SOURCES),
+                                  settings.scenario.times.get(name, 1))
+                print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
+                for repeat in range(settings.repeats):
+                    for contender in rotated(able, repeat):
+                        blank = Record(
+                            scenario=settings.scenario.name, set=name, contender=contender.name,
+                            level=contender.level, repeat=repeat, seed=settings.seed, scale=settings.scale,
+                            ok=False, version=versions[contender.name], trust=contender.trust,
+                            files=source.files, bytes=source.size,
+                            time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                        if blank.key in known:
+                            progress.total -= 1
+                            continue
+                        record = one(contender, blank, settings, link, source)
+                        append(settings.results, record)
+                        progress.line(record)
+                        good = good and record.ok
+                shutil.rmtree(places.SOURCES, ignore_errors=True)
+    finally:
+        shutil.rmtree(places.MEMORY, ignore_errors=True)
+    return good

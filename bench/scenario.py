@@ -1,0 +1,28 @@
+"""What the path looks like in a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    title: str
+    rate_mbit: int | None = None
+    per_connection_mbit: int | None = None
+    # How many times over a set is sent by one command.
+    times: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def needs_streams(self) -> bool:
+        """Whether one connection cannot fill the link, so that a hand must choose how many."""
+        return self.per_connection_mbit is not None
+
+
+OPEN = Scenario("open", "no limit on the link")
+
+# At full speed half a minute would need 40 GB of memory at the destination. At 2 Gbit/s it needs 7.5.
+LONG = Scenario("long", "2 Gbit/s link, 200 Mbit/s a connection, sets repeated to last 30 s or more",
+                rate_mbit=2000, per_connection_mbit=200, times={"A": 4, "B": 3, "C": 3, "D": 3})
+
+SCENARIOS = {scenario.name: scenario for scenario in (OPEN, LONG)}
