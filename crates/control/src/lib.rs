@@ -6,16 +6,27 @@
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
-pub mod control_loop;
-pub mod environment;
-pub mod observation;
-pub mod optimizer;
+// Words and numbers.
+pub mod rng;
 pub mod stage;
 pub mod units;
+
+// What is seen, what it is worth.
+pub mod observation;
+pub mod utility;
+
+// What is decided about, and what decides.
+pub mod environment;
+pub mod optimizer;
+
+// Both, joined.
+pub mod control_loop;
 
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
 pub use observation::{Observation, Remaining};
 pub use optimizer::Optimizer;
+pub use rng::Rng;
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 pub use units::{BitRate, ByteCount};
+pub use utility::Utility;

@@ -229,9 +229,40 @@ impl FromStr for BitRate {
     }
 }
 
+/// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min` or `1h`.
+pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
+    let parse = || {
+        let (number, unit) = number_and_unit(input)?;
+        let factor = match unit.as_str() {
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "min" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(number * factor).ok()
+    };
+    parse().ok_or_else(|| UnitError {
+        input: input.to_owned(),
+        quantity: "duration",
+        example: "a number with a unit, as in 20ms or 1.5s",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        for bad in ["", "12", "s", "-1s", "1e3s", "3 weeks", "9999999999999999999999h"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn sizes_are_shown_in_iec_units() {

@@ -1,0 +1,163 @@
+//! ±1 on the relative change of throughput (Balaprakash et al., equations 2 to 4).
+//!
+//! With f the throughput and n the streams of the last two epochs,
+//! Δ = (f₋₁ − f₋₂) / f₋₂ and δ = Δ / (n₋₁ − n₋₂):
+//! the same n twice and |Δ| > ε adds one; different n and δ > ε adds one, δ < −ε takes one away;
+//! everything else holds. Additive only, so a path that needs K streams is learned in K epochs.
+
+use crate::optimizer::{StageOptimizer, StageSample};
+use crate::stage::Bounds;
+
+/// What to do in the second epoch, which the equations leave undefined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// Add one, so that δ exists from the third epoch on.
+    #[default]
+    Step,
+    /// Hold, and let |Δ| > ε begin. On a perfectly steady path that never happens.
+    Hold,
+}
+
+/// The rule's constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// ε, the relative change taken for real. The paper gives none; 0.02, because below saturation
+    /// δ is 1/n: the rule then climbs to 50 streams if it must, and ignores what is below 2 %.
+    pub epsilon: f64,
+    /// The second epoch.
+    pub start: Start,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { epsilon: 0.02, start: Start::Step }
+    }
+}
+
+/// The controller and the epoch before the last.
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    config: Config,
+    previous: Option<(u16, f64)>,
+}
+
+impl Aimd {
+    /// A controller that has seen nothing.
+    pub const fn new(config: Config) -> Self {
+        Self { config, previous: None }
+    }
+
+    /// +1, 0 or −1 after `(n, throughput)` of the epoch before the last and of the last.
+    fn step(&self, (n2, f2): (u16, f64), (n1, f1): (u16, f64)) -> i32 {
+        let epsilon = self.config.epsilon;
+        if f2 <= 0.0 {
+            // Δ would be infinite: any throughput after none is a reason to go on.
+            return i32::from(f1 > 0.0);
+        }
+        let change = (f1 - f2) / f2;
+        let difference = f64::from(n1) - f64::from(n2);
+        if difference == 0.0 {
+            return i32::from(change.abs() > epsilon);
+        }
+        let slope = change / difference;
+        i32::from(slope > epsilon) - i32::from(slope < -epsilon)
+    }
+}
+
+impl StageOptimizer for Aimd {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+        let last = (seen.n, seen.throughput.as_mbps());
+        let step = match self.previous.replace(last) {
+            Some(before) => self.step(before, last),
+            None => i32::from(self.config.start == Start::Step),
+        };
+        bounds.clamp_f64(f64::from(seen.n) + f64::from(step))
+    }
+
+    fn utility(&self) -> Option<f64> {
+        self.previous.map(|(_, mbps)| mbps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::units::BitRate;
+
+    fn sample(n: u16, mbps: u64) -> StageSample {
+        StageSample {
+            at: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            n,
+            throughput: BitRate::mbps(mbps),
+            loss: 0.0,
+            rtt: None,
+            output: None,
+        }
+    }
+
+    /// What the rule asks for after two epochs, given as (n, Mbit/s).
+    fn after(before: (u16, u64), last: (u16, u64)) -> u16 {
+        let mut rule = Aimd::new(Config { epsilon: 0.05, start: Start::Step });
+        let bounds = Bounds::new(1, 10);
+        rule.propose(&sample(before.0, before.1), bounds);
+        rule.propose(&sample(last.0, last.1), bounds)
+    }
+
+    #[test]
+    fn the_same_n_probes_upward_on_any_real_change() {
+        assert_eq!(after((4, 100), (4, 110)), 5);
+        assert_eq!(after((4, 100), (4, 90)), 5);
+        assert_eq!(after((4, 100), (4, 104)), 4);
+    }
+
+    #[test]
+    fn different_n_follows_the_sign_of_the_slope() {
+        assert_eq!(after((4, 100), (5, 120)), 6);
+        assert_eq!(after((4, 100), (5, 80)), 4);
+        assert_eq!(after((4, 100), (5, 104)), 5);
+        // Taking one away and gaining: the slope is negative, so go on down.
+        assert_eq!(after((5, 100), (4, 110)), 3);
+        assert_eq!(after((5, 100), (4, 80)), 5);
+        // The slope is per worker: 12 % over 3 workers is below 5 %.
+        assert_eq!(after((2, 100), (5, 112)), 5);
+    }
+
+    #[test]
+    fn nothing_moved_is_no_division_by_zero() {
+        assert_eq!(after((4, 0), (4, 10)), 5);
+        assert_eq!(after((5, 0), (4, 10)), 5);
+        assert_eq!(after((4, 0), (4, 0)), 4);
+    }
+
+    #[test]
+    fn the_bounds_hold() {
+        assert_eq!(after((9, 100), (10, 200)), 10);
+        assert_eq!(after((2, 200), (1, 220)), 1);
+    }
+
+    #[test]
+    fn both_starts_do_what_they_say() {
+        let bounds = Bounds::new(1, 10);
+        let mut step = Aimd::new(Config::default());
+        assert_eq!(step.propose(&sample(1, 100), bounds), 2);
+        let mut hold = Aimd::new(Config { start: Start::Hold, ..Config::default() });
+        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
+        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
+        assert_eq!(hold.propose(&sample(1, 110), bounds), 2);
+    }
+
+    #[test]
+    fn it_climbs_one_by_one_to_the_knee() {
+        let mut rule = Aimd::new(Config::default());
+        let mut n = 1;
+        let mut trace = Vec::new();
+        for _ in 0..14 {
+            trace.push(n);
+            n = rule.propose(&sample(n, (u64::from(n) * 100).min(1000)), Bounds::new(1, 64));
+        }
+        assert_eq!(trace, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11, 11]);
+    }
+}

@@ -1,0 +1,335 @@
+//! The default rule: find what the path carries, then the fewest workers that carry it.
+//!
+//! It keeps one belief a stage, the rate of one worker, and one for the path, its *capacity*. Five
+//! phases: **ramp** doubles the rate aimed at while end-to-end goodput follows; **cap** stays at the
+//! surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity / rate and
+//! halves any stage whose rate is only known to be *at least* something, until goodput gives way and
+//! so tells the rate; **hold** stays; **probe** tries a quarter more now and then. A sustained change
+//! of goodput begins again with the ramp, from where it stands.
+//!
+//! A stage that waits for its neighbour (empty input, full output) says nothing about its own
+//! workers but that they do at least this much; which stage waits is read off the staging.
+//! Why it is so: docs/decisions/0002-auto-controller.md.
+
+use crate::observation::Observation;
+use crate::optimizer::Optimizer;
+use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+
+/// The rule's constants; all but the first two are relative and so free of units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Workers a stage to begin with. 4: two doublings from 16, and no burden on a small host.
+    pub start: u16,
+    /// Epochs between probes, doubled after each that finds nothing, up to eight times as many.
+    pub probe_every: u32,
+    /// The share of an expected gain that must arrive for the gain to be real. 0.3: noise of 10 %
+    /// rarely reaches it, competing traffic and contention still do.
+    pub gain: f64,
+    /// The share of the capacity to provide workers for. 0.98: the oracle's own tolerance.
+    pub target: f64,
+    /// Goodput below this share of the capacity, two epochs running, means a trim went too far.
+    pub shortfall: f64,
+    /// Goodput this far from what was held, two epochs running, means the path has changed.
+    pub change: f64,
+    /// Staging is empty below this fill and full above one less it.
+    pub margin: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { start: 4, probe_every: 15, gain: 0.3, target: 0.98, shortfall: 0.93, change: 0.2, margin: 0.1 }
+    }
+}
+
+/// What a trim leaves of a stage whose need is unknown.
+const TRIM: f64 = 0.6;
+/// How much more a probe aims at.
+const PROBE: f64 = 1.25;
+/// Goodput beneath this share of the capacity needs no second epoch to be believed.
+const PLAIN_SHORTFALL: f64 = 0.85;
+/// Weight of the newest epoch in running means.
+const WEIGHT: f64 = 0.3;
+
+/// What one worker of a stage moves, in Mbit/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rate {
+    mbps: f64,
+    /// Measured while the stage was the one to wait for; else a lower bound.
+    known: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Goodput was `best` and should have grown by the factor `expected`.
+    Ramp { best: f64, expected: f64 },
+    /// More workers brought nothing over `best`; `surplus` was seen with them.
+    Cap { best: f64, surplus: f64 },
+    /// Removing what is not needed; `low` is the first of two low epochs, `fallen` the goodput of
+    /// the last trim that failed and what restoring it should have brought.
+    Trim { low: Option<f64>, fallen: Option<(f64, f64)> },
+    /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
+    Hold { epochs: u32, mean: f64, off: u32 },
+    /// A quarter more for two epochs; `first` is what the first showed.
+    Probe { mean: f64, first: Option<f64>, back: Concurrency },
+}
+
+/// The rule's memory.
+#[derive(Clone, Debug)]
+pub struct Auto {
+    config: Config,
+    phase: Phase,
+    rates: PerStage<Rate>,
+    /// Goodput the path can carry, in Mbit/s.
+    capacity: f64,
+    bounds: Option<PerStage<Bounds>>,
+    /// Epochs to hold before the next probe.
+    patience: u32,
+    goodput: Option<f64>,
+}
+
+/// One epoch, reduced to what the rule uses.
+struct Seen {
+    goodput: f64,
+    n: Concurrency,
+    mbps: PerStage<f64>,
+    /// The stage was neither starved nor blocked when the epoch ended.
+    busy: PerStage<bool>,
+}
+
+const RAMP: Phase = Phase::Ramp { best: 0.0, expected: 1.0 };
+
+impl Auto {
+    /// A rule that has seen nothing.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            phase: RAMP,
+            rates: PerStage::default(),
+            capacity: 0.0,
+            bounds: None,
+            patience: config.probe_every,
+            goodput: None,
+        }
+    }
+
+    fn look(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Seen> {
+        let free = |stage: Stage| !bounds[stage].is_fixed();
+        let mbps = seen.throughput.map(|rate| rate.as_mbps());
+        let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
+        // How full a staging is, if it joins two stages that are ours.
+        let fill = |size: u64, left: u64, a, b| {
+            (size > 0 && free(a) && free(b)).then(|| 1.0 - (left as f64 / size as f64).min(1.0))
+        };
+        let (size, left) = (seen.staging_capacity, seen.staging_free);
+        let sender = fill(size.sender.0, left.sender.0, Stage::Read, Stage::Network);
+        let receiver = fill(size.receiver.0, left.receiver.0, Stage::Network, Stage::Write);
+        let empty = |fill: Option<f64>| fill.is_some_and(|fill| fill < self.config.margin);
+        let full = |fill: Option<f64>| fill.is_some_and(|fill| fill > 1.0 - self.config.margin);
+        let busy = PerStage::new(!full(sender), !empty(sender) && !full(receiver), !empty(receiver));
+        Some(Seen { goodput, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
+    }
+
+    /// Learns what each stage's workers do. `limited` says that the workers were what limited the
+    /// path, so that a busy stage shows its true rate and not only a lower bound.
+    fn learn(&mut self, seen: &Seen, limited: bool) {
+        for stage in Stage::ALL {
+            let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+            let rate = &mut self.rates[stage];
+            if limited && seen.busy[stage] {
+                rate.mbps = if rate.known { (rate.mbps + mbps) / 2.0 } else { rate.mbps.max(mbps) };
+                rate.known = true;
+            } else if !rate.known {
+                rate.mbps = rate.mbps.max(mbps);
+            }
+        }
+    }
+
+    /// The fewest workers that carry `mbps`, by what is believed.
+    fn workers_for(&self, mbps: f64, bounds: PerStage<Bounds>) -> Concurrency {
+        PerStage::from_fn(|stage| bounds[stage].clamp_f64((mbps / self.rates[stage].mbps).ceil()))
+    }
+
+    /// The factor by which goodput should grow from `seen` with `n` workers.
+    fn expected(&self, seen: &Seen, n: Concurrency, bounds: PerStage<Bounds>) -> f64 {
+        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
+        let carried = free.map(|stage| f64::from(n[stage]) * self.rates[stage].mbps).reduce(f64::min);
+        (carried.unwrap_or(0.0) / seen.goodput).clamp(1.0, 2.0)
+    }
+
+    fn enough(&self, before: f64, now: f64, expected: f64) -> bool {
+        now >= before * (1.0 + self.config.gain * (expected - 1.0))
+    }
+
+    fn restart(&mut self) {
+        self.phase = RAMP;
+        self.rates = PerStage::default();
+        self.patience = self.config.probe_every;
+    }
+
+    fn ramp(&mut self, seen: &Seen, best: f64, expected: f64, bounds: PerStage<Bounds>) -> Concurrency {
+        if !self.enough(best, seen.goodput, expected) {
+            self.learn(seen, false);
+            self.phase = Phase::Cap { best, surplus: seen.goodput };
+            return seen.n;
+        }
+        self.learn(seen, true);
+        let next = self.workers_for(2.0 * seen.goodput, bounds);
+        let more = PerStage::from_fn(|stage| next[stage].max(bounds[stage].clamp(seen.n[stage])));
+        if more == seen.n {
+            self.phase = Phase::Cap { best: seen.goodput, surplus: seen.goodput };
+        } else {
+            let expected = self.expected(seen, more, bounds);
+            self.phase = Phase::Ramp { best: seen.goodput, expected };
+        }
+        // A stage that can already carry twice as much is not held back by the others' growth.
+        PerStage::from_fn(|stage| if self.rates[stage].known { next[stage] } else { more[stage] })
+    }
+
+    fn settle(&mut self, fallen: Option<(f64, f64)>, bounds: PerStage<Bounds>) -> Concurrency {
+        self.phase = Phase::Trim { low: None, fallen };
+        self.workers_for(self.config.target * self.capacity, bounds)
+    }
+
+    fn trim(
+        &mut self,
+        seen: &Seen,
+        low: Option<f64>,
+        fallen: Option<(f64, f64)>,
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        let goodput = low.map_or(seen.goodput, |low| (low + seen.goodput) / 2.0);
+        if goodput >= self.config.shortfall * self.capacity {
+            self.learn(seen, false);
+            let next = PerStage::from_fn(|stage| {
+                let n = seen.n[stage];
+                let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
+                bounds[stage].clamp(if self.rates[stage].known { n } else { less })
+            });
+            if next == seen.n {
+                self.phase = Phase::Hold { epochs: 0, mean: seen.goodput, off: 0 };
+            } else {
+                self.phase = Phase::Trim { low: None, fallen: None };
+            }
+            return next;
+        }
+        if low.is_none() && goodput >= PLAIN_SHORTFALL * self.capacity {
+            self.phase = Phase::Trim { low: Some(goodput), fallen };
+            return seen.n;
+        }
+        if let Some((before, expected)) = fallen
+            && !self.enough(before, goodput, expected)
+        {
+            // More workers did not bring it back: the capacity was an illusion or has gone.
+            self.capacity = before.max(goodput);
+            return self.settle(None, bounds);
+        }
+        // Whoever works without waiting is the one that was cut too far.
+        let nobody = !Stage::ALL.into_iter().any(|stage| seen.busy[stage] && !bounds[stage].is_fixed());
+        for stage in Stage::ALL {
+            if seen.busy[stage] || (nobody && !self.rates[stage].known) {
+                let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+                self.rates[stage] = Rate { mbps, known: true };
+            }
+        }
+        let next = self.workers_for(self.config.target * self.capacity, bounds);
+        if next == seen.n {
+            self.capacity = goodput;
+        }
+        let expected = self.expected(seen, next, bounds);
+        self.settle(Some((goodput, expected)), bounds)
+    }
+
+    fn hold(
+        &mut self,
+        seen: &Seen,
+        epochs: u32,
+        mean: f64,
+        off: u32,
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        let change = self.config.change;
+        if (seen.goodput / mean - 1.0).abs() > change {
+            if off == 1 {
+                self.restart();
+                return self.ramp(seen, 0.0, 1.0, bounds);
+            }
+            self.phase = Phase::Hold { epochs, mean, off: off + 1 };
+            return seen.n;
+        }
+        let mean = mean + WEIGHT * (seen.goodput - mean);
+        if mean < (1.0 - change) * self.capacity {
+            self.restart();
+            return self.ramp(seen, 0.0, 1.0, bounds);
+        }
+        let epochs = epochs + 1;
+        if epochs < self.patience {
+            self.phase = Phase::Hold { epochs, mean, off: 0 };
+            return seen.n;
+        }
+        let more = PerStage::from_fn(|stage| {
+            let n = seen.n[stage];
+            bounds[stage].clamp(((f64::from(n) * PROBE).ceil() as u16).max(n.saturating_add(1)))
+        });
+        self.phase = Phase::Probe { mean, first: None, back: seen.n };
+        more
+    }
+
+    fn probe(
+        &mut self,
+        seen: &Seen,
+        mean: f64,
+        first: Option<f64>,
+        back: Concurrency,
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        let Some(first) = first else {
+            self.phase = Phase::Probe { mean, first: Some(seen.goodput), back };
+            return seen.n;
+        };
+        let goodput = (first + seen.goodput) / 2.0;
+        if self.enough(mean, goodput, PROBE) {
+            self.restart();
+            return self.ramp(seen, 0.0, 1.0, bounds);
+        }
+        self.patience = (self.patience * 2).min(self.config.probe_every * 8);
+        self.capacity = mean;
+        self.phase = Phase::Hold { epochs: 0, mean, off: 0 };
+        bounds.clamp(back)
+    }
+}
+
+impl Optimizer for Auto {
+    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+        bounds.clamp(PerStage::all(self.config.start))
+    }
+
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+        let Some(seen) = self.look(seen, bounds) else {
+            return bounds.map(|bounds| bounds.min);
+        };
+        self.goodput = Some(seen.goodput);
+        if seen.goodput <= 0.0 {
+            // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
+            return bounds.clamp(seen.n);
+        }
+        if self.bounds.replace(bounds).is_some_and(|before| before != bounds) {
+            self.restart();
+        }
+        let next = match self.phase {
+            Phase::Ramp { best, expected } => self.ramp(&seen, best, expected, bounds),
+            Phase::Cap { best, surplus } => {
+                self.learn(&seen, false);
+                self.capacity = best.max((surplus + seen.goodput) / 2.0);
+                self.settle(None, bounds)
+            }
+            Phase::Trim { low, fallen } => self.trim(&seen, low, fallen, bounds),
+            Phase::Hold { epochs, mean, off } => self.hold(&seen, epochs, mean, off, bounds),
+            Phase::Probe { mean, first, back } => self.probe(&seen, mean, first, back, bounds),
+        };
+        bounds.clamp(next)
+    }
+
+    fn utility(&self) -> Option<f64> {
+        self.goodput
+    }
+}

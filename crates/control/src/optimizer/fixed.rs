@@ -1,0 +1,41 @@
+//! A set-point that never moves: the baseline every adaptive rule is compared with.
+
+use crate::observation::Observation;
+use crate::optimizer::Optimizer;
+use crate::stage::{Bounds, Concurrency, PerStage};
+
+/// What is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Workers a stage. 4: what people set by hand, near FastBioDL's fixed baselines of 3 and 5.
+    pub setpoint: Concurrency,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { setpoint: PerStage::all(4) }
+    }
+}
+
+/// Holds one set-point.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    config: Config,
+}
+
+impl Fixed {
+    /// Holds `config.setpoint`.
+    pub const fn new(config: Config) -> Self {
+        Self { config }
+    }
+}
+
+impl Optimizer for Fixed {
+    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+        bounds.clamp(self.config.setpoint)
+    }
+
+    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+        bounds.clamp(self.config.setpoint)
+    }
+}

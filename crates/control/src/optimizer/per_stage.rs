@@ -1,0 +1,149 @@
+//! Lifting one-number rules to three stages.
+//!
+//! [`Coupled`] is the monolithic tools: one number drives every stage and is judged by end-to-end
+//! throughput. [`Independent`] is Marlin: a copy of the rule for each stage, judged by its own stage
+//! alone. A stage whose bounds are fixed is absent or not ours to move and has no influence on either.
+
+use std::time::Duration;
+
+use crate::observation::Observation;
+use crate::optimizer::{Optimizer, Output, StageOptimizer, StageSample};
+use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+use crate::units::BitRate;
+
+/// The stages whose bounds leave something to decide.
+fn free_stages(bounds: PerStage<Bounds>) -> impl Iterator<Item = Stage> + Clone {
+    Stage::ALL.into_iter().filter(move |&stage| !bounds[stage].is_fixed())
+}
+
+/// One rule, one n for every stage.
+pub struct Coupled {
+    rule: Box<dyn StageOptimizer>,
+    proposed: Option<u16>,
+}
+
+impl Coupled {
+    /// Drives all stages by `rule`.
+    pub const fn new(rule: Box<dyn StageOptimizer>) -> Self {
+        Self { rule, proposed: None }
+    }
+
+    /// From the fewest any free stage may have to the most.
+    fn common(bounds: PerStage<Bounds>) -> Option<Bounds> {
+        let free = free_stages(bounds);
+        let min = free.clone().map(|stage| bounds[stage].min).min()?;
+        let max = free.map(|stage| bounds[stage].max).max()?;
+        Some(Bounds::new(min, max))
+    }
+
+    fn set(&mut self, n: u16, bounds: PerStage<Bounds>) -> Concurrency {
+        self.proposed = Some(n);
+        bounds.clamp(PerStage::all(n))
+    }
+
+    /// The number that was in force: ours if the path obeyed it, else the most any stage ran.
+    fn in_force(&self, seen: &Observation, bounds: PerStage<Bounds>) -> u16 {
+        let obeyed =
+            |n: &u16| free_stages(bounds).all(|stage| bounds[stage].clamp(*n) == seen.concurrency[stage]);
+        let most = free_stages(bounds).map(|stage| seen.concurrency[stage]).max().unwrap_or(1);
+        self.proposed.filter(obeyed).unwrap_or(most)
+    }
+}
+
+impl Optimizer for Coupled {
+    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+        match Self::common(bounds) {
+            Some(common) => {
+                let n = common.clamp(self.rule.start(common));
+                self.set(n, bounds)
+            }
+            None => bounds.map(|bounds| bounds.min),
+        }
+    }
+
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+        let Some(common) = Self::common(bounds) else {
+            return bounds.map(|bounds| bounds.min);
+        };
+        let slowest = free_stages(bounds).map(|stage| seen.throughput[stage]).min();
+        let sample = StageSample {
+            at: seen.at,
+            interval: seen.interval,
+            n: self.in_force(seen, bounds),
+            throughput: slowest.unwrap_or(BitRate::ZERO),
+            loss: seen.loss.unwrap_or(0.0),
+            rtt: seen.rtt,
+            output: None,
+        };
+        let n = common.clamp(self.rule.propose(&sample, common));
+        self.set(n, bounds)
+    }
+
+    fn utility(&self) -> Option<f64> {
+        self.rule.utility()
+    }
+
+    fn epoch_length(&self) -> Duration {
+        self.rule.epoch_length()
+    }
+}
+
+/// A copy of a rule for each stage.
+pub struct Independent {
+    rules: PerStage<Box<dyn StageOptimizer>>,
+    scores: PerStage<Option<f64>>,
+}
+
+impl Independent {
+    /// Drives each stage by its own rule.
+    pub fn new(rules: PerStage<Box<dyn StageOptimizer>>) -> Self {
+        Self { rules, scores: PerStage::all(None) }
+    }
+
+    fn sample(seen: &Observation, stage: Stage) -> StageSample {
+        let output = |free, capacity| Some(Output { free, capacity });
+        let (free, size) = (seen.staging_free, seen.staging_capacity);
+        StageSample {
+            at: seen.at,
+            interval: seen.interval,
+            n: seen.concurrency[stage],
+            throughput: seen.throughput[stage],
+            loss: if stage == Stage::Network { seen.loss.unwrap_or(0.0) } else { 0.0 },
+            rtt: seen.rtt,
+            output: match stage {
+                Stage::Read => output(free.sender, size.sender),
+                Stage::Network => output(free.receiver, size.receiver),
+                Stage::Write => None,
+            },
+        }
+    }
+}
+
+impl Optimizer for Independent {
+    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+        PerStage::from_fn(|stage| bounds[stage].clamp(self.rules[stage].start(bounds[stage])))
+    }
+
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+        PerStage::from_fn(|stage| {
+            let bounds = bounds[stage];
+            if bounds.is_fixed() {
+                self.scores[stage] = None;
+                return bounds.min;
+            }
+            let rule = &mut self.rules[stage];
+            let n = bounds.clamp(rule.propose(&Self::sample(seen, stage), bounds));
+            self.scores[stage] = rule.utility();
+            n
+        })
+    }
+
+    fn utility(&self) -> Option<f64> {
+        let scores = self.scores.into_array();
+        scores.iter().any(Option::is_some).then(|| scores.into_iter().flatten().sum())
+    }
+
+    fn epoch_length(&self) -> Duration {
+        self.rules.network.epoch_length()
+    }
+}

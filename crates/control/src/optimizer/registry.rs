@@ -1,0 +1,179 @@
+//! From a name to a rule.
+//!
+//! `NAME`, `NAME:VARIANT`, or a one-number rule behind `coupled:` (one n for all stages, the default
+//! for such rules) or `independent:` (a copy a stage).
+
+use crate::optimizer::aimd::{self, Aimd};
+use crate::optimizer::auto::{self, Auto};
+use crate::optimizer::explore::{self, Explore};
+use crate::optimizer::falcon::{self, Falcon};
+use crate::optimizer::fixed::{self, Fixed};
+use crate::optimizer::gradient::{self, Gradient};
+use crate::optimizer::per_stage::{Coupled, Independent};
+use crate::optimizer::{Optimizer, StageOptimizer};
+use crate::stage::{Concurrency, PerStage, Stage};
+use crate::utility::Utility;
+
+/// The rules there are, the default first.
+pub const NAMES: [&str; 7] = ["auto", "fixed", "explore", "aimd", "falcon", "gradient", "marlin"];
+
+/// What the rules may be told; each uses what concerns it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OptimizerOptions {
+    /// Seed of the rules that draw at random.
+    pub seed: u64,
+    /// The utility of the rules that climb one: form, K and B.
+    pub utility: Utility,
+    /// AIMD's ε; its default if absent.
+    pub epsilon: Option<f64>,
+}
+
+/// A name that stands for no rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptimizerError {
+    /// No such rule.
+    #[error(
+        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, aimd:hold, \
+         gradient:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, gradient",
+        NAMES.join(", ")
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// A set-point that could not be read.
+    #[error("optimizer '{name}': a set-point is one number or read,network,write, each from 1 to 65535")]
+    Setpoint {
+        /// What was asked for.
+        name: String,
+    },
+    /// A constant outside its range.
+    #[error("optimizer '{name}': {reason}")]
+    Option {
+        /// What was asked for.
+        name: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+fn setpoint(text: &str) -> Option<Concurrency> {
+    let numbers: Vec<u16> =
+        text.split(',').map(|n| n.trim().parse().ok().filter(|&n| n > 0)).collect::<Option<_>>()?;
+    match numbers[..] {
+        [n] => Some(PerStage::all(n)),
+        [read, network, write] => Some(PerStage::new(read, network, write)),
+        _ => None,
+    }
+}
+
+/// The one-number rule called `name`.
+fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOptimizer>> {
+    let aimd = |start| {
+        let default = aimd::Config::default();
+        Aimd::new(aimd::Config { epsilon: options.epsilon.unwrap_or(default.epsilon), start })
+    };
+    let utility = options.utility;
+    let gradient =
+        |repaired| Gradient::new(gradient::Config { utility, repaired, ..gradient::Config::default() });
+    Some(match name {
+        "aimd" => Box::new(aimd(aimd::Start::Step)),
+        "aimd:hold" => Box::new(aimd(aimd::Start::Hold)),
+        "falcon" => Box::new(Falcon::new(falcon::Config { utility })),
+        "gradient" => Box::new(gradient(false)),
+        "gradient:repaired" => Box::new(gradient(true)),
+        _ => return None,
+    })
+}
+
+/// Three independent gradients; the read stage is charged for filling its staging (Marlin).
+fn marlin(repaired: bool, options: &OptimizerOptions) -> Independent {
+    Independent::new(PerStage::from_fn(|stage| {
+        let charge_staging = stage == Stage::Read;
+        let config = gradient::Config { utility: options.utility, repaired, charge_staging };
+        Box::new(Gradient::new(config)) as Box<dyn StageOptimizer>
+    }))
+}
+
+/// Builds the rule called `name`.
+pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>, OptimizerError> {
+    let unknown = || OptimizerError::Unknown { name: name.to_owned() };
+    let wrong = |reason| OptimizerError::Option { name: name.to_owned(), reason };
+    if !(options.utility.k.is_finite() && options.utility.k > 1.0) {
+        return Err(wrong("K must be more than 1"));
+    }
+    if !(options.utility.b.is_finite() && options.utility.b >= 0.0) {
+        return Err(wrong("B must not be negative"));
+    }
+    if options.epsilon.is_some_and(|epsilon| !(0.0..1.0).contains(&epsilon)) {
+        return Err(wrong("epsilon must be at least 0 and less than 1"));
+    }
+    if let Some(rule) = name.strip_prefix("independent:") {
+        stage_rule(rule, options).ok_or_else(unknown)?;
+        let rules = PerStage::from_fn(|_| stage_rule(rule, options));
+        let PerStage { read: Some(read), network: Some(network), write: Some(write) } = rules else {
+            return Err(unknown());
+        };
+        return Ok(Box::new(Independent::new(PerStage { read, network, write })));
+    }
+    if let Some(rule) = stage_rule(name.strip_prefix("coupled:").unwrap_or(name), options) {
+        return Ok(Box::new(Coupled::new(rule)));
+    }
+    if let Some(text) = name.strip_prefix("fixed:") {
+        let setpoint = setpoint(text).ok_or_else(|| OptimizerError::Setpoint { name: name.to_owned() })?;
+        return Ok(Box::new(Fixed::new(fixed::Config { setpoint })));
+    }
+    Ok(match name {
+        "auto" => Box::new(Auto::new(auto::Config::default())),
+        "fixed" => Box::new(Fixed::new(fixed::Config::default())),
+        "explore" => Box::new(Explore::new(explore::Config::default(), options.seed)),
+        "marlin" => Box::new(marlin(false, options)),
+        "marlin:repaired" => Box::new(marlin(true, options)),
+        _ => return Err(unknown()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::Bounds;
+
+    fn start(name: &str) -> Option<Concurrency> {
+        let mut rule = build(name, &OptimizerOptions::default()).ok()?;
+        Some(rule.start(PerStage::all(Bounds::new(1, 30))))
+    }
+
+    #[test]
+    fn every_name_builds_and_an_unknown_one_lists_them() {
+        for name in NAMES {
+            assert!(start(name).is_some(), "{name}");
+        }
+        for name in ["coupled:aimd", "independent:gradient:repaired", "aimd:hold", "marlin:repaired"] {
+            assert!(start(name).is_some(), "{name}");
+        }
+        for name in ["", "coupled:auto", "independent:", "gradients", "fixed4", "coupled:coupled:aimd"] {
+            let error = build(name, &OptimizerOptions::default()).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|text| NAMES.iter().all(|name| text.contains(name))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_set_point_is_one_number_or_three() {
+        assert_eq!(start("fixed:4"), Some(PerStage::all(4)));
+        assert_eq!(start("fixed:13,7,5"), Some(PerStage::new(13, 7, 5)));
+        for bad in ["fixed:", "fixed:0", "fixed:1,2", "fixed:1,2,3,4", "fixed:x", "fixed:70000"] {
+            assert_eq!(start(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn constants_outside_their_range_are_refused() {
+        let with = |k, b, epsilon| {
+            let utility = Utility { k, b, ..Utility::default() };
+            build("aimd", &OptimizerOptions { seed: 0, utility, epsilon }).is_ok()
+        };
+        assert!(with(1.02, 10.0, None) && with(1.02, 0.0, Some(0.0)));
+        assert!(!with(1.0, 10.0, None) && !with(f64::NAN, 10.0, None));
+        assert!(!with(1.02, -1.0, None) && !with(1.02, 10.0, Some(1.0)));
+    }
+}
