@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::stage::{Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 /// What is left to move.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remaining {
     /// Bytes listed and not yet written.
     pub bytes: ByteCount,
@@ -15,7 +17,7 @@ pub struct Remaining {
 }
 
 /// What one epoch showed: the only thing an optimizer ever sees.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The end of the interval, counted from the start of the transfer.
     pub at: Duration,

@@ -1,0 +1,114 @@
+//! What went wrong, as one line a person can act on and one kind a program can act on.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::show;
+
+/// What kind of thing went wrong; decides exit codes and whether trying again may help.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The source, a file or an endpoint's path does not exist.
+    NotFound,
+    /// The operating system or the peer refused.
+    Denied,
+    /// The destination has no room left.
+    NoSpace,
+    /// A source file changed while it was read.
+    Changed,
+    /// Bytes did not match their hash, again and again.
+    Corrupt,
+    /// A name that must not be created here.
+    UnsafeName,
+    /// Somebody else is using the destination.
+    Busy,
+    /// The peer's certificate or our secret was not accepted.
+    Authentication,
+    /// The peer broke the protocol or speaks another version.
+    Protocol,
+    /// The connection was lost or could not be made; trying again may help.
+    Connection,
+    /// Stopped on request; resumable.
+    Interrupted,
+    /// The request makes no sense.
+    Usage,
+    /// Any other failure of the operating system.
+    Io,
+}
+
+/// What failed, where and why, in one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct Error {
+    /// What a program may act on.
+    pub kind: ErrorKind,
+    /// What a person reads.
+    pub message: String,
+}
+
+/// A result with our [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of `kind` with a one-line `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// `action` on `path` failed in the operating system.
+    pub fn io(action: &str, path: &[u8], error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        Self::new(kind_of(&error), format!("cannot {action} {}: {}", show(path), plain(&error)))
+    }
+
+    /// The connection to `peer` failed during `action`.
+    pub fn connection(action: &str, peer: impl std::fmt::Display, error: &io::Error) -> Self {
+        Self::new(ErrorKind::Connection, format!("{action} {peer}: {}", plain(error)))
+    }
+
+    /// The peer said something that the protocol does not allow.
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Protocol, message)
+    }
+
+    /// Whether the same request may succeed later without anybody's help.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.kind, ErrorKind::Connection)
+    }
+
+    /// The same error seen from further out: `context: message`.
+    #[must_use]
+    pub fn within(mut self, context: impl std::fmt::Display) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    use rustix::io::Errno;
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOSPC | Errno::DQUOT) => return ErrorKind::NoSpace,
+        // What openat2 answers when a path would leave its root.
+        Some(Errno::XDEV | Errno::LOOP) => return ErrorKind::UnsafeName,
+        Some(Errno::ROFS) => return ErrorKind::Denied,
+        _ => {}
+    }
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    }
+}
+
+/// The operating system's words without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

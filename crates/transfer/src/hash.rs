@@ -1,0 +1,233 @@
+//! BLAKE3 of a file whose blocks arrive in any order.
+//!
+//! Every block is hashed on its own as the subtree it is; 32 of them merge into a segment, and the
+//! segments into the file's root hash, which equals what `b3sum` prints. So parallel, out-of-order
+//! transfers need no second read (BLAKE3 paper, §2.1 and §5.1; `blake3::hazmat`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+
+use crate::manifest::{BLOCK, SEGMENT, segment_count, segment_range};
+
+/// A hash: a root, or the chaining value of a subtree.
+pub type Digest = [u8; 32];
+
+const BLOCKS_A_SEGMENT: usize = (SEGMENT / BLOCK) as usize;
+
+/// The hash of the block at `offset` of a file of `size` bytes. A file of one block is its root.
+pub fn block_digest(data: &[u8], offset: u64, size: u64) -> Digest {
+    if size <= BLOCK {
+        return *blake3::hash(data).as_bytes();
+    }
+    blake3::Hasher::new().set_input_offset(offset).update(data).finalize_non_root()
+}
+
+/// Merges the leaves of one tree, left-balanced as BLAKE3 prescribes. `root` marks the whole file.
+fn merge(leaves: &[Digest], root: bool) -> Digest {
+    if let [only] = leaves {
+        return *only;
+    }
+    let left = leaves.len().next_power_of_two() / 2;
+    let (left, right) = leaves.split_at(left);
+    let (left, right) = (merge(left, false), merge(right, false));
+    if root {
+        *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()
+    } else {
+        merge_subtrees_non_root(&left, &right, Mode::Hash)
+    }
+}
+
+/// Blocks of a segment that is not complete yet.
+#[derive(Debug)]
+struct Open {
+    have: u32,
+    leaves: Box<[Digest; BLOCKS_A_SEGMENT]>,
+}
+
+/// Which blocks of one file are there, and their hashes so far.
+///
+/// Memory: 33 bytes for every 4 MiB of the file, and 1 KiB for every segment in work.
+#[derive(Debug)]
+pub struct FileHash {
+    size: u64,
+    done: Vec<Option<Digest>>,
+    left: u64,
+    open: HashMap<u64, Open>,
+}
+
+impl FileHash {
+    /// A file of `size` bytes of which nothing is there.
+    pub fn new(size: u64) -> Self {
+        let segments = segment_count(size);
+        Self { size, done: vec![None; segments as usize], left: segments, open: HashMap::new() }
+    }
+
+    /// The file's size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Whether the block at `offset` is there already.
+    pub fn has_block(&self, offset: u64) -> bool {
+        let (segment, bit) = place(offset);
+        self.done[segment as usize].is_some()
+            || self.open.get(&segment).is_some_and(|open| open.have & (1 << bit) != 0)
+    }
+
+    /// Adds the block at `offset`; answers with the segment it completed, if any.
+    ///
+    /// A block that is there already changes nothing.
+    pub fn add_block(&mut self, offset: u64, digest: Digest) -> Option<(u64, Digest)> {
+        if self.has_block(offset) {
+            return None;
+        }
+        let (segment, bit) = place(offset);
+        let range = segment_range(segment, self.size);
+        let blocks = ((range.end - range.start).div_ceil(BLOCK) as usize).max(1);
+        let open = self
+            .open
+            .entry(segment)
+            .or_insert_with(|| Open { have: 0, leaves: Box::new([[0; 32]; BLOCKS_A_SEGMENT]) });
+        open.have |= 1 << bit;
+        open.leaves[bit] = digest;
+        if open.have.count_ones() as usize != blocks {
+            return None;
+        }
+        let digest = merge(&open.leaves[..blocks], self.done.len() == 1);
+        self.open.remove(&segment);
+        self.add_segment(segment, digest);
+        Some((segment, digest))
+    }
+
+    /// Adds a whole segment, as a journal remembers it.
+    pub fn add_segment(&mut self, segment: u64, digest: Digest) {
+        let slot = &mut self.done[segment as usize];
+        if slot.is_none() {
+            self.left -= 1;
+        }
+        *slot = Some(digest);
+    }
+
+    /// Forgets a segment that turned out to be wrong.
+    pub fn drop_segment(&mut self, segment: u64) {
+        self.open.remove(&segment);
+        if self.done[segment as usize].take().is_some() {
+            self.left += 1;
+        }
+    }
+
+    /// The hash of segment `index`, once it is complete.
+    pub fn segment(&self, index: u64) -> Option<Digest> {
+        self.done.get(index as usize).copied().flatten()
+    }
+
+    /// Whether every block is there.
+    pub fn is_complete(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The file's root hash, once every block is there.
+    pub fn root(&self) -> Option<Digest> {
+        let leaves: Option<Vec<Digest>> = self.done.iter().copied().collect();
+        Some(merge(&leaves?, true))
+    }
+
+    /// The complete segments' byte ranges, joined where they touch.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for (index, _) in self.done.iter().enumerate().filter(|(_, digest)| digest.is_some()) {
+            let range = segment_range(index as u64, self.size);
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        ranges
+    }
+}
+
+fn place(offset: u64) -> (u64, usize) {
+    (offset / SEGMENT, ((offset % SEGMENT) / BLOCK) as usize)
+}
+
+/// As `b3sum` prints it.
+pub fn hex(digest: &Digest) -> String {
+    data_encoding::HEXLOWER.encode(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn content(size: u64) -> Vec<u8> {
+        (0..size).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    }
+
+    fn offsets(size: u64) -> Vec<u64> {
+        (0..size.max(1)).step_by(BLOCK as usize).collect()
+    }
+
+    fn digest_at(data: &[u8], offset: u64) -> Digest {
+        let end = (offset + BLOCK).min(data.len() as u64);
+        block_digest(&data[offset as usize..end as usize], offset, data.len() as u64)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn any_order_gives_what_b3sum_prints(
+            base in prop::sample::select(vec![0, 1, 1024, BLOCK - 1, BLOCK, BLOCK + 1, SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT, 3 * SEGMENT + BLOCK + 7]),
+            extra in 0u64..3000,
+            seed in any::<u64>(),
+        ) {
+            let data = content(base + extra);
+            let mut order = offsets(data.len() as u64);
+            let mut state = seed | 1;
+            for i in (1..order.len()).rev() {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                order.swap(i, (state >> 33) as usize % (i + 1));
+            }
+            let mut hash = FileHash::new(data.len() as u64);
+            for &offset in &order {
+                prop_assert!(!hash.is_complete());
+                hash.add_block(offset, digest_at(&data, offset));
+                prop_assert!(hash.has_block(offset));
+            }
+            prop_assert!(hash.is_complete());
+            prop_assert_eq!(hash.root().expect("complete"), *blake3::hash(&data).as_bytes());
+        }
+    }
+
+    #[test]
+    fn segments_from_a_journal_merge_with_fresh_blocks() {
+        let data = content(3 * SEGMENT + 5);
+        let mut first = FileHash::new(data.len() as u64);
+        for offset in offsets(2 * SEGMENT) {
+            first.add_block(offset, digest_at(&data, offset));
+        }
+        assert_eq!(first.ranges(), vec![0..2 * SEGMENT]);
+        let mut resumed = FileHash::new(data.len() as u64);
+        for index in [1, 0] {
+            resumed.add_segment(index, first.segment(index).expect("complete"));
+        }
+        for offset in offsets(data.len() as u64) {
+            resumed.add_block(offset, digest_at(&data, offset));
+        }
+        assert_eq!(resumed.root().expect("complete"), *blake3::hash(&data).as_bytes());
+    }
+
+    #[test]
+    fn a_dropped_segment_must_come_again() {
+        let data = content(2 * SEGMENT);
+        let mut hash = FileHash::new(data.len() as u64);
+        for offset in offsets(data.len() as u64) {
+            hash.add_block(offset, digest_at(&data, offset));
+        }
+        hash.drop_segment(1);
+        assert!(!hash.is_complete() && hash.root().is_none());
+        assert_eq!(hash.ranges(), vec![0..SEGMENT]);
+    }
+}

@@ -1,0 +1,125 @@
+//! What of an unfinished transfer is already safe, so that the next run continues from it.
+//!
+//! A record is written only after the bytes it speaks of are durable. Parts are named by their place
+//! at the destination and hold for one version of the source file only.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::hash::Digest;
+use crate::manifest::{Entry, Fingerprint, Kind};
+use crate::record_log::RecordLog;
+use crate::sys::confined::Root;
+
+const MAGIC: &[u8; 8] = b"TGJRNL01";
+const NAME: &str = "journal";
+
+/// The first half of the hash of an entry's path.
+type Key = [u8; 16];
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Record {
+    /// A directory whose mode and times are set at the end.
+    Directory(Entry),
+    /// Segments of one version of a file, verified and durable.
+    Segments { file: Key, version: Fingerprint, digests: Vec<(u64, Digest)> },
+    /// A file is complete and about to get its name.
+    Ready { file: Key, version: Fingerprint, root: Digest },
+}
+
+/// What an earlier run left of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    version: Fingerprint,
+    /// Verified segments.
+    pub segments: HashMap<u64, Digest>,
+    /// The root hash, if the file was complete.
+    pub root: Option<Digest>,
+}
+
+/// The journal of one transfer, locked while it runs.
+#[derive(Debug)]
+pub struct Journal {
+    log: RecordLog<Record>,
+    left: HashMap<Key, Left>,
+}
+
+impl Journal {
+    /// Opens the journal in `work`, with what earlier runs left.
+    pub fn open(work: &Root) -> Result<Self> {
+        let mut left: HashMap<Key, Left> = HashMap::new();
+        let mut of = |file: Key, version: Fingerprint, change: &dyn Fn(&mut Left)| {
+            let state = left.entry(file).or_default();
+            if state.version != version {
+                *state = Left { version, ..Left::default() };
+            }
+            change(state);
+        };
+        let log = RecordLog::open(work, NAME, MAGIC, |record| match record {
+            Record::Directory(_) => {}
+            Record::Segments { file, version, digests } => {
+                of(file, version, &|state| state.segments.extend(digests.iter().copied()));
+            }
+            Record::Ready { file, version, root } => of(file, version, &|state| state.root = Some(root)),
+        })?;
+        Ok(Self { log, left })
+    }
+
+    /// What is left of this version of `entry` from an earlier run; asked once a file.
+    pub fn take_left(&mut self, entry: &Entry) -> Option<Left> {
+        let left = self.left.remove(&key(entry))?;
+        (Some(left.version) == version(entry)).then_some(left)
+    }
+
+    /// Remembers a directory for the end of the transfer.
+    pub fn directory(&mut self, entry: &Entry) -> Result<()> {
+        self.log.append([&Record::Directory(entry.clone())])
+    }
+
+    /// Records durable segments of files.
+    pub fn segments<'e>(&mut self, files: impl Iterator<Item = (&'e Entry, Vec<(u64, Digest)>)>) -> Result<()> {
+        let records: Vec<Record> = files
+            .filter_map(|(entry, digests)| {
+                Some(Record::Segments { file: key(entry), version: version(entry)?, digests })
+            })
+            .collect();
+        self.log.append(&records)
+    }
+
+    /// Records files that are complete, durable and about to get their names.
+    pub fn ready<'e>(&mut self, files: impl Iterator<Item = (&'e Entry, Digest)>) -> Result<()> {
+        let records: Vec<Record> = files
+            .filter_map(|(entry, root)| Some(Record::Ready { file: key(entry), version: version(entry)?, root }))
+            .collect();
+        self.log.append(&records)
+    }
+
+    /// Makes what was recorded durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.log.sync()
+    }
+
+    /// The directories remembered, innermost last; a directory listed twice appears twice.
+    pub fn directories(&mut self) -> Result<Vec<Entry>> {
+        let mut directories = Vec::new();
+        self.log.replay(|record| {
+            if let Record::Directory(entry) = record {
+                directories.push(entry);
+            }
+        })?;
+        Ok(directories)
+    }
+}
+
+fn key(entry: &Entry) -> Key {
+    blake3::hash(entry.path.as_bytes()).as_bytes()[..16].try_into().expect("sixteen bytes")
+}
+
+fn version(entry: &Entry) -> Option<Fingerprint> {
+    match entry.kind {
+        Kind::File { fingerprint, .. } => Some(fingerprint),
+        _ => None,
+    }
+}

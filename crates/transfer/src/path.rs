@@ -1,0 +1,173 @@
+//! Paths relative to a transfer's root, as bytes: any name a Linux file system may hold, and none
+//! that could lead out of the root.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The directory beside the destination's files that holds the journal and unfinished files.
+pub const WORK_DIR: &[u8] = b".tidegate";
+
+/// Longest path, and longest name in it, in bytes (PATH_MAX and NAME_MAX on Linux).
+const MAX_PATH: usize = 4095;
+const MAX_NAME: usize = 255;
+
+/// A checked path: not empty, relative, `/`-separated, without `.`, `..`, empty or over-long names.
+///
+/// Deserialising checks too, so a peer cannot hand over a hostile name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+pub struct RelPath(Vec<u8>);
+
+impl RelPath {
+    /// Checks `bytes`.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self> {
+        let bytes = bytes.into();
+        let refuse = |why: &str| {
+            Err(Error::new(ErrorKind::UnsafeName, format!("refused the name {}: {why}", show(&bytes))))
+        };
+        if bytes.is_empty() {
+            return refuse("it is empty");
+        }
+        if bytes.len() > MAX_PATH {
+            return refuse("it is longer than 4095 bytes");
+        }
+        if bytes.contains(&0) {
+            return refuse("it contains a NUL byte");
+        }
+        for name in bytes.split(|&b| b == b'/') {
+            match name {
+                b"" => return refuse("it is absolute or has an empty component"),
+                b"." | b".." => return refuse("it contains '.' or '..'"),
+                _ if name.len() > MAX_NAME => return refuse("a component is longer than 255 bytes"),
+                _ => {}
+            }
+        }
+        if bytes.split(|&b| b == b'/').next() == Some(WORK_DIR) {
+            return refuse("'.tidegate' is where transfers keep their state");
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The path's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The path of the containing directory (empty at the root) and the last name.
+    pub fn split(&self) -> (&[u8], &[u8]) {
+        match self.0.iter().rposition(|&b| b == b'/') {
+            Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
+            None => (&[], &self.0),
+        }
+    }
+
+    /// `name` inside this directory.
+    pub fn join(&self, name: &[u8]) -> Result<Self> {
+        join(&self.0, name)
+    }
+}
+
+/// `name` inside the directory `parent`, which may be empty for the root.
+pub fn join(parent: &[u8], name: &[u8]) -> Result<RelPath> {
+    if parent.is_empty() {
+        return RelPath::new(name);
+    }
+    RelPath::new([parent, b"/", name].concat())
+}
+
+impl TryFrom<Vec<u8>> for RelPath {
+    type Error = Error;
+    fn try_from(bytes: Vec<u8>) -> Result<Self> {
+        Self::new(bytes)
+    }
+}
+
+impl From<RelPath> for Vec<u8> {
+    fn from(path: RelPath) -> Self {
+        path.0
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show(&self.0))
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// A name as text that cannot upset a terminal or a log: control characters and invalid UTF-8 are
+/// shown as `\x1b`.
+pub fn show(name: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(name)
+        && !text.chars().any(is_unprintable)
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::new();
+    for piece in name.utf8_chunks() {
+        for c in piece.valid().chars() {
+            if is_unprintable(c) {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    shown.push_str(&format!("\\x{byte:02x}"));
+                }
+            } else {
+                shown.push(c);
+            }
+        }
+        for byte in piece.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Control characters, and the marks that reverse the direction of writing.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_are_refused() {
+        let long = vec![b'a'; 256];
+        let deep = b"a/".repeat(2100);
+        let bad: [&[u8]; 16] = [
+            b"", b"/", b"/etc/passwd", b"..", b"a/../b", b"a/..", b".", b"./a", b"a//b", b"a/", b"a\0b", &long,
+            &deep, b".tidegate", b".tidegate/x", b"../../x",
+        ];
+        for name in bad {
+            let error = RelPath::new(name).expect_err(&show(name));
+            assert_eq!(error.kind, ErrorKind::UnsafeName);
+        }
+    }
+
+    #[test]
+    fn odd_names_are_kept() {
+        let longest = vec![b'z'; 255];
+        let good: [&[u8]; 8] =
+            [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"...", b"..a", b"a/.tidegate", &longest];
+        for name in good {
+            assert_eq!(RelPath::new(name).expect("kept").as_bytes(), name);
+        }
+    }
+
+    #[test]
+    fn names_are_shown_without_control_characters() {
+        assert_eq!(show(b"plain"), "plain");
+        assert_eq!(show("größe".as_bytes()), "größe");
+        assert_eq!(show(b"a\nb\x1b[31m\xff"), "a\\x0ab\\x1b[31m\\xff");
+    }
+}

@@ -1,0 +1,124 @@
+//! Where data comes from and goes to.
+//!
+//! A source is listed once and read in ranges; a sink is written in blocks at any offset, and each
+//! write may be repeated. Both fit stores that are no file systems: a range is an HTTP or FTP range
+//! request; a part-wise store gathers blocks into parts (S3: at least 5 MiB) behind
+//! [`SinkFile::write_at`] and completes them in [`Sink::publish`].
+
+pub mod file_sink;
+pub mod file_source;
+pub mod memory;
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::manifest::Entry;
+
+/// What listing a source turns up.
+#[derive(Debug)]
+pub enum Found {
+    /// Something to move.
+    Entry(Listed),
+    /// Something that should be moved but cannot.
+    Problem(Vec<u8>, Error),
+    /// Something left out on purpose, and why.
+    Note(Vec<u8>, &'static str),
+}
+
+/// An entry and which of the source's roots it lies beneath.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// As the receiver sees it.
+    pub entry: Entry,
+    /// The source's own index of the root it was found beneath.
+    pub root: u16,
+}
+
+/// What a read of one block gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// The buffer is filled.
+    Data,
+    /// All of it is a hole; the buffer was not touched.
+    Zero,
+}
+
+/// Where data comes from.
+pub trait Source: Send + Sync {
+    /// Shows each entry to `found`, directories before their contents, until it answers `false`.
+    fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()>;
+
+    /// Opens `range` of a listed file for one worker.
+    fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>>;
+
+    /// Whether the read stage exists (memory has none).
+    fn has_read_stage(&self) -> bool {
+        true
+    }
+}
+
+/// Reads one range of one version of a file, front to back.
+pub trait RangeReader: Send {
+    /// Fills `buffer` from `offset`, or fails with [`ErrorKind::Changed`](crate::error::ErrorKind)
+    /// unless the file is still the version that was listed.
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece>;
+}
+
+/// What a sink has of an entry.
+#[derive(Debug, PartialEq)]
+pub enum Standing {
+    /// Nothing that helps.
+    Absent,
+    /// A directory or link, made now.
+    Made,
+    /// A regular file of the same size, with this modification time.
+    Present(crate::manifest::Timestamp),
+}
+
+/// Where data goes to.
+pub trait Sink: Send + Sync {
+    /// Makes a directory or link, or looks at what bears a file's name; `dry` makes nothing.
+    fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
+
+    /// The root hash of the file that bears the entry's name now.
+    fn digest(&self, entry: &Entry) -> Result<Digest>;
+
+    /// Opens the unfinished file for `entry`; `keep` what an earlier run left in it.
+    fn open(&self, entry: &Entry, keep: bool) -> Result<Box<dyn SinkFile>>;
+
+    /// Whether an earlier run left an unfinished file for `entry`.
+    fn has_part(&self, entry: &Entry) -> bool;
+
+    /// Removes the unfinished file for `entry`, if any.
+    fn discard(&self, entry: &Entry);
+
+    /// Gives a finished, synced file its name, replacing what bore it.
+    fn publish(&self, entry: &Entry) -> Result<()>;
+
+    /// Makes the names given since the last call durable.
+    fn sync_names(&self) -> Result<()>;
+
+    /// Sets a directory's mode and times, once nothing more is put into it.
+    fn finish_directory(&self, entry: &Entry) -> Result<()>;
+
+    /// Whether the write stage exists (nowhere has none).
+    fn has_write_stage(&self) -> bool {
+        true
+    }
+}
+
+/// An unfinished file.
+pub trait SinkFile: Send + Sync {
+    /// Writes `data` at `offset`; repeating it is harmless.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Makes `length` bytes at `offset` read as zeros.
+    fn zero_at(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// Sets mode and times, and starts writing back what is dirty.
+    fn seal(&self, entry: &Entry) -> Result<()>;
+
+    /// Makes all that was written durable.
+    fn sync(&self) -> Result<()>;
+}

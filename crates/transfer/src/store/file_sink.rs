@@ -1,0 +1,348 @@
+//! A directory of a local file system as a sink.
+//!
+//! Unfinished files live in `.tidegate/<transfer>/` beside the destination's files, under names made
+//! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
+//! destination (see [`confined`](crate::sys::confined)).
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{
+    AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync, fsync,
+    ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
+};
+use rustix::io::{Errno, pwrite};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Digest, FileHash, block_digest};
+use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
+use crate::path::{RelPath, WORK_DIR, show};
+use crate::store::{Sink, SinkFile, Standing};
+use crate::sys::confined::Root;
+use crate::wire::message::TransferId;
+
+/// Directories kept open so that small files need no path resolution each.
+const OPEN_DIRECTORIES: usize = 64;
+
+/// Where a transfer's files go.
+#[derive(Debug)]
+pub struct FileSink {
+    base: Root,
+    work: Option<Root>,
+    work_name: String,
+    new_name: Option<RelPath>,
+    directories: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
+    renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
+}
+
+impl FileSink {
+    /// The destination `path` beneath `root`, for transfer `id`; `single` if the source is one file.
+    ///
+    /// A path with a trailing slash, or one that is a directory, takes the source's names; else a
+    /// single file is given the path's last name. `dry` creates nothing.
+    pub fn new(root: &Root, path: &[u8], single: bool, id: &TransferId, dry: bool) -> Result<Self> {
+        let failed = |error| Error::io("use the destination", path, error);
+        let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+        let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
+        let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
+        let open = |path: &[u8]| if dry { root.dir(path) } else { root.make_dir(path) };
+        let (base, new_name) = match checked {
+            None => (root.dir(b"").map_err(failed)?, None),
+            Some(checked) if single && trimmed == path && root.dir(trimmed).is_err() => {
+                let (parent, name) = checked.split();
+                let parent = if parent.is_empty() { root.dir(b"") } else { open(parent) };
+                (parent.map_err(failed)?, Some(RelPath::new(name)?))
+            }
+            Some(checked) => (open(checked.as_bytes()).map_err(failed)?, None),
+        };
+        let work_name = data_encoding::HEXLOWER.encode(id);
+        let work = match dry {
+            true => None,
+            false => {
+                let path = [WORK_DIR, b"/", work_name.as_bytes()].concat();
+                Some(base.make_dir(&path).map_err(|error| Error::io("create", &path, error))?)
+            }
+        };
+        Ok(Self { base, work, work_name, new_name, directories: Mutex::default(), renamed_into: Mutex::default() })
+    }
+
+    /// The directory for the journal and unfinished files; `None` when dry.
+    pub fn work(&self) -> Option<&Root> {
+        self.work.as_ref()
+    }
+
+    /// The directory that entries' paths are relative to.
+    pub fn base(&self) -> &Root {
+        &self.base
+    }
+
+    /// Removes the work directory, once nothing in it is needed.
+    pub fn remove_work(&self) {
+        let Some(work) = &self.work else { return };
+        if let Ok(entries) = rustix::fs::Dir::read_from(work) {
+            for entry in entries.flatten() {
+                let _ = unlinkat(work, entry.file_name(), AtFlags::empty());
+            }
+        }
+        if let Ok(parent) = self.base.dir(WORK_DIR) {
+            let _ = unlinkat(&parent, self.work_name.as_str(), AtFlags::REMOVEDIR);
+        }
+        // Fails, rightly, while another transfer works here.
+        let _ = unlinkat(&self.base, WORK_DIR, AtFlags::REMOVEDIR);
+    }
+
+    /// Where an entry goes beneath the base.
+    pub fn place<'a>(&'a self, entry: &'a Entry) -> &'a RelPath {
+        self.new_name.as_ref().unwrap_or(&entry.path)
+    }
+
+    fn work_dir(&self) -> Result<&Root> {
+        self.work.as_ref().ok_or_else(|| Error::protocol("a comparison writes nothing"))
+    }
+
+    fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
+        let mut open = self.directories.lock().expect("not poisoned");
+        if let Some(directory) = open.get(path) {
+            return Ok(Arc::clone(directory));
+        }
+        let directory = Arc::new(self.base.dir(path)?);
+        if open.len() >= OPEN_DIRECTORIES {
+            open.clear();
+        }
+        open.insert(path.to_vec(), Arc::clone(&directory));
+        Ok(directory)
+    }
+
+    fn make_link(&self, place: &RelPath, target: &[u8], entry: &Entry) -> Result<Standing> {
+        let (parent, name) = place.split();
+        let failed = |error| Error::io("create the link", place.as_bytes(), error);
+        let parent = self.directory(parent).map_err(failed)?;
+        let same = rustix::fs::readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
+        if !same {
+            let part = part_name(place);
+            let work = self.work_dir()?;
+            let _ = unlinkat(work, part.as_str(), AtFlags::empty());
+            symlinkat(target, work, part.as_str()).map_err(failed)?;
+            renameat(work, part.as_str(), &parent, name).map_err(|error| taken(error, place, failed))?;
+        }
+        let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
+        Ok(Standing::Made)
+    }
+}
+
+impl Sink for FileSink {
+    fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing> {
+        let place = self.place(entry);
+        let (parent, name) = place.split();
+        let failed = |error| Error::io("create", place.as_bytes(), error);
+        match &entry.kind {
+            Kind::Directory if dry => Ok(Standing::Made),
+            Kind::Directory => {
+                self.base.make_dir(place.as_bytes()).map_err(|error| match error {
+                    Errno::NOTDIR => not_a_directory(place),
+                    error => failed(error),
+                })?;
+                Ok(Standing::Made)
+            }
+            Kind::Symlink { .. } if dry => Ok(Standing::Made),
+            Kind::Symlink { target } => self.make_link(place, target, entry),
+            Kind::File { size, .. } => {
+                let directory = match self.directory(parent) {
+                    Ok(directory) => directory,
+                    Err(Errno::NOENT) if dry => return Ok(Standing::Absent),
+                    Err(error) => return Err(failed(error)),
+                };
+                match directory.stat(name) {
+                    Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
+                    Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size as u64 == *size => {
+                        let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+                        Ok(Standing::Present(mtime))
+                    }
+                    Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
+                    Err(error) => Err(failed(error)),
+                }
+            }
+        }
+    }
+
+    fn digest(&self, entry: &Entry) -> Result<Digest> {
+        let place = self.place(entry);
+        let failed = |error| Error::io("read", place.as_bytes(), error);
+        let file = self.base.open_beneath(place.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+        let file = file.map_err(failed)?;
+        digest_of(&file, entry.size()).map_err(failed)
+    }
+
+    fn open(&self, entry: &Entry, keep: bool) -> Result<Box<dyn SinkFile>> {
+        let place = self.place(entry);
+        let failed = |error| Error::io("create", place.as_bytes(), error);
+        let work = self.work_dir()?;
+        let mut flags = OFlags::RDWR | OFlags::CREATE;
+        if !keep {
+            flags |= OFlags::TRUNC;
+        }
+        let part = part_name(place);
+        let mode = Mode::RUSR | Mode::WUSR;
+        let fd = match work.open_beneath(part.as_bytes(), flags, mode) {
+            // A link or something else in the way: it is ours to remove.
+            Err(Errno::LOOP | Errno::ISDIR | Errno::ACCESS) => {
+                let _ = unlinkat(work, part.as_str(), AtFlags::empty());
+                work.open_beneath(part.as_bytes(), flags, mode)
+            }
+            opened => opened,
+        };
+        let fd = fd.map_err(failed)?;
+        // One block or less is written whole; anything longer starts as one hole.
+        if entry.size() > BLOCK || keep {
+            ftruncate(&fd, entry.size()).map_err(failed)?;
+        }
+        Ok(Box::new(PartFile { fd, place: place.clone(), size: entry.size(), kept: keep }))
+    }
+
+    fn has_part(&self, entry: &Entry) -> bool {
+        let part = part_name(self.place(entry));
+        self.work.as_ref().is_some_and(|work| work.stat(part.as_bytes()).is_ok())
+    }
+
+    fn discard(&self, entry: &Entry) {
+        if let Some(work) = &self.work {
+            let _ = unlinkat(work, part_name(self.place(entry)).as_str(), AtFlags::empty());
+        }
+    }
+
+    fn publish(&self, entry: &Entry) -> Result<()> {
+        let place = self.place(entry);
+        let (parent, name) = place.split();
+        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
+        let directory = self.directory(parent).map_err(failed)?;
+        let work = self.work_dir()?;
+        renameat(work, part_name(place).as_str(), &directory, name).map_err(|error| taken(error, place, failed))?;
+        self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
+        Ok(())
+    }
+
+    fn sync_names(&self) -> Result<()> {
+        let directories = std::mem::take(&mut *self.renamed_into.lock().expect("not poisoned"));
+        for (path, directory) in directories {
+            match fsync(&*directory) {
+                // Some file systems cannot sync a directory; then nobody can do better.
+                Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => {}
+                Err(error) => return Err(Error::io("make durable", &path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_directory(&self, entry: &Entry) -> Result<()> {
+        let place = self.place(entry);
+        let failed = |error| Error::io("set mode and times of", place.as_bytes(), error);
+        let directory = self.base.dir(place.as_bytes()).map_err(failed)?;
+        fchmod(&directory, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(failed)?;
+        futimens(&directory, &times(entry.mtime)).map_err(failed)
+    }
+}
+
+/// A file in the work directory.
+#[derive(Debug)]
+struct PartFile {
+    fd: OwnedFd,
+    place: RelPath,
+    size: u64,
+    kept: bool,
+}
+
+impl PartFile {
+    fn failed(&self, error: Errno) -> Error {
+        Error::io("write", self.place.as_bytes(), error)
+    }
+}
+
+impl SinkFile for PartFile {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while done < data.len() {
+            match pwrite(&self.fd, &data[done..], offset + done as u64) {
+                Ok(0) => return Err(Error::new(ErrorKind::NoSpace, format!("cannot write {}: the device takes no more", self.place))),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
+        if !self.kept {
+            // A new part is one hole already, unless it is too small to have been sized.
+            if self.size <= BLOCK {
+                ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
+            }
+            return Ok(());
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.fd, punch, offset, length) {
+            Ok(()) => Ok(()),
+            Err(Errno::NOTSUP | Errno::NOSYS) => self.write_at(offset, &vec![0; length as usize]),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    fn seal(&self, entry: &Entry) -> Result<()> {
+        fchmod(&self.fd, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(|error| self.failed(error))?;
+        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        fdatasync(&self.fd).map_err(|error| self.failed(error))
+    }
+}
+
+/// The name of an entry's unfinished file.
+fn part_name(place: &RelPath) -> String {
+    data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
+}
+
+fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
+    let mut hash = FileHash::new(size);
+    let mut buffer = vec![0; BLOCK as usize];
+    let mut offset = 0;
+    while offset < size || (offset == 0 && size == 0) {
+        let want = (size - offset).min(BLOCK) as usize;
+        let mut filled = 0;
+        while filled < want {
+            match rustix::io::pread(file, &mut buffer[filled..want], offset + filled as u64) {
+                // Shorter than it was a moment ago: certainly another file.
+                Ok(0) => return Ok([0; 32]),
+                Ok(n) => filled += n,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        hash.add_block(offset, block_digest(&buffer[..want], offset, size));
+        offset += BLOCK;
+    }
+    Ok(hash.root().expect("every block was added"))
+}
+
+fn times(mtime: Timestamp) -> Timestamps {
+    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT }, last_modification: time }
+}
+
+fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {
+    match error {
+        Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => is_a_directory(place),
+        error => otherwise(error),
+    }
+}
+
+fn is_a_directory(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    Error::new(ErrorKind::Denied, format!("cannot create {place}: a directory of that name is there"))
+}
+
+fn not_a_directory(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    Error::new(ErrorKind::Denied, format!("cannot create the directory {place}: a file or link of that name is there"))
+}

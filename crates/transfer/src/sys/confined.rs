@@ -1,0 +1,128 @@
+//! Opening paths that cannot leave a directory, whatever a peer or a racing process puts in them.
+//!
+//! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+//! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, statat};
+use rustix::io::Errno;
+
+/// A directory as the root that paths are resolved beneath.
+#[derive(Debug)]
+pub struct Root {
+    dir: OwnedFd,
+}
+
+impl Root {
+    /// Opens the directory at `path`, which the local user named and is therefore trusted.
+    pub fn open(path: &[u8]) -> Result<Self, Errno> {
+        let dir = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { dir })
+    }
+
+    /// The directory at `path` beneath this one; an empty path is this one.
+    pub fn dir(&self, path: &[u8]) -> Result<Self, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        let dir = self.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+        Ok(Self { dir })
+    }
+
+    /// As [`dir`](Self::dir), making the missing ones with mode 0777 less the umask.
+    pub fn make_dir(&self, path: &[u8]) -> Result<Self, Errno> {
+        match self.dir(path) {
+            Err(Errno::NOENT) => {}
+            found => return found,
+        }
+        let (parent, name) = match path.iter().rposition(|&b| b == b'/') {
+            Some(slash) => (self.make_dir(&path[..slash])?, &path[slash + 1..]),
+            None => (self.dir(b"")?, path),
+        };
+        match mkdirat(&parent.dir, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => parent.dir(name),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens `path` beneath the root.
+    pub fn open_beneath(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            // EAGAIN: a rename raced with the resolution; the kernel asks to try again.
+            match openat2(&self.dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS) => return Err(Errno::OPNOTSUPP),
+                result => return result,
+            }
+        }
+    }
+
+    /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath.
+    pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        loop {
+            match openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// What is called `name` directly in this directory, without following a symlink.
+    pub fn stat(&self, name: &[u8]) -> Result<Stat, Errno> {
+        statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+impl From<OwnedFd> for Root {
+    fn from(dir: OwnedFd) -> Self {
+        Self { dir }
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+/// The absolute path of `path` with symlinks resolved, for people and for catalogue keys.
+pub fn canonical(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+    match path.canonicalize() {
+        Ok(path) => Ok(path.into_os_string().into_vec()),
+        Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+    }
+}
+
+/// What `path`, named by the local user, leads to.
+pub fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
+    statat(CWD, path, AtFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_is_opened_outside_the_root() {
+        let outer = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(outer.path().join("root/in")).expect("made");
+        std::fs::write(outer.path().join("secret"), "s").expect("written");
+        symlink("../secret", outer.path().join("root/link")).expect("linked");
+        symlink("/", outer.path().join("root/slash")).expect("linked");
+        symlink("in", outer.path().join("root/alias")).expect("linked");
+        let root = Root::open(outer.path().join("root").as_os_str().as_bytes()).expect("opened");
+        for path in [&b"../secret"[..], b"link", b"slash/etc/passwd", b"alias/x", b"/etc/passwd", b"in/../../secret"] {
+            assert!(root.open_beneath(path, OFlags::RDONLY, Mode::empty()).is_err());
+            assert!(root.open_beneath(path, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).is_err());
+        }
+        assert!(root.open_following(b"link", OFlags::RDONLY).is_err());
+        assert!(root.make_dir(b"alias/y").is_err());
+        assert!(root.make_dir(b"in/a/b/c").is_ok());
+        assert!(outer.path().join("root/in/a/b/c").is_dir());
+    }
+}

@@ -1,0 +1,51 @@
+//! The kernel's view of a TCP connection (`TCP_INFO`) and the options our streams set.
+
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+
+/// What the kernel counted on one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Segments retransmitted since the connection was made.
+    pub retransmits: u64,
+    /// Data segments sent since the connection was made.
+    pub segments_sent: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+}
+
+/// Reads the counters of `stream`; `None` where the kernel has none.
+#[allow(unsafe_code)]
+pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
+    // SAFETY: `tcp_info` is plain old data for which zero is valid; the kernel writes at most `size`
+    // bytes and tells how many.
+    let (info, size) = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let pointer = std::ptr::from_mut(&mut info).cast();
+        let result =
+            libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, pointer, &raw mut size);
+        if result != 0 {
+            return None;
+        }
+        (info, size as usize)
+    };
+    let has_segments = size >= std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_out) + 4;
+    Some(TcpInfo {
+        retransmits: u64::from(info.tcpi_total_retrans),
+        segments_sent: if has_segments { u64::from(info.tcpi_data_segs_out) } else { 0 },
+        rtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
+    })
+}
+
+/// Prepares a connection: no Nagle, and a dead peer noticed within `patience`.
+pub fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(patience))?;
+    let probe = (patience / 3).max(Duration::from_secs(1));
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(2))
+}

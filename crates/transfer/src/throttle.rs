@@ -1,0 +1,72 @@
+//! Token buckets: a rate kept by sleeping, never by spinning.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::BitRate;
+
+/// How far a bucket may fall behind before the arrears are forgiven: long enough to bridge a
+/// scheduler's hiccup, short enough that no burst is seen on an epoch's scale.
+const BURST: Duration = Duration::from_millis(20);
+
+/// Lets bytes through at no more than a given rate.
+#[derive(Debug)]
+pub struct Throttle {
+    rate: BitRate,
+    next: Mutex<Instant>,
+}
+
+impl Throttle {
+    /// A bucket of `rate`; `None` for no limit.
+    pub fn new(rate: Option<BitRate>) -> Option<Self> {
+        rate.filter(|rate| *rate > BitRate::ZERO).map(|rate| Self { rate, next: Mutex::new(Instant::now()) })
+    }
+
+    /// Waits until `bytes` may pass. Safe to share: callers queue up one behind the other.
+    pub fn take(&self, bytes: usize) {
+        let turn = {
+            let mut next = self.next.lock().expect("not poisoned");
+            let now = Instant::now();
+            let turn = (*next).max(now.checked_sub(BURST).unwrap_or(now));
+            *next = turn + Duration::from_secs_f64(bytes as f64 / self.rate.bytes_per_second());
+            turn
+        };
+        thread::sleep(turn.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Rates to keep: per worker of each stage, and in total on the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Limits {
+    /// Each reader.
+    pub read: Option<BitRate>,
+    /// Each network stream.
+    pub network: Option<BitRate>,
+    /// Each writer.
+    pub write: Option<BitRate>,
+    /// All streams together.
+    pub link: Option<BitRate>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rate_means_no_bucket() {
+        assert!(Throttle::new(None).is_none());
+        assert!(Throttle::new(Some(BitRate::ZERO)).is_none());
+    }
+
+    #[test]
+    fn a_bucket_never_lets_more_through_than_its_rate_and_one_burst() {
+        let throttle = Throttle::new(Some(BitRate::mbps(80))).expect("a limit");
+        let start = Instant::now();
+        for _ in 0..10 {
+            throttle.take(100_000);
+        }
+        // Ten takes of 10 ms each; the first is free, and up to one burst of arrears is forgiven.
+        assert!(start.elapsed() + BURST >= Duration::from_millis(90), "{:?}", start.elapsed());
+    }
+}

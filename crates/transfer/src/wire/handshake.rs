@@ -1,0 +1,269 @@
+//! How a connection begins: who it is, what it is for, and proof of both, within tight limits.
+//!
+//! A connection opens with a TLS handshake, or with the eight bytes `TIDEGATE` for a clear data
+//! stream. Then comes one [`Opening`]. Nothing else is looked at before it has been proved.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::sys::tcp;
+use crate::wire::channel::Channel;
+use crate::wire::message::{DataPlane, Hello, MAX_UNAUTHENTICATED, Message, VERSION, decode, encode};
+use crate::wire::ticket::{Address, proof};
+
+/// How long a peer may take to prove itself.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// How long a silent network is borne before a connection counts as dead.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a clear data stream begins with; the first byte differs from any TLS record's.
+const CLEAR_PREFACE: &[u8; 8] = b"TIDEGATE";
+
+/// The first thing said on a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Opening {
+    /// A session.
+    Session(Hello),
+    /// A data stream of a session that exists.
+    Stream(StreamHello),
+}
+
+/// What ties a data stream to its session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamHello {
+    /// Names the session; not secret.
+    pub session: [u8; 16],
+    /// The stream's number, used once.
+    pub index: u32,
+    /// Proof of knowing the session's token, bound to this connection.
+    pub proof: Digest,
+}
+
+/// The public name of the session with `token`.
+pub fn session_name(token: &Digest) -> [u8; 16] {
+    let name = blake3::keyed_hash(token, b"tidegate session name");
+    name.as_bytes()[..16].try_into().expect("sixteen bytes")
+}
+
+/// The proof that data stream `index` belongs to the session with `token`.
+pub fn stream_proof(token: &Digest, index: u32, binding: &[u8]) -> blake3::Hash {
+    proof(token, "stream", &[&index.to_le_bytes(), binding].concat())
+}
+
+/// Connects to `address` within [`HANDSHAKE_TIME`].
+fn dial(address: &Address) -> Result<TcpStream> {
+    let place = address.place();
+    let resolved = (address.host.as_str(), address.port)
+        .to_socket_addrs()
+        .map_err(|error| Error::connection("cannot find", &place, &error))?;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for candidate in resolved {
+        match TcpStream::connect_timeout(&candidate, HANDSHAKE_TIME) {
+            Ok(socket) => {
+                tcp::prepare(&socket, PATIENCE).map_err(|e| Error::connection("cannot set up", &place, &e))?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(Error::connection("cannot connect to", &place, &last))
+}
+
+/// Connects and completes the TLS handshake.
+fn dial_tls(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
+    let socket = dial(address)?;
+    let name = ServerName::try_from(address.host.clone())
+        .map_err(|_| Error::new(ErrorKind::Usage, format!("'{}' is not a host name", address.host)))?;
+    let connection = ClientConnection::new(Arc::clone(config), name)
+        .map_err(|error| Error::new(ErrorKind::Authentication, format!("cannot start TLS: {error}")))?;
+    let mut channel = Channel::tls(Connection::Client(connection), socket);
+    set_deadline(channel.socket(), Some(HANDSHAKE_TIME));
+    channel.finish_handshake().map_err(|error| handshake_error(&address.place(), &error))?;
+    Ok(channel)
+}
+
+fn handshake_error(place: &str, error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::InvalidData {
+        let text = error.to_string();
+        let why = if text.contains("ApplicationVerificationFailure") {
+            "its certificate is not the one the ticket names: is the ticket of this endpoint?"
+        } else {
+            &text
+        };
+        return Error::new(ErrorKind::Authentication, format!("refused the endpoint at {place}: {why}"));
+    }
+    Error::connection("no TLS connection to", place, error)
+}
+
+/// Opens a session at `address`; afterwards reads no longer time out.
+pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
+    let mut channel = dial_tls(address, config)?;
+    let exporter = channel.exporter();
+    let (claims, proof) = match &address.ticket {
+        Some(ticket) => (Some(ticket.claims.clone()), *proof(&ticket.key, "session", &exporter).as_bytes()),
+        None => (None, [0; 32]),
+    };
+    let hello = Opening::Session(Hello { versions: (VERSION, VERSION), claims, proof });
+    let place = address.place();
+    let lost = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidData => handshake_error(&place, &error),
+        _ => Error::connection("lost the connection to", &place, &error),
+    };
+    channel.write_all(&encode(&hello)).map_err(lost)?;
+    match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
+        Message::Welcome(VERSION) => {}
+        Message::Welcome(version) => {
+            return Err(Error::protocol(format!("the endpoint chose version {version}, which is not spoken here")));
+        }
+        Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
+        _ => return Err(Error::protocol("the endpoint did not say welcome")),
+    }
+    set_deadline(channel.socket(), None);
+    Ok(channel)
+}
+
+/// Opens data stream `index` of the session with `token`.
+pub fn open_stream(
+    address: &Address,
+    config: &Arc<ClientConfig>,
+    plane: DataPlane,
+    token: &Digest,
+    index: u32,
+) -> Result<Channel> {
+    let place = address.place();
+    let lost = |error: io::Error| Error::connection("lost the connection to", &place, &error);
+    let (mut channel, binding) = match plane {
+        DataPlane::Tls => {
+            let channel = dial_tls(address, config)?;
+            let exporter = channel.exporter();
+            (channel, exporter)
+        }
+        DataPlane::Clear => {
+            let mut socket = dial(address)?;
+            set_deadline(&socket, Some(HANDSHAKE_TIME));
+            socket.write_all(CLEAR_PREFACE).map_err(lost)?;
+            let mut nonce = [0; 32];
+            socket.read_exact(&mut nonce).map_err(lost)?;
+            (Channel::Clear(socket), nonce.to_vec())
+        }
+    };
+    let proof = *stream_proof(token, index, &binding).as_bytes();
+    let hello = Opening::Stream(StreamHello { session: session_name(token), index, proof });
+    channel.write_all(&encode(&hello)).map_err(lost)?;
+    set_deadline(channel.socket(), None);
+    Ok(channel)
+}
+
+/// What a connection to an endpoint turned out to be, not yet proved.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The connection.
+    pub channel: Channel,
+    /// What it claims.
+    pub opening: Opening,
+    /// What its proof must be bound to.
+    pub binding: Vec<u8>,
+}
+
+/// Reads the opening of a connection; `clear` tells whether clear streams are allowed at all.
+///
+/// Takes at most [`HANDSHAKE_TIME`] in all, however slowly the peer talks.
+pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Result<Arrival> {
+    let deadline = Instant::now() + HANDSHAKE_TIME;
+    let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", &error);
+    tcp::prepare(&socket, PATIENCE).map_err(lost)?;
+    set_deadline(&socket, Some(HANDSHAKE_TIME));
+    let mut first = [0];
+    if socket.peek(&mut first).map_err(lost)? == 0 {
+        return Err(Error::new(ErrorKind::Connection, "a peer connected and said nothing"));
+    }
+    let (mut channel, binding) = if first == CLEAR_PREFACE[..1] {
+        if !clear {
+            return Err(Error::new(ErrorKind::Authentication, "a clear data stream, which is not allowed here"));
+        }
+        let mut socket = Limited { socket, deadline };
+        let mut preface = [0; 8];
+        socket.read_exact(&mut preface).map_err(lost)?;
+        if preface != *CLEAR_PREFACE {
+            return Err(Error::protocol("a peer that speaks neither TLS nor our protocol"));
+        }
+        let nonce = random_bytes();
+        socket.socket.write_all(&nonce).map_err(lost)?;
+        (Channel::Clear(socket.socket), nonce.to_vec())
+    } else {
+        let connection = ServerConnection::new(Arc::clone(config))
+            .map_err(|error| Error::protocol(format!("cannot start TLS: {error}")))?;
+        let mut channel = Channel::tls(Connection::Server(connection), socket);
+        channel.finish_handshake().map_err(|error| Error::connection("no TLS with", "a peer", &error))?;
+        let exporter = channel.exporter();
+        (channel, exporter)
+    };
+    let opening = read_message(&mut channel, deadline).map_err(lost)??;
+    set_deadline(channel.socket(), None);
+    Ok(Arrival { channel, opening, binding })
+}
+
+/// Reads one small message before `deadline`, never more bytes than it has.
+fn read_message<T: for<'a> Deserialize<'a>>(channel: &mut Channel, deadline: Instant) -> io::Result<Result<T>> {
+    let mut bytes = vec![0; 4];
+    read_before(channel, &mut bytes, deadline)?;
+    let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+    if length > MAX_UNAUTHENTICATED {
+        return Ok(Err(Error::protocol("an opening message that is too long")));
+    }
+    bytes.resize(4 + length, 0);
+    read_before(channel, &mut bytes[4..], deadline)?;
+    Ok(decode(&bytes, MAX_UNAUTHENTICATED).map(|message| message.expect("whole").0))
+}
+
+fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
+    while !buffer.is_empty() {
+        set_deadline(channel.socket(), Some(remaining(deadline)?));
+        match channel.read(buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            n => buffer = &mut buffer[n..],
+        }
+    }
+    Ok(())
+}
+
+fn remaining(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// A socket whose reads end at a deadline, so that a byte a second does not keep it for ever.
+struct Limited {
+    socket: TcpStream,
+    deadline: Instant,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        set_deadline(&self.socket, Some(remaining(self.deadline)?));
+        self.socket.read(buffer)
+    }
+}
+
+fn set_deadline(socket: &TcpStream, time: Option<Duration>) {
+    // Fails only for a zero duration, which `remaining` rules out.
+    let _ = socket.set_read_timeout(time);
+    let _ = socket.set_write_timeout(time);
+}
+
+/// Thirty-two bytes from the operating system's generator.
+pub fn random_bytes() -> Digest {
+    let mut bytes = [0; 32];
+    let provider = rustls::crypto::ring::default_provider();
+    provider.secure_random.fill(&mut bytes).expect("the operating system has randomness");
+    bytes
+}

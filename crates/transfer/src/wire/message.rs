@@ -1,0 +1,384 @@
+//! The messages of a session: length-prefixed postcard, both ways over TLS.
+//!
+//! ```text
+//! +----------------+--------------------------+
+//! | length (u32 LE)| message (postcard)       |
+//! +----------------+--------------------------+
+//! ```
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage};
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::manifest::{Entry, FileId};
+use crate::throttle::Limits;
+
+/// The protocol version spoken here. A peer offers a range; the highest common one is used.
+pub const VERSION: u16 = 1;
+
+/// Longest message before the peer has proved who it is, and after.
+pub const MAX_UNAUTHENTICATED: usize = 64 << 10;
+/// Longest message of an authenticated peer.
+pub const MAX_MESSAGE: usize = 4 << 20;
+
+/// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
+/// second run finds the first one's journal.
+pub type TransferId = [u8; 16];
+
+/// How the bulk travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataPlane {
+    /// TLS 1.3.
+    #[default]
+    Tls,
+    /// Not encrypted; bound to the session by a keyed token. Both ends must ask for it.
+    Clear,
+}
+
+/// How content is checked, besides the crc32c of every block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// BLAKE3 end to end, the expected hashes sent over the encrypted session.
+    #[default]
+    Blake3,
+    /// crc32c alone: finds accidents, not attackers.
+    Block,
+}
+
+/// What to do about symbolic links in the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Links {
+    /// Copy the link itself.
+    #[default]
+    Keep,
+    /// Leave links out.
+    Skip,
+    /// Copy what a link points to, as long as that lies within the source tree.
+    Follow,
+}
+
+/// Which files the receiver may take for being there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compare {
+    /// Same size and mtime, and a root hash recorded when it was verified.
+    #[default]
+    Recorded,
+    /// Both sides read the file again.
+    Checksum,
+}
+
+/// What both ends of one transfer need to agree on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// How the bulk travels.
+    pub data_plane: DataPlane,
+    /// How content is checked.
+    pub verify: Verify,
+    /// When a file counts as already there.
+    pub compare: Compare,
+    /// Whether anything is written at all; `tidegate verify` only compares.
+    pub dry: bool,
+    /// What to do about symbolic links.
+    pub links: Links,
+    /// Bytes given to one worker at a time; `None` gives each file to one worker.
+    pub chunk: Option<ByteCount>,
+    /// Whether a connection serves file after file (infinite pipelining) or just one.
+    pub pipelining: bool,
+    /// Rates to keep.
+    pub limits: Limits,
+    /// Staging at each end.
+    pub staging: ByteCount,
+    /// Most workers a stage.
+    pub max_workers: u16,
+}
+
+/// What the memory routes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// How much, at most.
+    pub bytes: ByteCount,
+}
+
+/// Where data comes from, as told to an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SourceSpec {
+    /// Files beneath the endpoint's root; a trailing slash means the contents.
+    Files(Vec<Vec<u8>>),
+    /// Zeros from memory.
+    Zero(Memory),
+}
+
+/// Where data goes to, as told to an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SinkSpec {
+    /// A path beneath the endpoint's root; a trailing slash means a directory.
+    Files {
+        /// The path as typed.
+        path: Vec<u8>,
+        /// Whether the source is one single file, which may then be given a new name.
+        single: bool,
+    },
+    /// Nowhere.
+    Null,
+}
+
+/// What the initiator asks of an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// Receive what I send.
+    Receive {
+        /// Names the transfer.
+        id: TransferId,
+        /// Where to put it.
+        sink: SinkSpec,
+        /// How.
+        terms: Terms,
+    },
+    /// Send me this.
+    Send {
+        /// From where.
+        source: SourceSpec,
+        /// How.
+        terms: Terms,
+    },
+    /// Send this to another endpoint (third-party).
+    SendTo {
+        /// From where.
+        source: SourceSpec,
+        /// A one-time ticket of the other endpoint, with the path.
+        destination: String,
+        /// How.
+        terms: Terms,
+    },
+    /// Make a ticket that holds once, for writing beneath `path`, for the third party of a transfer.
+    OneTimeTicket {
+        /// The only path it opens.
+        path: Vec<u8>,
+    },
+}
+
+/// What one end counted so far; rates are differences over its own clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// The end's monotonic clock, in µs.
+    pub at_us: u64,
+    /// Bytes read from the source.
+    pub read: u64,
+    /// Bytes given to the network (sender) or taken from it (receiver).
+    pub network: u64,
+    /// Bytes written to the sink.
+    pub written: u64,
+    /// Bytes of staging in use.
+    pub staging_used: u64,
+    /// Bytes of staging.
+    pub staging_capacity: u64,
+    /// TCP segments sent, over all streams.
+    pub segments_sent: u64,
+    /// TCP segments sent again.
+    pub retransmits: u64,
+    /// Smoothed round-trip time of the streams in µs; 0 if unknown.
+    pub rtt_us: u64,
+}
+
+/// What became of one offered entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Send it, less what is there from an earlier run: segments and their hashes.
+    Want {
+        /// Segments verified by an earlier run.
+        have: Vec<(u64, Digest)>,
+    },
+    /// It is there and verified.
+    Skip,
+    /// It is created; nothing needs to be sent.
+    Made,
+    /// A file of the same size is there with this root hash; compare.
+    Exists(Digest),
+    /// It cannot be received.
+    Failed(Error),
+}
+
+/// How a file ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Complete, verified, durable and visible.
+    Committed,
+    /// Not there; the old content, if any, is untouched.
+    Failed(Error),
+}
+
+/// A range of a file that must come again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// Which file.
+    pub file: FileId,
+    /// Which bytes.
+    pub range: Range<u64>,
+}
+
+/// How a session begins, inside TLS and before anything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Oldest and newest version spoken.
+    pub versions: (u16, u16),
+    /// What the ticket allows, as the endpoint wrote it; `None` with mutual TLS.
+    pub claims: Option<Vec<u8>>,
+    /// Proof of knowing the ticket's secret, bound to this TLS connection.
+    pub proof: Digest,
+}
+
+/// Everything said in a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The endpoint accepts the peer, with the version to use.
+    Welcome(u16),
+    /// The initiator asks.
+    Request(Request),
+    /// The endpoint agrees; data streams show `token`.
+    Accepted {
+        /// What binds data streams to this session.
+        token: Digest,
+    },
+    /// A one-time ticket.
+    Ticket(String),
+    /// The endpoint or the peer gives up.
+    Refused(Error),
+
+    /// Sender: entries, numbered from `first`.
+    Offer {
+        /// The number of the first one.
+        first: FileId,
+        /// In the order they were found.
+        entries: Vec<Entry>,
+    },
+    /// Receiver: what it wants of them, one each, in order.
+    Verdicts {
+        /// The number of the first one.
+        first: FileId,
+        /// One an entry.
+        verdicts: Vec<Verdict>,
+    },
+    /// Sender: the file found there differs; send it after all.
+    Replace(Vec<FileId>),
+    /// Sender: hashes of whole segments, over the encrypted session.
+    Hashes(Vec<(FileId, u64, Digest)>),
+    /// Sender: a file will not be completed.
+    Abandon(FileId, Error),
+    /// Receiver: frames taken from each stream so far.
+    Taken(Vec<(u32, u64)>),
+    /// Receiver: a stream ended without its last frame.
+    StreamLost(u32),
+    /// Receiver: these bytes were damaged; send them again.
+    Again(Vec<Again>),
+    /// Receiver: how files ended.
+    Done(Vec<(FileId, Outcome)>),
+    /// Sender: nothing more comes.
+    Finish,
+    /// Receiver: everything is durable.
+    Finished,
+
+    /// Initiator: how many workers a stage.
+    Setpoint(Concurrency),
+    /// Initiator: tell your counters.
+    Poll(u32),
+    /// The other end's counters, for the poll of that number.
+    Report(u32, Counters),
+
+    /// Third party, initiator to sender: run one epoch with this set-point.
+    Step(Concurrency),
+    /// Third party, sender to initiator: what the epoch showed and what may be asked for next.
+    Stepped(Option<Observation>, PerStage<Bounds>),
+    /// Third party: the totals so far.
+    Progress(Totals),
+    /// Stop; keep what is needed to resume.
+    Stop,
+}
+
+/// How far a transfer has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Files listed so far.
+    pub files_listed: u64,
+    /// Files committed.
+    pub files_done: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files that failed.
+    pub files_failed: u64,
+    /// Bytes listed so far.
+    pub bytes_listed: u64,
+    /// Bytes of files that need not be sent: skipped, or there from an earlier run.
+    pub bytes_skipped: u64,
+    /// Bytes of committed files.
+    pub bytes_done: u64,
+    /// Bytes sent, re-sent ones included.
+    pub bytes_sent: u64,
+    /// Bytes sent more than once.
+    pub bytes_resent: u64,
+    /// Whether the whole source has been listed.
+    pub listed: bool,
+    /// Failures since the last report.
+    pub failures: Vec<(Vec<u8>, Error)>,
+}
+
+/// Encodes `message` with its length prefix.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    bytes = postcard::to_extend(message, bytes).expect("messages are plain data");
+    let length = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+/// Takes one whole message off the front of `bytes`; `None` until enough bytes are there.
+pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
+    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*prefix) as usize;
+    if length > limit {
+        return Err(Error::protocol(format!("a message of {length} bytes; at most {limit} are allowed here")));
+    }
+    let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
+    match postcard::take_from_bytes(body) {
+        Ok((message, [])) => Ok(Some((message, 4 + length))),
+        _ => Err(Error::protocol("a message that cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_survive_the_wire_in_pieces() {
+        let message = Message::Hashes(vec![(1, 2, [3; 32]), (4, 5, [6; 32])]);
+        let bytes = encode(&message);
+        for end in 0..bytes.len() {
+            assert_eq!(decode::<Message>(&bytes[..end], MAX_MESSAGE), Ok(None));
+        }
+        let (back, used) = decode::<Message>(&bytes, MAX_MESSAGE).expect("valid").expect("whole");
+        assert_eq!((back, used), (message, bytes.len()));
+    }
+
+    #[test]
+    fn oversized_messages_are_refused_before_they_are_read() {
+        let bytes = u32::MAX.to_le_bytes();
+        assert!(decode::<Message>(&bytes, MAX_UNAUTHENTICATED).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(body in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+            bytes.extend(body);
+            let _ = decode::<Message>(&bytes, MAX_MESSAGE);
+            let _ = decode::<Hello>(&bytes, MAX_UNAUTHENTICATED);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Tickets: all that is needed to reach an endpoint and prove that one may.
+//!
+//! `tg://<ticket>@host:port/path`, where the ticket is the base64url of the endpoint's certificate
+//! fingerprint (SHA-256), a key, and the claims. The key is a keyed BLAKE3 of the claims under the
+//! endpoint's secret, so a ticket can be narrowed but never widened, and the endpoint need not
+//! remember the tickets it gave.
+
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::path::show;
+
+/// The scheme of an endpoint's address.
+pub const SCHEME: &str = "tg://";
+
+/// The port an endpoint listens on unless told otherwise.
+pub const DEFAULT_PORT: u16 = 7117;
+
+/// What a ticket allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// Whether data may be fetched from the endpoint.
+    pub read: bool,
+    /// Whether data may be put there.
+    pub write: bool,
+    /// The only path beneath the root that may be used; empty for all.
+    pub path: Vec<u8>,
+    /// Seconds since 1970 after which it is void.
+    pub expires: Option<u64>,
+    /// Set on a ticket that holds only once.
+    pub once: Option<[u8; 16]>,
+}
+
+impl Claims {
+    /// Everything beneath the root, for ever.
+    pub const FULL: Self = Self { read: true, write: true, path: Vec::new(), expires: None, once: None };
+
+    /// Whether `path` lies beneath the claimed one.
+    pub fn covers(&self, path: &[u8]) -> bool {
+        let inside = |path: &[u8]| path.first().is_none_or(|&b| b == b'/');
+        self.path.is_empty() || path.strip_prefix(self.path.as_slice()).is_some_and(inside)
+    }
+
+    /// Refuses a ticket whose time is over.
+    pub fn check_time(&self, now: SystemTime) -> Result<()> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        match self.expires {
+            Some(end) if now > end => {
+                Err(Error::new(ErrorKind::Authentication, "this ticket has expired: ask for a new one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes that the key is made from and that the peer shows.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("claims are plain data")
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        postcard::from_bytes(bytes)
+            .map_err(|_| Error::new(ErrorKind::Authentication, "the ticket's claims cannot be read"))
+    }
+}
+
+/// The key for `claims` under the endpoint's `secret`.
+pub fn derive_key(secret: &Digest, claims: &[u8]) -> Digest {
+    *blake3::keyed_hash(secret, claims).as_bytes()
+}
+
+/// What the peer shows to prove that it knows `key`, bound to one connection.
+pub fn proof(key: &Digest, purpose: &str, binding: &[u8]) -> blake3::Hash {
+    blake3::Hasher::new_keyed(key).update(purpose.as_bytes()).update(b"\0").update(binding).finalize()
+}
+
+/// The secret part of an address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// SHA-256 of the endpoint's certificate.
+    pub fingerprint: Digest,
+    /// Proves that we may.
+    pub key: Digest,
+    /// What we may, as the endpoint wrote it.
+    pub claims: Vec<u8>,
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ticket(…)")
+    }
+}
+
+/// An endpoint's address, with or without a ticket (mutual TLS needs none), and a path there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The ticket, if the address carries one.
+    pub ticket: Option<Ticket>,
+    /// Name or number of the host, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// What follows the first slash, as typed.
+    pub path: Vec<u8>,
+}
+
+impl Address {
+    /// Whether `text` looks like an endpoint's address.
+    pub fn is_address(text: &[u8]) -> bool {
+        text.starts_with(SCHEME.as_bytes())
+    }
+
+    /// Reads `tg://[ticket@]host[:port][/path]`.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        let refuse = |why: &str| {
+            // Never the text itself: it may hold a secret.
+            Error::new(ErrorKind::Usage, format!("not an endpoint's address: {why}; expected tg://TICKET@host:port/path"))
+        };
+        let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or_else(|| refuse("it does not start with tg://"))?;
+        let (authority, path) = match rest.iter().position(|&b| b == b'/') {
+            Some(slash) => (&rest[..slash], &rest[slash + 1..]),
+            None => (rest, &[][..]),
+        };
+        let authority = std::str::from_utf8(authority).map_err(|_| refuse("the host is not text"))?;
+        let (ticket, place) = match authority.rsplit_once('@') {
+            Some((ticket, place)) => {
+                (Some(Ticket::parse(ticket).ok_or_else(|| refuse("the ticket is damaged, copy it whole"))?), place)
+            }
+            None => (None, authority),
+        };
+        let (host, port) = split_host(place).ok_or_else(|| refuse("host and port cannot be read"))?;
+        Ok(Self { ticket, host, port, path: path.to_vec() })
+    }
+
+    /// The same endpoint with another path.
+    #[must_use]
+    pub fn with_path(mut self, path: impl Into<Vec<u8>>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// `host:port`, with brackets around an IPv6 number.
+    pub fn place(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// The address without its secret, for messages.
+    pub fn public(&self) -> String {
+        format!("{SCHEME}{}/{}", self.place(), show(&self.path))
+    }
+}
+
+impl fmt::Display for Address {
+    /// The whole address, secret included.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SCHEME)?;
+        if let Some(ticket) = &self.ticket {
+            write!(f, "{}@", ticket.encode())?;
+        }
+        write!(f, "{}/{}", self.place(), String::from_utf8_lossy(&self.path))
+    }
+}
+
+impl Ticket {
+    /// The base64url text.
+    pub fn encode(&self) -> String {
+        BASE64URL_NOPAD.encode(&[&self.fingerprint[..], &self.key, &self.claims].concat())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
+        let (fingerprint, rest) = bytes.split_first_chunk()?;
+        let (key, claims) = rest.split_first_chunk()?;
+        Claims::decode(claims).ok()?;
+        Some(Self { fingerprint: *fingerprint, key: *key, claims: claims.to_vec() })
+    }
+}
+
+/// Splits `host`, `host:port`, `[v6]` or `[v6]:port`.
+fn split_host(place: &str) -> Option<(String, u16)> {
+    let (host, port) = if let Some(rest) = place.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']')?;
+        (host, rest.strip_prefix(':'))
+    } else {
+        match place.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        }
+    };
+    let port = match port {
+        Some(port) => port.parse().ok()?,
+        None => DEFAULT_PORT,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn ticket() -> Ticket {
+        let claims = Claims::FULL.encode();
+        Ticket { fingerprint: [1; 32], key: derive_key(&[2; 32], &claims), claims }
+    }
+
+    #[test]
+    fn addresses_survive_printing() {
+        for (host, port) in [("example.org", 7117), ("10.0.0.1", 1), ("::1", 65535)] {
+            let address =
+                Address { ticket: Some(ticket()), host: host.into(), port, path: b"a b/c".to_vec() };
+            assert_eq!(Address::parse(address.to_string().as_bytes()), Ok(address));
+        }
+    }
+
+    #[test]
+    fn bad_addresses_are_refused_without_showing_secrets() {
+        let bad = ["", "tg://", "tg://@host:1/", "tg://AAAA@host:1/", "tg://host:notaport/", "tg://[::1/", "http://x/"];
+        for text in bad {
+            let error = Address::parse(text.as_bytes()).expect_err(text);
+            assert!(!error.message.contains("AAAA"));
+        }
+        assert!(!format!("{:?}", ticket()).contains("BwE"));
+    }
+
+    #[test]
+    fn claims_cover_a_directory_and_not_its_namesakes() {
+        let claims = Claims { path: b"data/in".to_vec(), ..Claims::FULL };
+        assert!(claims.covers(b"data/in") && claims.covers(b"data/in/x"));
+        assert!(!claims.covers(b"data/inside") && !claims.covers(b"data") && !claims.covers(b""));
+        assert!(Claims::FULL.covers(b"") && Claims::FULL.covers(b"x"));
+    }
+
+    #[test]
+    fn a_widened_claim_has_another_key() {
+        let secret = [7; 32];
+        let narrow = Claims { write: false, ..Claims::FULL }.encode();
+        assert_ne!(derive_key(&secret, &narrow), derive_key(&secret, &Claims::FULL.encode()));
+    }
+
+    #[test]
+    fn tickets_expire() {
+        let claims = Claims { expires: Some(100), ..Claims::FULL };
+        assert!(claims.check_time(UNIX_EPOCH + Duration::from_secs(100)).is_ok());
+        assert!(claims.check_time(UNIX_EPOCH + Duration::from_secs(101)).is_err());
+    }
+}

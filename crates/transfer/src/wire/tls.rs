@@ -1,0 +1,229 @@
+//! TLS 1.3 in two kinds of trust: a pinned certificate (tickets), or a CA on both sides.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+
+/// A certificate and its key, and for mutual TLS the CA that the peer's must be signed by.
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: Option<Arc<RootCertStore>>,
+}
+
+/// Files of a site's own PKI.
+#[derive(Clone, Debug)]
+pub struct PkiFiles {
+    /// The CA that signs both ends' certificates (PEM).
+    pub ca: PathBuf,
+    /// Our certificate chain (PEM).
+    pub cert: PathBuf,
+    /// Our private key (PEM).
+    pub key: PathBuf,
+}
+
+/// Whom a client expects to meet.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The endpoint with this certificate fingerprint.
+    Pinned(Digest),
+    /// Any endpoint with a certificate of our CA for the host's name.
+    Pki(Arc<Identity>),
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    // AES-128 first: as strong as the key exchange, and the cheapest with AES instructions.
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);
+    Arc::new(provider)
+}
+
+fn tls_error(action: &str, error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Authentication, format!("{action}: {error}"))
+}
+
+fn file_error(action: &str, path: &Path, error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Usage, format!("{action} {}: {error}", path.display()))
+}
+
+impl Identity {
+    /// The self-signed identity kept in `state`, made on first use; the key file has mode 0600.
+    pub fn load_or_create(state: &Path) -> Result<Self> {
+        let (cert, key) = (state.join("endpoint.cert.pem"), state.join("endpoint.key.pem"));
+        if !key.exists() {
+            let made = rcgen::generate_simple_self_signed(vec!["tidegate".to_owned()])
+                .map_err(|error| tls_error("cannot make a certificate", error))?;
+            write_private(&cert, made.cert.pem().as_bytes())?;
+            write_private(&key, made.signing_key.serialize_pem().as_bytes())?;
+        }
+        let (chain, key) = load_pair(&cert, &key)?;
+        Ok(Self { chain, key, roots: None })
+    }
+
+    /// An identity of a site's own PKI.
+    pub fn from_pki(files: &PkiFiles) -> Result<Self> {
+        let (chain, key) = load_pair(&files.cert, &files.key)?;
+        let mut roots = RootCertStore::empty();
+        let authorities = CertificateDer::pem_file_iter(&files.ca)
+            .map_err(|error| file_error("cannot read the CA", &files.ca, error))?;
+        for authority in authorities {
+            let authority = authority.map_err(|error| file_error("cannot read the CA", &files.ca, error))?;
+            roots.add(authority).map_err(|error| file_error("cannot use the CA", &files.ca, error))?;
+        }
+        if roots.is_empty() {
+            return Err(file_error("cannot use the CA", &files.ca, "it holds no certificate"));
+        }
+        Ok(Self { chain, key, roots: Some(Arc::new(roots)) })
+    }
+
+    /// SHA-256 of our certificate, as a ticket carries it.
+    pub fn fingerprint(&self) -> Digest {
+        fingerprint(&self.chain[0])
+    }
+
+    /// Whether peers prove themselves by certificate instead of a ticket.
+    pub fn is_mutual(&self) -> bool {
+        self.roots.is_some()
+    }
+
+    /// The endpoint's side of TLS.
+    pub fn server(&self) -> Result<Arc<ServerConfig>> {
+        let builder = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| tls_error("cannot set up TLS", error))?;
+        let builder = match &self.roots {
+            Some(roots) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider())
+                    .build()
+                    .map_err(|error| tls_error("cannot use the CA", error))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder
+            .with_single_cert(self.chain.clone(), self.key.clone_key())
+            .map_err(|error| tls_error("cannot use the certificate", error))?;
+        // A one-way sender that closes without reading tickets makes the kernel reset the stream.
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}
+
+impl Trust {
+    /// The client's side of TLS.
+    pub fn client(&self) -> Result<Arc<ClientConfig>> {
+        let provider = provider();
+        let algorithms = provider.signature_verification_algorithms;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| tls_error("cannot set up TLS", error))?;
+        let config = match self {
+            Self::Pinned(fingerprint) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Pinned { fingerprint: *fingerprint, algorithms }))
+                .with_no_client_auth(),
+            Self::Pki(identity) => {
+                let roots = identity.roots.clone().unwrap_or_else(|| Arc::new(RootCertStore::empty()));
+                builder
+                    .with_root_certificates(roots)
+                    .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+                    .map_err(|error| tls_error("cannot use the certificate", error))?
+            }
+        };
+        Ok(Arc::new(config))
+    }
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> Digest {
+    use rustls::crypto::hash::Hash as _;
+    let mut digest = [0; 32];
+    let suite = ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().expect("a TLS 1.3 suite");
+    digest.copy_from_slice(suite.common.hash_provider.hash(certificate).as_ref());
+    digest
+}
+
+/// Accepts the one certificate a ticket names, and checks that the peer holds its key.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: Digest,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if fingerprint(end_entity) == self.fingerprint {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOffered))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect)
+        .map_err(|error| file_error("cannot read the certificate", cert, error))?;
+    if chain.is_empty() {
+        return Err(file_error("cannot use the certificate", cert, "the file holds none"));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| file_error("cannot read the key", key, error))?;
+    Ok((chain, key))
+}
+
+/// Writes a file that only its owner may read, whole or not at all.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
+    let write = || {
+        if let Some(directory) = path.parent() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let temporary = path.with_extension(format!("new{}", std::process::id()));
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(|error: std::io::Error| file_error("cannot write", path, error))
+}
