@@ -13,20 +13,28 @@ pub mod units;
 
 // What is seen, what it is worth.
 pub mod observation;
+pub mod scenario;
 pub mod utility;
 
 // What is decided about, and what decides.
 pub mod environment;
 pub mod optimizer;
+pub mod path;
+pub mod simulator;
 
 // Both, joined.
 pub mod control_loop;
+pub mod simulation;
 
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
 pub use observation::{Observation, Remaining};
 pub use optimizer::Optimizer;
+pub use path::{Oracle, Path};
 pub use rng::Rng;
+pub use scenario::Scenario;
+pub use simulation::{Simulation, Summary, simulate};
+pub use simulator::{Simulator, SimulatorOptions};
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 pub use units::{BitRate, ByteCount};
 pub use utility::Utility;

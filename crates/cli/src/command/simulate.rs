@@ -1,0 +1,146 @@
+//! `tidegate simulate`: rules on a scenario, without moving a byte.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
+use tidegate_control::simulation::{Summary, simulate};
+use tidegate_control::units::parse_duration;
+use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, SimulatorOptions};
+
+/// Exit code for a scenario or an option that makes no sense.
+const USAGE: u8 = 2;
+
+/// Run optimizers on a simulated path and compare them.
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// The path, as a TOML file (docs/scenarios.md describes every key)
+    #[arg(long, value_name = "FILE")]
+    scenario: PathBuf,
+    /// The rules to compare, as in `--optimizer auto gradient fixed:4`
+    #[arg(long, value_name = "NAME", num_args = 1.., default_values_t = ["auto".to_owned()])]
+    optimizer: Vec<String>,
+    /// Seed of the measurement noise and of rules that draw at random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Epochs to run; a scenario with a data set may end sooner
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    epochs: u32,
+    /// Length of an epoch, as in 1s or 500ms [default: what each rule asks for]
+    #[arg(long, value_name = "TIME", value_parser = epoch_length)]
+    epoch: Option<Duration>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn epoch_length(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    scenario: &'a str,
+    seed: u64,
+    optimum: Concurrency,
+    goodput_bps: u64,
+    results: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    optimizer: &'a str,
+    #[serde(flatten)]
+    summary: Summary,
+}
+
+/// Runs the command: 0, or 2 with one line of why.
+pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
+    let prepared = load(&args.scenario).and_then(|scenario| Ok((scenario, rules(args)?)));
+    let (scenario, rules) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => {
+            eprintln!("tidegate: {why}");
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    let mut results = Vec::new();
+    for (name, mut rule) in rules {
+        let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
+        let options = SimulatorOptions::new(args.seed, length, args.epochs);
+        let simulation = simulate(&scenario, rule.as_mut(), None, options);
+        results.push(Line { optimizer: name, summary: simulation.summary });
+    }
+    let oracle = NetworkPath::at(&scenario, Duration::ZERO).oracle();
+    if args.json {
+        let report = Report {
+            scenario: &scenario.name,
+            seed: args.seed,
+            optimum: oracle.setpoint,
+            goodput_bps: oracle.goodput.0,
+            results,
+        };
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print_table(&scenario, args.seed, oracle, &results);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(file: &Path) -> Result<Scenario, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Scenario::from_toml(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn rules(args: &SimulateArgs) -> Result<Vec<(&str, Box<dyn Optimizer>)>, String> {
+    let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
+    let build = |name: &String| build(name, &options).map_err(|error| error.to_string());
+    args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
+}
+
+fn print_table(scenario: &Scenario, seed: u64, oracle: Oracle, results: &[Line<'_>]) {
+    let best = oracle.setpoint;
+    println!("{}: {}", scenario.name, scenario.description);
+    println!(
+        "seed {seed}, best at the start {} with {}/{}/{} workers",
+        oracle.goodput, best.read, best.network, best.write
+    );
+    println!();
+    println!(
+        "{:<24} {:>6} {:>6} {:>12} {:>12} {:>6} {:>6}  {:<18} {:>9}",
+        "optimizer",
+        "epoch",
+        "epochs",
+        "to 95 %",
+        "throughput",
+        "share",
+        "2nd ½",
+        "workers r/n/w",
+        "stability"
+    );
+    for Line { optimizer, summary } in results {
+        let seconds = |epochs: u32| f64::from(epochs) * summary.epoch_ms as f64 / 1000.0;
+        let reached = summary
+            .epochs_to_95
+            .map_or_else(|| "never".to_owned(), |epochs| format!("{epochs} ({:.0} s)", seconds(epochs)));
+        let mean = summary.concurrency_mean;
+        println!(
+            "{:<24} {:>6} {:>6} {:>12} {:>12} {:>5.1}% {:>5.1}%  {:<18} {:>9}",
+            optimizer,
+            format!("{} s", seconds(1)),
+            summary.epochs,
+            reached,
+            summary.throughput_bps.to_string(),
+            summary.throughput_share * 100.0,
+            summary.second_half_share * 100.0,
+            format!("{:.1}/{:.1}/{:.1}", mean.read, mean.network, mean.write),
+            summary.stability.map_or_else(|| "-".to_owned(), |value| format!("{:.1}%", value * 100.0)),
+        );
+    }
+}
