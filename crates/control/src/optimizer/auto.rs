@@ -22,9 +22,14 @@ pub struct Config {
     pub start: u16,
     /// Epochs between probes, doubled after each that finds nothing, up to eight times as many.
     pub probe_every: u32,
-    /// The share of an expected gain that must arrive for the gain to be real. 0.3: noise of 10 %
-    /// rarely reaches it, competing traffic and contention still do.
+    /// The share of an expected gain that must arrive for the ramp to go on. 0.5: beyond it the next
+    /// doubling would mostly be surplus; against competing streams it still goes on.
     pub gain: f64,
+    /// The share that must arrive for the gain to be put down to the workers alone, so that a busy
+    /// stage shows what one of them moves. 0.75: leaves room for noise of 10 %.
+    pub full_gain: f64,
+    /// The share a probe must bring to start a new ramp. 0.3, of the mean of two epochs.
+    pub probe_gain: f64,
     /// The share of the capacity to provide workers for. 0.98: the oracle's own tolerance.
     pub target: f64,
     /// Goodput below this share of the capacity, two epochs running, means a trim went too far.
@@ -37,7 +42,17 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { start: 4, probe_every: 15, gain: 0.3, target: 0.98, shortfall: 0.93, change: 0.2, margin: 0.1 }
+        Self {
+            start: 4,
+            probe_every: 15,
+            gain: 0.5,
+            full_gain: 0.75,
+            probe_gain: 0.3,
+            target: 0.98,
+            shortfall: 0.93,
+            change: 0.2,
+            margin: 0.1,
+        }
     }
 }
 
@@ -47,6 +62,8 @@ const TRIM: f64 = 0.6;
 const PROBE: f64 = 1.25;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.85;
+/// How near the slowest stage's throughput a stage's must be to count as slowest too.
+const SLOWEST: f64 = 1.1;
 /// Weight of the newest epoch in running means.
 const WEIGHT: f64 = 0.3;
 
@@ -94,6 +111,11 @@ struct Seen {
     mbps: PerStage<f64>,
     /// The stage was neither starved nor blocked when the epoch ended.
     busy: PerStage<bool>,
+}
+
+/// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
+fn gained(before: f64, now: f64, expected: f64, share: f64) -> bool {
+    now >= before * (1.0 + share * (expected - 1.0))
 }
 
 const RAMP: Phase = Phase::Ramp { best: 0.0, expected: 1.0 };
@@ -156,10 +178,6 @@ impl Auto {
         (carried.unwrap_or(0.0) / seen.goodput).clamp(1.0, 2.0)
     }
 
-    fn enough(&self, before: f64, now: f64, expected: f64) -> bool {
-        now >= before * (1.0 + self.config.gain * (expected - 1.0))
-    }
-
     fn restart(&mut self) {
         self.phase = RAMP;
         self.rates = PerStage::default();
@@ -167,12 +185,14 @@ impl Auto {
     }
 
     fn ramp(&mut self, seen: &Seen, best: f64, expected: f64, bounds: PerStage<Bounds>) -> Concurrency {
-        if !self.enough(best, seen.goodput, expected) {
+        if !gained(best, seen.goodput, expected, self.config.gain) {
             self.learn(seen, false);
             self.phase = Phase::Cap { best, surplus: seen.goodput };
             return seen.n;
         }
-        self.learn(seen, true);
+        // Without a first epoch to compare with, nothing shows that workers are what is short.
+        let full = best > 0.0 && gained(best, seen.goodput, expected, self.config.full_gain);
+        self.learn(seen, full);
         let next = self.workers_for(2.0 * seen.goodput, bounds);
         let more = PerStage::from_fn(|stage| next[stage].max(bounds[stage].clamp(seen.n[stage])));
         if more == seen.n {
@@ -217,16 +237,19 @@ impl Auto {
             return seen.n;
         }
         if let Some((before, expected)) = fallen
-            && !self.enough(before, goodput, expected)
+            && !gained(before, goodput, expected, self.config.gain)
         {
             // More workers did not bring it back: the capacity was an illusion or has gone.
             self.capacity = before.max(goodput);
             return self.settle(None, bounds);
         }
-        // Whoever works without waiting is the one that was cut too far.
-        let nobody = !Stage::ALL.into_iter().any(|stage| seen.busy[stage] && !bounds[stage].is_fixed());
+        // Whoever is slowest and yet waits for nobody was cut too far.
+        let slow = |stage: Stage| {
+            !bounds[stage].is_fixed() && seen.busy[stage] && seen.mbps[stage] <= SLOWEST * seen.goodput
+        };
+        let nobody = !Stage::ALL.into_iter().any(slow);
         for stage in Stage::ALL {
-            if seen.busy[stage] || (nobody && !self.rates[stage].known) {
+            if slow(stage) || (nobody && !self.rates[stage].known) {
                 let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
                 self.rates[stage] = Rate { mbps, known: true };
             }
@@ -287,7 +310,7 @@ impl Auto {
             return seen.n;
         };
         let goodput = (first + seen.goodput) / 2.0;
-        if self.enough(mean, goodput, PROBE) {
+        if gained(mean, goodput, PROBE, self.config.probe_gain) {
             self.restart();
             return self.ramp(seen, 0.0, 1.0, bounds);
         }
