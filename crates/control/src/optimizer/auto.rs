@@ -20,7 +20,7 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 pub struct Config {
     /// Workers a stage to begin with. 4: two doublings from 16, and no burden on a small host.
     pub start: u16,
-    /// Epochs between probes, doubled after each that finds nothing, up to eight times as many.
+    /// Epochs between probes, doubled after each that finds nothing, up to four times as many.
     pub probe_every: u32,
     /// The share of an expected gain that must arrive for the ramp to go on. 0.5: beyond it the next
     /// doubling would mostly be surplus; against competing streams it still goes on.
@@ -30,8 +30,6 @@ pub struct Config {
     pub full_gain: f64,
     /// The share a probe must bring to start a new ramp. 0.3, of the mean of two epochs.
     pub probe_gain: f64,
-    /// The share of the capacity to provide workers for. 0.98: the oracle's own tolerance.
-    pub target: f64,
     /// Goodput below this share of the capacity, two epochs running, means a trim went too far.
     pub shortfall: f64,
     /// Goodput this far from what was held, two epochs running, means the path has changed.
@@ -44,11 +42,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             start: 4,
-            probe_every: 15,
+            probe_every: 10,
             gain: 0.5,
             full_gain: 0.75,
             probe_gain: 0.3,
-            target: 0.98,
+
             shortfall: 0.93,
             change: 0.2,
             margin: 0.1,
@@ -58,10 +56,14 @@ impl Default for Config {
 
 /// What a trim leaves of a stage whose need is unknown.
 const TRIM: f64 = 0.6;
+/// The part of a worker that is not worth a whole one.
+const SPARE: f64 = 0.1;
 /// How much more a probe aims at.
 const PROBE: f64 = 1.25;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
-const PLAIN_SHORTFALL: f64 = 0.85;
+const PLAIN_SHORTFALL: f64 = 0.75;
+/// A goodput this much above that of more workers was better, and not just lucky.
+const HARMED: f64 = 1.1;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
 const SLOWEST: f64 = 1.1;
 /// Weight of the newest epoch in running means.
@@ -118,6 +120,14 @@ fn gained(before: f64, now: f64, expected: f64, share: f64) -> bool {
     now >= before * (1.0 + share * (expected - 1.0))
 }
 
+/// Whether a change of bounds matters to `n`: it is no longer allowed, or was held back.
+fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> bool {
+    Stage::ALL.into_iter().any(|stage| {
+        let (before, now, n) = (before[stage], now[stage], n[stage]);
+        now.clamp(n) != n || (n >= before.max && now.max > before.max)
+    })
+}
+
 const RAMP: Phase = Phase::Ramp { best: 0.0, expected: 1.0 };
 
 impl Auto {
@@ -158,7 +168,7 @@ impl Auto {
             let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
             let rate = &mut self.rates[stage];
             if limited && seen.busy[stage] {
-                rate.mbps = if rate.known { (rate.mbps + mbps) / 2.0 } else { rate.mbps.max(mbps) };
+                rate.mbps = if rate.known { (rate.mbps + mbps) / 2.0 } else { mbps };
                 rate.known = true;
             } else if !rate.known {
                 rate.mbps = rate.mbps.max(mbps);
@@ -168,7 +178,7 @@ impl Auto {
 
     /// The fewest workers that carry `mbps`, by what is believed.
     fn workers_for(&self, mbps: f64, bounds: PerStage<Bounds>) -> Concurrency {
-        PerStage::from_fn(|stage| bounds[stage].clamp_f64((mbps / self.rates[stage].mbps).ceil()))
+        PerStage::from_fn(|stage| bounds[stage].clamp_f64((mbps / self.rates[stage].mbps - SPARE).ceil()))
     }
 
     /// The factor by which goodput should grow from `seen` with `n` workers.
@@ -207,7 +217,7 @@ impl Auto {
 
     fn settle(&mut self, fallen: Option<(f64, f64)>, bounds: PerStage<Bounds>) -> Concurrency {
         self.phase = Phase::Trim { low: None, fallen };
-        self.workers_for(self.config.target * self.capacity, bounds)
+        self.workers_for(self.capacity, bounds)
     }
 
     fn trim(
@@ -239,9 +249,11 @@ impl Auto {
         if let Some((before, expected)) = fallen
             && !gained(before, goodput, expected, self.config.gain)
         {
-            // More workers did not bring it back: the capacity was an illusion or has gone.
+            // More workers did not bring it back: the capacity was an illusion or has gone. What
+            // was added stays, since noise may have hidden what it brought.
             self.capacity = before.max(goodput);
-            return self.settle(None, bounds);
+            self.phase = Phase::Trim { low: None, fallen: None };
+            return seen.n;
         }
         // Whoever is slowest and yet waits for nobody was cut too far.
         let slow = |stage: Stage| {
@@ -254,7 +266,7 @@ impl Auto {
                 self.rates[stage] = Rate { mbps, known: true };
             }
         }
-        let next = self.workers_for(self.config.target * self.capacity, bounds);
+        let next = self.workers_for(self.capacity, bounds);
         if next == seen.n {
             self.capacity = goodput;
         }
@@ -311,10 +323,11 @@ impl Auto {
         };
         let goodput = (first + seen.goodput) / 2.0;
         if gained(mean, goodput, PROBE, self.config.probe_gain) {
-            self.restart();
+            // The path carries more; what a worker moves is no less true for that.
+            self.patience = self.config.probe_every;
             return self.ramp(seen, 0.0, 1.0, bounds);
         }
-        self.patience = (self.patience * 2).min(self.config.probe_every * 8);
+        self.patience = (self.patience * 2).min(self.config.probe_every * 4);
         self.capacity = mean;
         self.phase = Phase::Hold { epochs: 0, mean, off: 0 };
         bounds.clamp(back)
@@ -335,14 +348,15 @@ impl Optimizer for Auto {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
             return bounds.clamp(seen.n);
         }
-        if self.bounds.replace(bounds).is_some_and(|before| before != bounds) {
+        if self.bounds.replace(bounds).is_some_and(|before| concerns(before, bounds, seen.n)) {
             self.restart();
         }
         let next = match self.phase {
             Phase::Ramp { best, expected } => self.ramp(&seen, best, expected, bounds),
             Phase::Cap { best, surplus } => {
                 self.learn(&seen, false);
-                self.capacity = best.max((surplus + seen.goodput) / 2.0);
+                let mean = (surplus + seen.goodput) / 2.0;
+                self.capacity = if best > HARMED * mean { best } else { mean };
                 self.settle(None, bounds)
             }
             Phase::Trim { low, fallen } => self.trim(&seen, low, fallen, bounds),

@@ -1,0 +1,149 @@
+//! Every scenario in the repository says the truth about itself, and the default rule keeps to the
+//! ranges stated in it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_control::optimizer::{OptimizerOptions, build};
+use tidegate_control::simulation::Simulation;
+use tidegate_control::{Path, PerStage, Scenario, SimulatorOptions, Stage, simulate};
+
+fn directory() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios"))
+}
+
+fn scenario(name: &str) -> Scenario {
+    let file = directory().join(name).with_extension("toml");
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    Scenario::from_toml(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(directory())
+        .expect("the scenarios lie beside the crates")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
+
+fn play(scenario: &Scenario, rule: &str, seed: u64, epochs: u32) -> Simulation {
+    let mut rule = build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() }).expect("a rule");
+    let options = SimulatorOptions::new(seed, rule.epoch_length(), epochs);
+    simulate(scenario, rule.as_mut(), None, options)
+}
+
+#[test]
+fn each_is_named_after_its_file_and_states_its_optimum() {
+    for name in names() {
+        let scenario = scenario(&name);
+        assert_eq!(scenario.name, name);
+        let oracle = Path::at(&scenario, Duration::ZERO).oracle();
+        if let Some(goodput) = scenario.expected.goodput {
+            assert_eq!(oracle.goodput, goodput, "{name}");
+        }
+        if let Some(optimum) = scenario.expected.optimum {
+            // The papers count a stage that carries 97.5 % as enough; the oracle wants 98.
+            for stage in Stage::ALL {
+                let gap = oracle.setpoint[stage].abs_diff(optimum[stage]);
+                assert!(gap <= 1, "{name}: {:?} is not near {optimum:?}", oracle.setpoint);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_oracle_is_as_good_as_it_says() {
+    for name in names() {
+        let mut scenario = scenario(&name);
+        scenario.timeline.clear();
+        scenario.dataset = None;
+        let oracle = Path::at(&scenario, Duration::ZERO).oracle();
+        let PerStage { read, network, write } = oracle.setpoint;
+        let run = play(&scenario, &format!("fixed:{read},{network},{write}"), 1, 30);
+        assert!(run.summary.second_half_share > 0.975, "{name}: {}", run.summary.second_half_share);
+    }
+}
+
+#[test]
+fn the_default_rule_keeps_to_the_stated_ranges() {
+    for name in names() {
+        let scenario = scenario(&name);
+        for seed in 1..=5 {
+            let summary = play(&scenario, "auto", seed, 60).summary;
+            if let Some(least) = scenario.expected.throughput_share_min {
+                assert!(summary.throughput_share >= least, "{name}, seed {seed}: {summary:?}");
+            }
+            if let Some(most) = scenario.expected.epochs_to_95_max {
+                let reached = summary.epochs_to_95.is_some_and(|epochs| epochs <= most);
+                assert!(reached, "{name}, seed {seed}: {summary:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_path_of_ten_streams_is_full_from_the_sixth_epoch_on() {
+    for seed in 1..=20 {
+        let run = play(&scenario("per-stream-cap"), "auto", seed, 60);
+        for epoch in &run.delivered[5..] {
+            let share = epoch.goodput.0 as f64 / epoch.best.0 as f64;
+            assert!(share >= 0.9, "seed {seed}, {:?}: {share}", epoch.at);
+        }
+        assert!(run.summary.concurrency_mean.network < 14.0, "seed {seed}: {:?}", run.summary);
+    }
+}
+
+#[test]
+fn the_default_rule_settles_near_each_stages_optimum() {
+    for name in ["automdt-read", "automdt-network", "automdt-write"] {
+        let scenario = scenario(name);
+        let optimum = scenario.expected.optimum.expect("stated");
+        for seed in 1..=10 {
+            let run = play(&scenario, "auto", seed, 60);
+            assert!(run.summary.second_half_share >= 0.9, "{name}, seed {seed}: {:?}", run.summary);
+            let late = run.delivered[40].concurrency;
+            for stage in Stage::ALL {
+                let surplus = f64::from(late[stage]) / f64::from(optimum[stage]);
+                assert!((0.75..=1.7).contains(&surplus), "{name}, seed {seed}: {late:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_busy_host_is_left_with_few_workers() {
+    for seed in 1..=10 {
+        let run = play(&scenario("cpu-bound"), "auto", seed, 60);
+        let late = run.delivered[20].concurrency;
+        assert!(late.into_array().iter().all(|&n| n <= 4), "seed {seed}: {late:?}");
+    }
+}
+
+#[test]
+fn a_run_of_two_seconds_is_not_lost_to_searching() {
+    let summary = play(&scenario("cpu-bound"), "auto", 1, 2).summary;
+    assert!(summary.throughput_share > 0.8, "{summary:?}");
+}
+
+#[test]
+fn the_published_gradient_fills_ten_streams_between_epochs_12_and_60() {
+    let run = play(&scenario("per-stream-cap"), "gradient", 1, 60);
+    let late = &run.delivered[11..];
+    let share = |epoch: &tidegate_control::simulator::Delivered| epoch.goodput.0 as f64 / epoch.best.0 as f64;
+    let mean = late.iter().map(share).sum::<f64>() / late.len() as f64;
+    assert!(mean >= 0.9, "{mean}");
+}
+
+#[test]
+fn the_same_seed_replays_the_same_run() {
+    let scenario = scenario("noisy");
+    for rule in ["auto", "explore", "marlin"] {
+        assert_eq!(play(&scenario, rule, 7, 40), play(&scenario, rule, 7, 40));
+        assert_ne!(play(&scenario, rule, 7, 40), play(&scenario, rule, 8, 40));
+    }
+}
