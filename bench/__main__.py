@@ -39,7 +39,7 @@ def main() -> int:
     chosen = arguments()
     match chosen.command:
         case "install":
-            machine.install(at_levels("abc"))
+            machine.install(at_levels("abc", OPEN))
             return 0
         case "report":
             text = report.write(load(chosen.results))
@@ -51,7 +51,8 @@ def main() -> int:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
     smoke = chosen.command == "smoke"
-    contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level)
+    scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
+    contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)
     if not smoke and chosen.only:
         contenders = [c for c in contenders if any(word in c.name for word in chosen.only)]
     if not chosen.no_install:
@@ -59,9 +60,9 @@ def main() -> int:
     if smoke:
         for contender in contenders:
             contender.shorten()
-        settings = Settings(OPEN, "AC", 1, 1, places.SMOKE_RESULTS, scale=0.01, timeout_s=20)
+        settings = Settings(scenario, "AC", 1, 1, places.SMOKE_RESULTS, scale=0.01, timeout_s=20)
     else:
-        settings = Settings(SCENARIOS[chosen.scenario], chosen.sets, chosen.n, chosen.seed, chosen.results,
+        settings = Settings(scenario, chosen.sets, chosen.n, chosen.seed, chosen.results,
                             scale=chosen.scale)
     if smoke or chosen.fresh:
         settings.results.unlink(missing_ok=True)

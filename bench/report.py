@@ -101,6 +101,19 @@ def set_table(found: Cells, name: str, order: Sequence[Contender]) -> str:
                   "tidegate ÷ this", "s", "n"], rows)
 
 
+def concurrency_lines(records: Iterable[Record]) -> str:
+    """What tidegate chose, as it reports it: the mean over a run, the median over the runs."""
+    chosen: dict[str, list[dict[str, float]]] = {}
+    for record in records:
+        if record.ok and "concurrency_mean" in record.notes:
+            chosen.setdefault(record.contender, []).append(record.notes["concurrency_mean"])
+    lines = []
+    for name, means in sorted(chosen.items()):
+        stages = [f"{stage} {spread([mean[stage] for mean in means]).median:.1f}" for stage in means[0]]
+        lines.append(f"- {name}, mean concurrency: {', '.join(stages)}\n")
+    return "".join(lines)
+
+
 def goal_rows(found: Cells, goal: Goal) -> list[list[str]]:
     """One row a set, and the geometric mean where the goal has one."""
     rows, ratios = [], []
@@ -131,13 +144,14 @@ def goals_table(found: Cells) -> str:
 
 def section(scenario: Scenario, records: Sequence[Record], order: Sequence[Contender]) -> str:
     found = cells(records)
-    parts = [f"## {scenario.title[0].upper()}{scenario.title[1:]}\n"]
+    parts = [f"## {scenario.title[0].upper()}{scenario.title[1:]}\n", f"{scenario.remark}\n"]
     if scenario is OPEN:
         parts.append(goals_table(found))
     for name in sorted({record.set for record in records}):
         some = next(record for record in records if record.set == name)
         parts.append(f"### Set {name}: {some.files} files, {some.bytes / 1e9:.2f} GB, seed {some.seed}\n")
         parts.append(set_table(found, name, order))
+        parts.append(concurrency_lines([record for record in records if record.set == name]))
     failed = [record for record in records if not record.ok]
     if failed:
         parts.append("Runs that failed and are not counted:\n")
@@ -160,7 +174,6 @@ def absent(order: Iterable[Contender], why: Callable[[Contender], str | None]) -
 def write(records: Sequence[Record]) -> str:
     """The whole page. Runs of a reduced size are left out."""
     records = [record for record in records if record.scale == 1.0]
-    order = contenders()
     parts = ["# Copying beside other tools\n", f"Made by `{COMMAND}`; do not edit by hand.\n",
              f"{machine.describe()}. Source and destination on tmpfs, the destination fresh for every run; two "
              "network namespaces on one veth pair, MTU 1500, TCP cubic. Each tool at its best known setting, tidegate "
@@ -174,7 +187,7 @@ def write(records: Sequence[Record]) -> str:
     for scenario in SCENARIOS.values():
         own = [record for record in records if record.scenario == scenario.name]
         if own:
-            parts.append(section(scenario, own, order))
+            parts.append(section(scenario, own, contenders(scenario)))
     parts += ["## Versions\n", versions(records), "## Not measured\n",
-              absent(order, lambda contender: contender.missing())]
+              absent(contenders(OPEN), lambda contender: contender.missing())]
     return "\n".join(part for part in parts if part)

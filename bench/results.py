@@ -44,6 +44,20 @@ def append(path: Path, record: Record) -> None:
         out.write(json.dumps(asdict(record)) + "\n")
 
 
+def set_aside_if_outdated(path: Path, scenario: str, versions: dict[str, str]) -> None:
+    """Ratios need one rotation: figures of another build or release of a contender are not mixed with new ones."""
+    old = [record for record in load(path) if record.scenario == scenario and record.ok
+           and versions.get(record.contender, record.version) != record.version]
+    if old:
+        others = [record for record in load(path) if record.scenario != scenario]
+        aside = path.with_name(f"{path.stem}-{scenario}-until-{int(path.stat().st_mtime)}{path.suffix}")
+        path.rename(aside)
+        for record in others:
+            append(path, record)
+        print(f"{old[0].contender} was {old[0].version} and is {versions[old[0].contender]}: starting anew, the "
+              f"earlier figures are in {aside}")
+
+
 def load(path: Path) -> list[Record]:
     """All whole lines; a line cut short by a crash is left out."""
     if not path.exists():

@@ -13,7 +13,7 @@ from bench.cgroup import Cgroup
 from bench.datasets import Dataset, generate, plan, repeated
 from bench.link import Link
 from bench.percon import PerConnectionCap
-from bench.results import Record, append, load
+from bench.results import Record, append, load, set_aside_if_outdated
 from bench.rivals.base import Contender
 from bench.scenario import Scenario
 from bench.shell import CommandFailed
@@ -90,6 +90,7 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
         else:
             able.append(contender)
     versions = {contender.name: contender.version() for contender in able}
+    set_aside_if_outdated(settings.results, settings.scenario.name, versions)
     known = {record.key for record in load(settings.results) if record.ok}
     progress = Progress(total=len(settings.sets) * settings.repeats * len(able), began=time.monotonic())
     print(f"{settings.scenario.title}; sets {settings.sets}, {settings.repeats} repeats, seed {settings.seed}, "

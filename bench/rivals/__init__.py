@@ -8,17 +8,24 @@ from bench.rivals.rsyncd import RsyncDaemon
 from bench.rivals.ssh import RcloneSftp, RsyncSsh
 from bench.rivals.tidegate import Tidegate
 from bench.rivals.xrootd import Xrdcp
+from bench.scenario import Scenario
 
 
-def contenders() -> list[Contender]:
+def limits(scenario: Scenario) -> list[Contender]:
+    if scenario.needs_streams:
+        return [Iperf(1), Iperf(4), Iperf(12)]
+    return [Iperf(1), Iperf(2), Iperf(4), Cp()]
+
+
+def contenders(scenario: Scenario) -> list[Contender]:
     return [
-        Iperf(1), Iperf(2), Iperf(4), Cp(),
+        *limits(scenario),
         Tidegate("a"), RcloneSftp(), RsyncSsh(), CurlTls(),
         Tidegate("b"), RsyncDaemon(),
         Tidegate("c"), Wget2(), RcloneHttp(), Xrdcp(), GlobusUrlCopy(), Aria2(),
     ]
 
 
-def at_levels(levels: str) -> list[Contender]:
+def at_levels(levels: str, scenario: Scenario) -> list[Contender]:
     """Those of the levels, for example "bc", and always the limits."""
-    return [contender for contender in contenders() if contender.level in (*levels, LIMIT)]
+    return [contender for contender in contenders(scenario) if contender.level in (*levels, LIMIT)]

@@ -1,5 +1,6 @@
 """Tidegate at its three levels of trust, no tuning flags."""
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -33,8 +34,8 @@ class Tidegate(Contender):
 
     def version(self) -> str:
         said = run([tidegate_binary(), "--version"], check=False).strip()
-        commit = run(["git", "-C", REPOSITORY, "rev-parse", "--short", "HEAD"], check=False).strip()
-        return f"{said} {commit}".strip()
+        build = hashlib.blake2b(tidegate_binary().read_bytes(), digest_size=4).hexdigest()
+        return f"{said}, build {build}"
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,
@@ -61,7 +62,8 @@ class Tidegate(Contender):
         return trial.destination / "copied"
 
     def summary(self, trial: Trial) -> Mapping[str, object]:
-        return json.loads((trial.scratch / "client0.out").read_text())
+        said: Mapping[str, object] = json.loads((trial.scratch / "client0.out").read_text())
+        return said
 
     def rate_bps(self, trial: Trial, measured: Measured) -> float:
         summary = self.summary(trial)
@@ -72,4 +74,5 @@ class Tidegate(Contender):
     def notes(self, trial: Trial) -> Mapping[str, object]:
         keys = ("status", "verified", "duration_ms", "goodput_bps", "concurrency_mean", "resent_bytes", "optimizer")
         summary = self.summary(trial)
-        return {key: summary[key] for key in keys if key in summary}
+        commit = run(["git", "-C", REPOSITORY, "rev-parse", "--short", "HEAD"], check=False).strip()
+        return {"commit": commit, **{key: summary[key] for key in keys if key in summary}}

@@ -1,11 +1,14 @@
 """The tables, from invented measurements; and the results file."""
 
+import io
 import tempfile
 import unittest
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 from bench import report
-from bench.results import Record, append, load
+from bench.results import Record, append, load, set_aside_if_outdated
 
 
 def record(contender: str, gbps: float, repeat: int = 0, level: str = "b", name: str = "A", ok: bool = True,
@@ -49,6 +52,12 @@ class Tables(unittest.TestCase):
         self.assertNotIn("| aria2", page)
         self.assertIn("`make bench`", page)
 
+    def test_chosen_concurrency_is_shown(self) -> None:
+        runs = [replace(record("tidegate (b)", 9.0, i), notes={"concurrency_mean": {"read": 1, "network": n}})
+                for i, n in enumerate([2, 4, 3])]
+        self.assertEqual(report.concurrency_lines(runs),
+                         "- tidegate (b), mean concurrency: read 1.0, network 3.0\n")
+
     def test_page_without_measurements(self) -> None:
         self.assertIn("Nothing has been measured yet.", report.write([]))
 
@@ -62,3 +71,15 @@ class ResultsFile(unittest.TestCase):
             path.write_text(path.read_text()[:-20])
             self.assertEqual([found.rate_bps for found in load(path)], [5.0e9])
         self.assertEqual(load(Path("absent")), [])
+
+    def test_another_build_starts_anew(self) -> None:
+        with tempfile.TemporaryDirectory() as held, redirect_stdout(io.StringIO()) as said:
+            path = Path(held, "results.jsonl")
+            append(path, record("wget2", 5.0))
+            append(path, replace(record("wget2", 5.0), scenario="long"))
+            set_aside_if_outdated(path, "open", {"wget2": "1"})
+            self.assertEqual(len(load(path)), 2)
+            set_aside_if_outdated(path, "open", {"wget2": "2"})
+            self.assertEqual([kept.scenario for kept in load(path)], ["long"])
+            self.assertEqual(len(list(Path(held).iterdir())), 2)
+            self.assertIn("wget2 was 1 and is 2", said.getvalue())
