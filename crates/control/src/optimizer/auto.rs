@@ -79,13 +79,13 @@ struct Rate {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Goodput was `best` and should have grown by the factor `expected`.
-    Ramp { best: f64, expected: f64 },
-    /// More workers brought nothing over `best`; `surplus` was seen with them.
-    Cap { best: f64, surplus: f64 },
-    /// Removing what is not needed; `low` is the first of two low epochs, `fallen` the goodput of
-    /// the last trim that failed and what restoring it should have brought.
-    Trim { low: Option<f64>, fallen: Option<(f64, f64)> },
+    /// Goodput was `best` with `at`, and should have grown by the factor `expected`.
+    Ramp { best: f64, at: Concurrency, expected: f64 },
+    /// More workers brought too little over `best` with `at`; `surplus` was seen with them.
+    Cap { best: f64, at: Concurrency, surplus: f64 },
+    /// Removing what is not needed. `from` is the last set-point known to carry the capacity, above
+    /// which a trim never goes; `low` the first of two low epochs.
+    Trim { from: Concurrency, low: Option<f64> },
     /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
     Hold { epochs: u32, mean: f64, off: u32 },
     /// A quarter more for two epochs; `first` is what the first showed.
@@ -128,7 +128,9 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
     })
 }
 
-const RAMP: Phase = Phase::Ramp { best: 0.0, expected: 1.0 };
+/// A ramp with nothing to compare with.
+const NEW: (f64, Concurrency, f64) = (0.0, PerStage::all(1), 1.0);
+const RAMP: Phase = Phase::Ramp { best: NEW.0, at: NEW.1, expected: NEW.2 };
 
 impl Auto {
     /// A rule that has seen nothing.
@@ -194,99 +196,119 @@ impl Auto {
         self.patience = self.config.probe_every;
     }
 
-    fn ramp(&mut self, seen: &Seen, best: f64, expected: f64, bounds: PerStage<Bounds>) -> Concurrency {
+    fn ramp(
+        &mut self,
+        seen: &Seen,
+        (best, at, expected): (f64, Concurrency, f64),
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
         if !gained(best, seen.goodput, expected, self.config.gain) {
             self.learn(seen, false);
-            self.phase = Phase::Cap { best, surplus: seen.goodput };
+            self.phase = Phase::Cap { best, at, surplus: seen.goodput };
             return seen.n;
         }
-        // Without a first epoch to compare with, nothing shows that workers are what is short.
+        // Without an epoch to compare with, nothing shows that workers are what is short.
         let full = best > 0.0 && gained(best, seen.goodput, expected, self.config.full_gain);
         self.learn(seen, full);
         let next = self.workers_for(2.0 * seen.goodput, bounds);
         let more = PerStage::from_fn(|stage| next[stage].max(bounds[stage].clamp(seen.n[stage])));
-        if more == seen.n {
-            self.phase = Phase::Cap { best: seen.goodput, surplus: seen.goodput };
+        self.phase = if more == seen.n {
+            Phase::Cap { best: seen.goodput, at: seen.n, surplus: seen.goodput }
         } else {
             let expected = self.expected(seen, more, bounds);
-            self.phase = Phase::Ramp { best: seen.goodput, expected };
-        }
-        // A stage that can already carry twice as much is not held back by the others' growth.
-        PerStage::from_fn(|stage| if self.rates[stage].known { next[stage] } else { more[stage] })
+            Phase::Ramp { best: seen.goodput, at: seen.n, expected }
+        };
+        more
     }
 
-    fn settle(&mut self, fallen: Option<(f64, f64)>, bounds: PerStage<Bounds>) -> Concurrency {
-        self.phase = Phase::Trim { low: None, fallen };
-        self.workers_for(self.capacity, bounds)
+    fn cap(
+        &mut self,
+        seen: &Seen,
+        (best, at, surplus): (f64, Concurrency, f64),
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        self.learn(seen, false);
+        let mean = (surplus + seen.goodput) / 2.0;
+        let harmed = best > HARMED * mean;
+        let from = if harmed { at } else { seen.n };
+        self.capacity = if harmed { best } else { mean };
+        self.phase = Phase::Trim { from, low: None };
+        let enough = self.workers_for(self.capacity, bounds);
+        PerStage::from_fn(|stage| enough[stage].min(from[stage]))
     }
 
     fn trim(
         &mut self,
         seen: &Seen,
-        low: Option<f64>,
-        fallen: Option<(f64, f64)>,
+        (from, low): (Concurrency, Option<f64>),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let goodput = low.map_or(seen.goodput, |low| (low + seen.goodput) / 2.0);
-        if goodput >= self.config.shortfall * self.capacity {
-            self.learn(seen, false);
-            let next = PerStage::from_fn(|stage| {
-                let n = seen.n[stage];
-                let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
-                bounds[stage].clamp(if self.rates[stage].known { n } else { less })
-            });
-            if next == seen.n {
-                self.phase = Phase::Hold { epochs: 0, mean: seen.goodput, off: 0 };
-            } else {
-                self.phase = Phase::Trim { low: None, fallen: None };
-            }
-            return next;
-        }
-        if low.is_none() && goodput >= PLAIN_SHORTFALL * self.capacity {
-            self.phase = Phase::Trim { low: Some(goodput), fallen };
+        let enough = goodput >= self.config.shortfall * self.capacity;
+        if !enough && low.is_none() && goodput >= PLAIN_SHORTFALL * self.capacity {
+            self.phase = Phase::Trim { from, low: Some(goodput) };
             return seen.n;
         }
-        if let Some((before, expected)) = fallen
-            && !gained(before, goodput, expected, self.config.gain)
-        {
-            // More workers did not bring it back: the capacity was an illusion or has gone. What
-            // was added stays, since noise may have hidden what it brought.
-            self.capacity = before.max(goodput);
-            self.phase = Phase::Trim { low: None, fallen: None };
-            return seen.n;
+        let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
+        if !enough && Stage::ALL.into_iter().any(cut) {
+            self.phase = Phase::Trim { from, low: None };
+            return self.give_back(seen, from, bounds);
         }
-        // Whoever is slowest and yet waits for nobody was cut too far.
-        let slow = |stage: Stage| {
-            !bounds[stage].is_fixed() && seen.busy[stage] && seen.mbps[stage] <= SLOWEST * seen.goodput
-        };
-        let nobody = !Stage::ALL.into_iter().any(slow);
-        for stage in Stage::ALL {
-            if slow(stage) || (nobody && !self.rates[stage].known) {
-                let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
-                self.rates[stage] = Rate { mbps, known: true };
-            }
-        }
-        let next = self.workers_for(self.capacity, bounds);
-        if next == seen.n {
+        if !enough {
+            // Nothing was taken away that could bring it back: this is what the path carries now.
             self.capacity = goodput;
         }
-        let expected = self.expected(seen, next, bounds);
-        self.settle(Some((goodput, expected)), bounds)
+        self.learn(seen, false);
+        let next = PerStage::from_fn(|stage| {
+            let n = seen.n[stage];
+            let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
+            bounds[stage].clamp(if self.rates[stage].known { n } else { less })
+        });
+        self.phase = if next == seen.n {
+            Phase::Hold { epochs: 0, mean: goodput, off: 0 }
+        } else {
+            Phase::Trim { from: seen.n, low: None }
+        };
+        next
+    }
+
+    /// Undoes as much of a trim as it takes: the slowest of the stages that were cut and wait for
+    /// nobody has shown what its workers do, and gets as many as that makes, at least one more.
+    fn give_back(&mut self, seen: &Seen, from: Concurrency, bounds: PerStage<Bounds>) -> Concurrency {
+        let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
+        let slowest = |suspect: &dyn Fn(Stage) -> bool| {
+            let suspects = Stage::ALL.into_iter().filter(|&stage| suspect(stage));
+            suspects.map(|stage| seen.mbps[stage]).reduce(f64::min)
+        };
+        let working = |stage| cut(stage) && seen.busy[stage];
+        let (least, only_working) = match slowest(&working) {
+            Some(least) => (Some(least), true),
+            None => (slowest(&cut), false),
+        };
+        let mut next = seen.n;
+        for stage in Stage::ALL {
+            let suspect = if only_working { working(stage) } else { cut(stage) };
+            if suspect && least.is_some_and(|least| seen.mbps[stage] <= SLOWEST * least) {
+                let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+                self.rates[stage] = Rate { mbps, known: true };
+                let enough = self.workers_for(self.capacity, bounds)[stage];
+                next[stage] = enough.max(seen.n[stage] + 1).min(from[stage]);
+            }
+        }
+        next
     }
 
     fn hold(
         &mut self,
         seen: &Seen,
-        epochs: u32,
-        mean: f64,
-        off: u32,
+        (epochs, mean, off): (u32, f64, u32),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let change = self.config.change;
         if (seen.goodput / mean - 1.0).abs() > change {
             if off == 1 {
                 self.restart();
-                return self.ramp(seen, 0.0, 1.0, bounds);
+                return self.ramp(seen, NEW, bounds);
             }
             self.phase = Phase::Hold { epochs, mean, off: off + 1 };
             return seen.n;
@@ -294,7 +316,7 @@ impl Auto {
         let mean = mean + WEIGHT * (seen.goodput - mean);
         if mean < (1.0 - change) * self.capacity {
             self.restart();
-            return self.ramp(seen, 0.0, 1.0, bounds);
+            return self.ramp(seen, NEW, bounds);
         }
         let epochs = epochs + 1;
         if epochs < self.patience {
@@ -312,9 +334,7 @@ impl Auto {
     fn probe(
         &mut self,
         seen: &Seen,
-        mean: f64,
-        first: Option<f64>,
-        back: Concurrency,
+        (mean, first, back): (f64, Option<f64>, Concurrency),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let Some(first) = first else {
@@ -325,7 +345,7 @@ impl Auto {
         if gained(mean, goodput, PROBE, self.config.probe_gain) {
             // The path carries more; what a worker moves is no less true for that.
             self.patience = self.config.probe_every;
-            return self.ramp(seen, 0.0, 1.0, bounds);
+            return self.ramp(seen, NEW, bounds);
         }
         self.patience = (self.patience * 2).min(self.config.probe_every * 4);
         self.capacity = mean;
@@ -352,16 +372,11 @@ impl Optimizer for Auto {
             self.restart();
         }
         let next = match self.phase {
-            Phase::Ramp { best, expected } => self.ramp(&seen, best, expected, bounds),
-            Phase::Cap { best, surplus } => {
-                self.learn(&seen, false);
-                let mean = (surplus + seen.goodput) / 2.0;
-                self.capacity = if best > HARMED * mean { best } else { mean };
-                self.settle(None, bounds)
-            }
-            Phase::Trim { low, fallen } => self.trim(&seen, low, fallen, bounds),
-            Phase::Hold { epochs, mean, off } => self.hold(&seen, epochs, mean, off, bounds),
-            Phase::Probe { mean, first, back } => self.probe(&seen, mean, first, back, bounds),
+            Phase::Ramp { best, at, expected } => self.ramp(&seen, (best, at, expected), bounds),
+            Phase::Cap { best, at, surplus } => self.cap(&seen, (best, at, surplus), bounds),
+            Phase::Trim { from, low } => self.trim(&seen, (from, low), bounds),
+            Phase::Hold { epochs, mean, off } => self.hold(&seen, (epochs, mean, off), bounds),
+            Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),
         };
         bounds.clamp(next)
     }
