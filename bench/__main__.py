@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def main() -> int:
     if os.geteuid() != 0:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
+    # Asked to stop, leave as on Ctrl-C: namespaces, processes and memory are given back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     smoke = chosen.command == "smoke"
     scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
     contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)

@@ -1,16 +1,17 @@
 """The rotation: every contender once on a set, then again from another start, n times."""
 
 import contextlib
+import fcntl
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 from bench import places
 from bench.cgroup import Cgroup
-from bench.datasets import Dataset, generate, plan, repeated
+from bench.datasets import Dataset, Plan, generate, plan, repeated
 from bench.link import Link
 from bench.percon import PerConnectionCap
 from bench.results import Record, append, load, set_aside_if_outdated
@@ -20,6 +21,8 @@ from bench.shell import CommandFailed
 from bench.stats import rotated
 from bench.trial import Trial, measure
 from bench.verify import difference
+
+LOCK = Path("/run/tidegate-bench.lock")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,38 @@ class Progress:
                 f"  checked by {record.verified or 'nothing'}" if record.ok else f"FAILED {record.error}")
         print(f"[{self.done}/{self.total}, {left / 60:.0f} min left] {record.set} #{record.repeat} "
               f"{record.contender:30} {said}", flush=True)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Two measuring runs at once would spoil each other's data and figures."""
+    with open(LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another run holds {LOCK}; wait for it to end") from None
+        yield
+
+
+@contextlib.contextmanager
+def memory() -> Iterator[None]:
+    """The data on tmpfs, gone afterwards however the run ends."""
+    shutil.rmtree(places.MEMORY, ignore_errors=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(places.MEMORY, ignore_errors=True)
+
+
+def room_for(planned: Plan, times: int) -> None:
+    """Source and destination must fit into memory together."""
+    needed = planned.size * (1 + times)
+    free = shutil.disk_usage(places.MEMORY.parent).free
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = min(free, int(line.split()[1]) * 1024)
+    if needed > free:
+        raise SystemExit(f"set {planned.name} needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
 
 
 def clean(directory: Path) -> None:
@@ -97,10 +132,12 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
           f"{len(able)} contenders, {progress.total} runs; results go to {settings.results}")
     good = True
     try:
-        with Link(settings.scenario.rate_mbit) as link:
+        with alone(), memory(), Link(settings.scenario.rate_mbit) as link:
             for name in settings.sets:
-                source = repeated(generate(plan(name, settings.seed, settings.scale), places.SOURCES),
-                                  settings.scenario.times.get(name, 1))
+                shutil.rmtree(places.SOURCES, ignore_errors=True)
+                planned, times = plan(name, settings.seed, settings.scale), settings.scenario.times.get(name, 1)
+                room_for(planned, times)
+                source = repeated(generate(planned, places.SOURCES), times)
                 print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
                 for repeat in range(settings.repeats):
                     for contender in rotated(able, repeat):
@@ -117,7 +154,7 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
                         append(settings.results, record)
                         progress.line(record)
                         good = good and record.ok
-                shutil.rmtree(places.SOURCES, ignore_errors=True)
-    finally:
-        shutil.rmtree(places.MEMORY, ignore_errors=True)
+    except BaseException:
+        print(f"stopped; the same command goes on from {settings.results}", flush=True)
+        raise
     return good
