@@ -3,9 +3,9 @@
 //! It keeps one belief a stage, the rate of one worker, and one for the path, its *capacity*. Five
 //! phases: **ramp** doubles the rate aimed at while end-to-end goodput follows; **cap** stays at the
 //! surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity / rate and
-//! halves any stage whose rate is only known to be *at least* something, until goodput gives way and
-//! so tells the rate; **hold** stays; **probe** tries a quarter more now and then. A sustained change
-//! of goodput begins again with the ramp, from where it stands.
+//! cuts any stage whose rate is only known to be *at least* something, until goodput gives way and so
+//! tells the rate, then gives back what it took; **hold** stays; **probe** tries a quarter more now
+//! and then. A sustained change of goodput begins again with the ramp, from where it stands.
 //!
 //! A stage that waits for its neighbour (empty input, full output) says nothing about its own
 //! workers but that they do at least this much; which stage waits is read off the staging.
@@ -20,9 +20,10 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 pub struct Config {
     /// Workers a stage to begin with. 4: two doublings from 16, and no burden on a small host.
     pub start: u16,
-    /// Epochs between probes, doubled after each that finds nothing, up to four times as many.
+    /// Epochs between probes, doubled after each that finds nothing, up to four times as many. 10:
+    /// a probe costs no goodput, only workers, and nothing else can notice a path that got wider.
     pub probe_every: u32,
-    /// The share of an expected gain that must arrive for the ramp to go on. 0.5: beyond it the next
+    /// The share of an expected gain that must arrive for the ramp to go on. 0.4: with less the next
     /// doubling would mostly be surplus; against competing streams it still goes on.
     pub gain: f64,
     /// The share that must arrive for the gain to be put down to the workers alone, so that a busy
@@ -31,10 +32,13 @@ pub struct Config {
     /// The share a probe must bring to start a new ramp. 0.3, of the mean of two epochs.
     pub probe_gain: f64,
     /// Goodput below this share of the capacity, two epochs running, means a trim went too far.
+    /// 0.93: one worker too few of up to fourteen shows.
     pub shortfall: f64,
-    /// Goodput this far from what was held, two epochs running, means the path has changed.
+    /// Goodput this far from what was held, two epochs running, means the path has changed. 0.2:
+    /// twice in a row is beyond noise of 10 %.
     pub change: f64,
-    /// Staging is empty below this fill and full above one less it.
+    /// Staging is empty below this fill and full above one less it. 0.1: room for the blocks that
+    /// workers hold in their hands.
     pub margin: f64,
 }
 
@@ -43,10 +47,9 @@ impl Default for Config {
         Self {
             start: 4,
             probe_every: 10,
-            gain: 0.5,
+            gain: 0.4,
             full_gain: 0.75,
             probe_gain: 0.3,
-
             shortfall: 0.93,
             change: 0.2,
             margin: 0.1,
