@@ -4,19 +4,19 @@
 //! what they were when its root hash was verified. Kept in the state directory, never among the data.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Timestamp;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
 
 const MAGIC: &[u8; 8] = b"TGCATL01";
-const NAME: &str = "catalogue";
 
-/// A destination file: the first half of the hash of its absolute path.
+/// A destination file: the first half of the hash of its path.
 type Key = [u8; 16];
 
 /// What was seen when a file was verified.
@@ -30,7 +30,7 @@ pub struct Verified {
     pub root: Digest,
 }
 
-/// Everything verified in the past.
+/// Everything verified in one destination directory.
 #[derive(Debug)]
 pub struct Catalogue {
     log: RecordLog<(Key, Verified)>,
@@ -38,30 +38,74 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Opens the catalogue in the state directory.
-    pub fn open(state: &Root) -> Result<Self> {
+    fn open(directory: &Root, base: &[u8]) -> Result<Self> {
+        let name = data_encoding::HEXLOWER.encode(&key(base));
         let mut known = HashMap::new();
-        let log = RecordLog::open(state, NAME, MAGIC, |(key, verified)| {
+        let mut records = 0;
+        let mut log = RecordLog::open(directory, &name, MAGIC, |(key, verified)| {
             known.insert(key, verified);
+            records += 1;
         })?;
+        // Each later verification of a file adds a record: keep the log within twice what it holds.
+        if records > 2 * known.len() + 1000 {
+            log.rewrite(directory, MAGIC, &known.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>())?;
+        }
         Ok(Self { log, known })
     }
 
-    /// What is known of `path` in the directory with absolute path `base`.
-    pub fn get(&self, base: &[u8], path: &[u8]) -> Option<Verified> {
-        self.known.get(&key(base, path)).copied()
+    /// What is known of `path`.
+    pub fn get(&self, path: &[u8]) -> Option<Verified> {
+        self.known.get(&key(path)).copied()
     }
 
-    /// Remembers verified files of the directory with absolute path `base`.
-    pub fn put<'p>(&mut self, base: &[u8], files: impl Iterator<Item = (&'p [u8], Verified)>) -> Result<()> {
-        let records: Vec<_> = files.map(|(path, verified)| (key(base, path), verified)).collect();
+    /// Remembers verified files.
+    pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], Verified)>) -> Result<()> {
+        let records: Vec<_> = files.map(|(path, verified)| (key(path), verified)).collect();
         self.log.append(&records)?;
         self.known.extend(records);
         Ok(())
     }
 }
 
-fn key(base: &[u8], path: &[u8]) -> Key {
-    let digest = blake3::Hasher::new().update(base).update(b"\0").update(path).finalize();
-    digest.as_bytes()[..16].try_into().expect("sixteen bytes")
+/// The catalogues of a state directory, one a destination, shared by transfers of one process.
+#[derive(Debug)]
+pub struct Catalogues {
+    directory: Option<Root>,
+    open: Mutex<HashMap<Vec<u8>, Weak<Mutex<Catalogue>>>>,
+}
+
+impl Catalogues {
+    /// The catalogues in `state`.
+    pub fn new(state: &Root) -> Result<Self> {
+        let directory = state.make_dir(b"catalogue").map_err(|error| Error::io("create", b"catalogue", error))?;
+        Ok(Self { directory: Some(directory), open: Mutex::default() })
+    }
+
+    /// No memory of the past.
+    pub fn none() -> Self {
+        Self { directory: None, open: Mutex::default() }
+    }
+
+    /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
+    pub fn of(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue>>> {
+        let mut open = self.open.lock().expect("not poisoned");
+        if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
+            return Some(catalogue);
+        }
+        match Catalogue::open(self.directory.as_ref()?, base) {
+            Ok(catalogue) => {
+                let catalogue = Arc::new(Mutex::new(catalogue));
+                open.insert(base.to_vec(), Arc::downgrade(&catalogue));
+                Some(catalogue)
+            }
+            Err(error) => {
+                tracing::warn!("cannot remember what is verified: {error}");
+                None
+            }
+        }
+    }
+}
+
+fn key(path: &[u8]) -> Key {
+    blake3::hash(path).as_bytes()[..16].try_into().expect("sixteen bytes")
 }

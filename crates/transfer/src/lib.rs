@@ -14,3 +14,8 @@ pub mod store;
 pub mod record_log;
 pub mod journal;
 pub mod catalogue;
+pub mod ledger;
+pub mod pipeline;
+pub mod exchange;
+pub mod transfer;
+pub mod endpoint;

@@ -77,19 +77,28 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     where
         R: 'r,
     {
-        let mut bytes = Vec::new();
-        for record in records {
-            let body = postcard::to_stdvec(record).expect("records are plain data");
-            bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
-            bytes.extend_from_slice(&body);
-        }
+        let bytes = encode(records);
         self.file.write_all(&bytes).map_err(|error| Error::io("write", self.name.as_bytes(), error))
     }
 
     /// Makes what was appended durable.
     pub fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("write", self.name.as_bytes(), error))
+    }
+
+    /// Replaces the log by one that holds just `records`.
+    pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
+        let failed = |error: std::io::Error| Error::io("write", self.name.as_bytes(), error);
+        let fresh = format!("{}.new", self.name);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let file = directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(file.map_err(|error| failed(error.into()))?);
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
+        file.write_all(magic).and_then(|()| file.write_all(&encode(records))).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        renameat(directory, &fresh, directory, &self.name).map_err(|error| failed(error.into()))?;
+        self.file = file;
+        Ok(())
     }
 
     /// Reads every record again from the start, then returns to the end.
@@ -104,6 +113,17 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         }
         Ok(())
     }
+}
+
+fn encode<'r, R: Serialize + 'r>(records: impl IntoIterator<Item = &'r R>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for record in records {
+        let body = postcard::to_stdvec(record).expect("records are plain data");
+        bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend_from_slice(&body);
+    }
+    bytes
 }
 
 fn next_record<R: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(R, usize)> {

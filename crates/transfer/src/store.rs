@@ -102,6 +102,9 @@ pub trait Sink: Send + Sync {
     /// Sets a directory's mode and times, once nothing more is put into it.
     fn finish_directory(&self, entry: &Entry) -> Result<()>;
 
+    /// Removes what only an unfinished transfer needs.
+    fn clean_up(&self);
+
     /// Whether the write stage exists (nowhere has none).
     fn has_write_stage(&self) -> bool {
         true

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{
@@ -29,6 +30,7 @@ const OPEN_DIRECTORIES: usize = 64;
 #[derive(Debug)]
 pub struct FileSink {
     base: Root,
+    base_path: Vec<u8>,
     work: Option<Root>,
     work_name: String,
     new_name: Option<RelPath>,
@@ -47,14 +49,14 @@ impl FileSink {
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
         let open = |path: &[u8]| if dry { root.dir(path) } else { root.make_dir(path) };
-        let (base, new_name) = match checked {
-            None => (root.dir(b"").map_err(failed)?, None),
+        let (base, base_path, new_name) = match checked {
+            None => (root.dir(b"").map_err(failed)?, Vec::new(), None),
             Some(checked) if single && trimmed == path && root.dir(trimmed).is_err() => {
                 let (parent, name) = checked.split();
-                let parent = if parent.is_empty() { root.dir(b"") } else { open(parent) };
-                (parent.map_err(failed)?, Some(RelPath::new(name)?))
+                let base = if parent.is_empty() { root.dir(b"") } else { open(parent) };
+                (base.map_err(failed)?, parent.to_vec(), Some(RelPath::new(name)?))
             }
-            Some(checked) => (open(checked.as_bytes()).map_err(failed)?, None),
+            Some(checked) => (open(checked.as_bytes()).map_err(failed)?, checked.into(), None),
         };
         let work_name = data_encoding::HEXLOWER.encode(id);
         let work = match dry {
@@ -64,7 +66,7 @@ impl FileSink {
                 Some(base.make_dir(&path).map_err(|error| Error::io("create", &path, error))?)
             }
         };
-        Ok(Self { base, work, work_name, new_name, directories: Mutex::default(), renamed_into: Mutex::default() })
+        Ok(Self { base, base_path, work, work_name, new_name, directories: Mutex::default(), renamed_into: Mutex::default() })
     }
 
     /// The directory for the journal and unfinished files; `None` when dry.
@@ -72,24 +74,9 @@ impl FileSink {
         self.work.as_ref()
     }
 
-    /// The directory that entries' paths are relative to.
-    pub fn base(&self) -> &Root {
-        &self.base
-    }
-
-    /// Removes the work directory, once nothing in it is needed.
-    pub fn remove_work(&self) {
-        let Some(work) = &self.work else { return };
-        if let Ok(entries) = rustix::fs::Dir::read_from(work) {
-            for entry in entries.flatten() {
-                let _ = unlinkat(work, entry.file_name(), AtFlags::empty());
-            }
-        }
-        if let Ok(parent) = self.base.dir(WORK_DIR) {
-            let _ = unlinkat(&parent, self.work_name.as_str(), AtFlags::REMOVEDIR);
-        }
-        // Fails, rightly, while another transfer works here.
-        let _ = unlinkat(&self.base, WORK_DIR, AtFlags::REMOVEDIR);
+    /// Where entries' paths are relative to, beneath the root.
+    pub fn base_path(&self) -> &[u8] {
+        &self.base_path
     }
 
     /// Where an entry goes beneath the base.
@@ -197,7 +184,7 @@ impl Sink for FileSink {
         if entry.size() > BLOCK || keep {
             ftruncate(&fd, entry.size()).map_err(failed)?;
         }
-        Ok(Box::new(PartFile { fd, place: place.clone(), size: entry.size(), kept: keep }))
+        Ok(Box::new(PartFile { fd, place: place.clone(), size: entry.size(), kept: keep, sealed: AtomicBool::new(false) }))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
@@ -241,6 +228,20 @@ impl Sink for FileSink {
         fchmod(&directory, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(failed)?;
         futimens(&directory, &times(entry.mtime)).map_err(failed)
     }
+
+    fn clean_up(&self) {
+        let Some(work) = &self.work else { return };
+        if let Ok(entries) = rustix::fs::Dir::read_from(work) {
+            for entry in entries.flatten() {
+                let _ = unlinkat(work, entry.file_name(), AtFlags::empty());
+            }
+        }
+        if let Ok(parent) = self.base.dir(WORK_DIR) {
+            let _ = unlinkat(&parent, self.work_name.as_str(), AtFlags::REMOVEDIR);
+        }
+        // Fails, rightly, while another transfer works here.
+        let _ = unlinkat(&self.base, WORK_DIR, AtFlags::REMOVEDIR);
+    }
 }
 
 /// A file in the work directory.
@@ -250,6 +251,7 @@ struct PartFile {
     place: RelPath,
     size: u64,
     kept: bool,
+    sealed: AtomicBool,
 }
 
 impl PartFile {
@@ -290,11 +292,15 @@ impl SinkFile for PartFile {
 
     fn seal(&self, entry: &Entry) -> Result<()> {
         fchmod(&self.fd, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(|error| self.failed(error))?;
-        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))
+        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))?;
+        self.sealed.store(true, Relaxed);
+        Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        fdatasync(&self.fd).map_err(|error| self.failed(error))
+        // A sealed file's times and mode must last too.
+        let synced = if self.sealed.load(Relaxed) { fsync(&self.fd) } else { fdatasync(&self.fd) };
+        synced.map_err(|error| self.failed(error))
     }
 }
 

@@ -79,6 +79,8 @@ impl Sink for NullSink {
         Ok(())
     }
 
+    fn clean_up(&self) {}
+
     fn has_write_stage(&self) -> bool {
         false
     }

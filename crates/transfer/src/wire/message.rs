@@ -151,12 +151,14 @@ pub enum Request {
     SendTo {
         /// From where.
         source: SourceSpec,
-        /// A one-time ticket of the other endpoint, with the path.
-        destination: String,
+        /// The other endpoint, with a one-time ticket and the path; zeros go nowhere there.
+        destination: Vec<u8>,
+        /// Length of an epoch and of its settling time, in ms.
+        pace_ms: (u32, u32),
         /// How.
         terms: Terms,
     },
-    /// Make a ticket that holds once, for writing beneath `path`, for the third party of a transfer.
+    /// Make a ticket that holds once, for writing to `path`: for the third party of a transfer.
     OneTimeTicket {
         /// The only path it opens.
         path: Vec<u8>,
@@ -245,8 +247,10 @@ pub enum Message {
         /// What binds data streams to this session.
         token: Digest,
     },
-    /// A one-time ticket.
+    /// A one-time ticket, as it stands in an address.
     Ticket(String),
+    /// The endpoint as a sender: whether the source is one single file.
+    Single(bool),
     /// The endpoint or the peer gives up.
     Refused(Error),
 
@@ -264,8 +268,10 @@ pub enum Message {
         /// One an entry.
         verdicts: Vec<Verdict>,
     },
-    /// Sender: the file found there differs; send it after all.
+    /// Sender: files found there differ, and come after all (unless nothing is to be written).
     Replace(Vec<FileId>),
+    /// Sender: files found there are the same, with these root hashes.
+    Keep(Vec<(FileId, Digest)>),
     /// Sender: hashes of whole segments, over the encrypted session.
     Hashes(Vec<(FileId, u64, Digest)>),
     /// Sender: a file will not be completed.
@@ -278,7 +284,11 @@ pub enum Message {
     Again(Vec<Again>),
     /// Receiver: how files ended.
     Done(Vec<(FileId, Outcome)>),
-    /// Sender: nothing more comes.
+    /// Sender: something could not even be offered.
+    Problem(Vec<u8>, Error),
+    /// Sender: everything has been offered.
+    Listed,
+    /// Sender: every offered file has ended; nothing more comes.
     Finish,
     /// Receiver: everything is durable.
     Finished,
@@ -315,12 +325,12 @@ pub struct Totals {
     pub bytes_listed: u64,
     /// Bytes of files that need not be sent: skipped, or there from an earlier run.
     pub bytes_skipped: u64,
-    /// Bytes of committed files.
+    /// Bytes of committed files that had to be moved.
     pub bytes_done: u64,
-    /// Bytes sent, re-sent ones included.
-    pub bytes_sent: u64,
-    /// Bytes sent more than once.
-    pub bytes_resent: u64,
+    /// Bytes moved, repeats included.
+    pub bytes_moved: u64,
+    /// Bytes moved more than once.
+    pub bytes_again: u64,
     /// Whether the whole source has been listed.
     pub listed: bool,
     /// Failures since the last report.

@@ -23,7 +23,7 @@ pub struct Outbox {
 /// Receives the peer's messages.
 #[derive(Debug)]
 pub struct Inbox {
-    messages: Receiver<Result<Message>>,
+    messages: Mutex<Receiver<Result<Message>>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
             let _ = sender.send(Err(error));
         })
         .map_err(failed)?;
-    Ok((outbox, Inbox { messages }))
+    Ok((outbox, Inbox { messages: Mutex::new(messages) }))
 }
 
 impl Outbox {
@@ -103,12 +103,12 @@ impl Outbox {
 impl Inbox {
     /// The next message; an error once the session is over.
     pub fn receive(&self) -> Result<Message> {
-        self.messages.recv().unwrap_or_else(|_| Err(over()))
+        self.messages.lock().expect("not poisoned").recv().unwrap_or_else(|_| Err(over()))
     }
 
     /// As [`receive`](Self::receive); `None` if nothing came in time.
     pub fn receive_within(&self, time: Duration) -> Result<Option<Message>> {
-        match self.messages.recv_timeout(time) {
+        match self.messages.lock().expect("not poisoned").recv_timeout(time) {
             Ok(message) => message.map(Some),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(over()),
@@ -124,14 +124,16 @@ fn over() -> Error {
 fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::Result<()> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 64 << 10];
+    let mut pending = Vec::new();
     loop {
         let closing = {
             let mut queue = shared.queue.lock().expect("not poisoned");
-            for message in queue.messages.drain(..) {
-                tls.queue(&message)?;
-            }
+            pending.clear();
+            queue.messages.drain(..).for_each(|message| pending.extend_from_slice(&message));
             queue.closing
         };
+        // In one piece: many small messages share a record and a system call.
+        tls.queue(&pending)?;
         match tls.flush_records() {
             Ok(()) if closing => return Ok(()),
             Ok(()) => {}

@@ -158,6 +158,15 @@ impl Address {
     }
 }
 
+impl Address {
+    /// The whole address, secret included, with the path's bytes as they are.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.clone().with_path([]).to_string().into_bytes();
+        bytes.extend_from_slice(&self.path);
+        bytes
+    }
+}
+
 impl fmt::Display for Address {
     /// The whole address, secret included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,7 +184,8 @@ impl Ticket {
         BASE64URL_NOPAD.encode(&[&self.fingerprint[..], &self.key, &self.claims].concat())
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub fn parse(text: &str) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let (fingerprint, rest) = bytes.split_first_chunk()?;
         let (key, claims) = rest.split_first_chunk()?;

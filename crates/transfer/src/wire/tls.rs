@@ -148,7 +148,6 @@ impl Trust {
 }
 
 fn fingerprint(certificate: &CertificateDer<'_>) -> Digest {
-    use rustls::crypto::hash::Hash as _;
     let mut digest = [0; 32];
     let suite = ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().expect("a TLS 1.3 suite");
     digest.copy_from_slice(suite.common.hash_provider.hash(certificate).as_ref());

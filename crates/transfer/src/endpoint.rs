@@ -1,0 +1,315 @@
+//! A daemon that others send to and fetch from, beneath one directory. It proves itself by its
+//! certificate, lets nobody near a file before they have proved themselves, and owns no control loop:
+//! whoever initiates a transfer decides.
+
+mod hosted;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustls::ServerConfig;
+
+use crate::catalogue::Catalogues;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::sys::confined::{self, Root};
+use crate::wire::channel::Channel;
+use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
+use crate::wire::message::{Hello, Message, TransferId, VERSION, encode};
+use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
+use crate::wire::tls::{Identity, write_private};
+
+use hosted::Hosted;
+
+/// Most connections that have not proved themselves, in all and from one address.
+const MAX_STRANGERS: usize = 512;
+
+/// How long a transfer that is replaced by a newer run of itself may take to let go.
+const TAKE_OVER: Duration = Duration::from_secs(10);
+
+/// How long a one-time ticket holds.
+const ONE_TIME: Duration = Duration::from_secs(120);
+
+/// What an endpoint serves and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The directory that everything stays beneath.
+    pub root: PathBuf,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Certificate, secret and catalogues; only for the owner's eyes.
+    pub state: PathBuf,
+    /// Whether data may only be fetched.
+    pub read_only: bool,
+    /// Whether clear data streams are allowed.
+    pub clear: bool,
+    /// The site's own PKI, instead of tickets.
+    pub pki: Option<Arc<Identity>>,
+    /// What peers should call this host; `None` for the address it listens on.
+    pub advertise: Option<String>,
+}
+
+/// A running endpoint.
+#[derive(Debug)]
+pub struct Endpoint {
+    config: Config,
+    root: Root,
+    absolute: Vec<u8>,
+    listener: TcpListener,
+    identity: Arc<Identity>,
+    tls: Arc<ServerConfig>,
+    secret: Digest,
+    catalogues: Catalogues,
+    strangers: AtomicUsize,
+    draining: AtomicBool,
+    sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
+    running: Mutex<HashMap<TransferId, Arc<Hosted>>>,
+    once: Mutex<HashMap<[u8; 16], Instant>>,
+}
+
+impl Endpoint {
+    /// Opens the root and the state, and starts to listen.
+    pub fn bind(config: Config) -> Result<Arc<Self>> {
+        use std::os::unix::ffi::OsStrExt;
+        let root_path = config.root.as_os_str().as_bytes();
+        let failed = |error| Error::io("serve", root_path, error);
+        let absolute = confined::canonical(root_path).map_err(failed)?;
+        let root = Root::open(&absolute).map_err(failed)?;
+        let identity = match &config.pki {
+            Some(identity) => Arc::clone(identity),
+            None => Arc::new(Identity::load_or_create(&config.state)?),
+        };
+        let secret = load_secret(&config.state.join("endpoint.secret"))?;
+        let state = Root::open(config.state.as_os_str().as_bytes())
+            .map_err(|error| Error::io("use the state directory", config.state.as_os_str().as_bytes(), error))?;
+        let catalogues = Catalogues::new(&state)?;
+        let listener = TcpListener::bind(config.listen).map_err(|error| {
+            let kind = if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
+            Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
+        })?;
+        let tls = identity.server()?;
+        Ok(Arc::new(Self {
+            root,
+            absolute,
+            listener,
+            identity,
+            tls,
+            secret,
+            catalogues,
+            strangers: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
+            sessions: Mutex::default(),
+            running: Mutex::default(),
+            once: Mutex::default(),
+            config,
+        }))
+    }
+
+    /// The address peers use, with a ticket that allows `claims` (none with a PKI).
+    pub fn address(&self, claims: &Claims) -> Result<Address> {
+        let local = self
+            .listener
+            .local_addr()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))?;
+        let host = match &self.config.advertise {
+            Some(host) => host.clone(),
+            None if local.ip().is_unspecified() => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            None => local.ip().to_string(),
+        };
+        let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
+        Ok(Address { ticket, host, port: local.port(), path: Vec::new() })
+    }
+
+    fn ticket(&self, claims: &Claims) -> Ticket {
+        let claims = claims.encode();
+        Ticket { fingerprint: self.identity.fingerprint(), key: derive_key(&self.secret, &claims), claims }
+    }
+
+    /// Accepts connections until [`drain`](Self::drain) is called and the last transfer has ended.
+    pub fn serve(self: &Arc<Self>) {
+        for socket in self.listener.incoming() {
+            if self.draining.load(Relaxed) {
+                break;
+            }
+            match socket {
+                Ok(socket) => self.receive(socket),
+                Err(error) => {
+                    // Out of descriptors, most likely: a moment later some are free.
+                    tracing::warn!("cannot accept a connection: {error}");
+                    thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+        while !self.sessions.lock().expect("not poisoned").is_empty() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
+    pub fn drain(&self) {
+        self.draining.store(true, Relaxed);
+        // Wakes the accepting thread.
+        if let Ok(mut address) = self.listener.local_addr() {
+            if address.ip().is_unspecified() {
+                address.set_ip(match address {
+                    SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                    SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+                });
+            }
+            let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+        }
+    }
+
+    fn receive(self: &Arc<Self>, socket: TcpStream) {
+        if self.strangers.fetch_add(1, Relaxed) >= MAX_STRANGERS {
+            self.strangers.fetch_sub(1, Relaxed);
+            tracing::warn!("too many connections that prove nothing: one refused");
+            return;
+        }
+        let endpoint = Arc::clone(self);
+        let welcome = move || {
+            let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
+            endpoint.strangers.fetch_sub(1, Relaxed);
+            let result = arrival.and_then(|arrival| endpoint.admit(arrival));
+            if let Err(error) = result {
+                tracing::info!("{error}");
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
+            self.strangers.fetch_sub(1, Relaxed);
+            tracing::warn!("cannot serve a connection: {error}");
+        }
+    }
+
+    /// Checks an arrival's proof, then serves it.
+    fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<()> {
+        let Arrival { mut channel, opening, binding } = arrival;
+        match opening {
+            Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
+            Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
+                Ok(claims) => {
+                    let welcome = encode(&Message::Welcome(VERSION));
+                    std::io::Write::write_all(&mut channel, &welcome)
+                        .map_err(|error| Error::connection("lost", "a peer", &error))?;
+                    hosted::host(self, channel, &claims)
+                }
+                Err(error) => {
+                    let _ = std::io::Write::write_all(&mut channel, &encode(&Message::Refused(error.clone())));
+                    let _ = channel.finish();
+                    Err(error.within("a peer was refused"))
+                }
+            },
+        }
+    }
+
+    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<Claims> {
+        let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
+        if !matches!(channel, Channel::Tls(_)) {
+            return refuse("sessions need TLS");
+        }
+        if hello.versions.0 > VERSION || hello.versions.1 < VERSION {
+            let (oldest, newest) = hello.versions;
+            let why = format!("you speak protocol versions {oldest} to {newest}, this endpoint speaks {VERSION}");
+            return Err(Error::new(ErrorKind::Protocol, why));
+        }
+        let claims = match &hello.claims {
+            // With a PKI the certificate was checked in the TLS handshake.
+            None if self.identity.is_mutual() => Claims::FULL,
+            None => return refuse("a ticket is needed"),
+            Some(claims) => {
+                let key = derive_key(&self.secret, claims);
+                // blake3::Hash compares in constant time.
+                if proof(&key, "session", binding) != blake3::Hash::from_bytes(hello.proof) {
+                    return refuse("the ticket is not valid here");
+                }
+                Claims::decode(claims)?
+            }
+        };
+        claims.check_time(SystemTime::now())?;
+        if let Some(once) = &claims.once {
+            let issued = self.once.lock().expect("not poisoned").remove(once);
+            if !issued.is_some_and(|at| at.elapsed() < ONE_TIME) {
+                return refuse("the one-time ticket has been used or has expired");
+            }
+        }
+        if self.draining.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
+        }
+        Ok(claims)
+    }
+
+    fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
+        let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, format!("a data stream was refused: {why}")));
+        let hosted = self.sessions.lock().expect("not poisoned").get(&hello.session).map(Arc::clone);
+        let Some(hosted) = hosted else { return refuse("its session is not known") };
+        if stream_proof(hosted.token(), hello.index, binding) != blake3::Hash::from_bytes(hello.proof) {
+            return refuse("its proof is wrong");
+        }
+        hosted.stream_arrived(hello.index, channel)
+    }
+
+    fn issue_one_time(&self, path: &[u8]) -> String {
+        let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
+        let mut once = self.once.lock().expect("not poisoned");
+        once.retain(|_, at| at.elapsed() < ONE_TIME);
+        once.insert(nonce, Instant::now());
+        let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
+        self.ticket(&Claims { read: false, write: true, path, expires: None, once: Some(nonce) }).encode()
+    }
+
+    /// Makes `hosted` known to data streams, and takes over from an older run of the same transfer.
+    fn register(&self, hosted: &Arc<Hosted>) {
+        self.sessions.lock().expect("not poisoned").insert(session_name(hosted.token()), Arc::clone(hosted));
+    }
+
+    fn take_over(&self, id: TransferId) -> Result<()> {
+        let older = self.running.lock().expect("not poisoned").get(&id).map(Arc::clone);
+        let Some(older) = older else { return Ok(()) };
+        older.stop();
+        drop(older);
+        let end = Instant::now() + TAKE_OVER;
+        while Instant::now() < end {
+            if !self.running.lock().expect("not poisoned").contains_key(&id) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Err(Error::new(ErrorKind::Busy, "an older run of the same transfer does not end"))
+    }
+
+    fn unregister(&self, hosted: &Arc<Hosted>, id: Option<TransferId>) {
+        self.sessions.lock().expect("not poisoned").remove(&session_name(hosted.token()));
+        if let Some(id) = id {
+            self.running.lock().expect("not poisoned").remove(&id);
+        }
+    }
+}
+
+/// Stream numbers seen in one session; each may be used once.
+type Seen = Mutex<HashSet<u32>>;
+
+/// The endpoint's secret, made on first use.
+fn load_secret(path: &Path) -> Result<Digest> {
+    let damaged = || {
+        let why = format!("{} is damaged: remove it to make a new secret (old tickets end)", path.display());
+        Error::new(ErrorKind::Usage, why)
+    };
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).map_err(|_| damaged())?;
+            bytes.try_into().map_err(|_| damaged())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let secret = handshake::random_bytes();
+            write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
+            Ok(secret)
+        }
+        Err(error) => Err(Error::new(ErrorKind::Usage, format!("cannot read {}: {error}", path.display()))),
+    }
+}

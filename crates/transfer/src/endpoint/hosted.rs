@@ -1,0 +1,316 @@
+//! One session at an endpoint: checks what is asked against the ticket, then runs this end of it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_control::{ByteCount, Environment};
+
+use crate::catalogue::Catalogues;
+use crate::endpoint::{Endpoint, Seen};
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Reports, Side, converse};
+use crate::hash::Digest;
+use crate::journal::Journal;
+use crate::ledger::Ledger;
+use crate::path::RelPath;
+use crate::pipeline::receive::Receiver;
+use crate::pipeline::send::Sender;
+use crate::store::file_sink::FileSink;
+use crate::store::file_source::FileSource;
+use crate::store::memory::{NullSink, ZeroSource};
+use crate::store::{Sink, Source};
+use crate::transfer::route::{self, Setup, Transfer, transfer_id};
+use crate::transfer::{Interrupt, Pace};
+use crate::wire::channel::Channel;
+use crate::wire::handshake::random_bytes;
+use crate::wire::message::{DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, TransferId};
+use crate::wire::session::{self, Inbox, Outbox};
+use crate::wire::ticket::{Address, Claims};
+
+/// Most an initiator may ask of this host.
+const MAX_STAGING: ByteCount = ByteCount::mib(128);
+const MAX_WORKERS: u16 = 512;
+
+/// How long an idle initiator is waited for.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A session that data streams may join.
+#[derive(Debug)]
+pub struct Hosted {
+    token: Digest,
+    side: Mutex<Option<Arc<Side>>>,
+    outbox: Outbox,
+    seen: Seen,
+}
+
+impl Hosted {
+    /// What binds data streams to this session.
+    pub fn token(&self) -> &Digest {
+        &self.token
+    }
+
+    /// A data stream that has proved itself.
+    pub fn stream_arrived(&self, index: u32, channel: Channel) -> Result<()> {
+        if !self.seen.lock().expect("not poisoned").insert(index) {
+            return Err(Error::new(ErrorKind::Authentication, "a data stream was refused: its number was used before"));
+        }
+        let side = self.side.lock().expect("not poisoned").clone();
+        match side {
+            Some(side) => side.stream_arrived(index, channel),
+            None => return Err(Error::protocol("a data stream before there is a transfer")),
+        }
+        Ok(())
+    }
+
+    /// Ends the session: a newer run of the same transfer takes over.
+    pub fn stop(&self) {
+        self.outbox.close();
+    }
+}
+
+/// Serves one authenticated session to its end.
+pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims) -> Result<()> {
+    let peer = channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
+    let (outbox, inbox) = session::start(channel, &peer)?;
+    let result = answer(endpoint, claims, &outbox, &inbox);
+    if let Err(error) = &result {
+        outbox.send(&Message::Refused(error.clone()));
+    }
+    outbox.close();
+    result.map_err(|error| error.within(format!("the session with {peer}")))
+}
+
+fn answer(endpoint: &Arc<Endpoint>, claims: &Claims, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
+    let request = match inbox.receive_within(IDLE)? {
+        Some(Message::Request(request)) => request,
+        Some(_) => return Err(Error::protocol("a session begins with a request")),
+        None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
+    };
+    match request {
+        Request::OneTimeTicket { path } => {
+            may_write(endpoint, claims)?;
+            may_use(claims, &path)?;
+            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path)));
+            // Stay until the peer has read it.
+            let _ = inbox.receive_within(IDLE);
+            Ok(())
+        }
+        Request::Receive { id, sink, terms } => {
+            may_write(endpoint, claims)?;
+            let terms = agree(endpoint, terms)?;
+            if let SinkSpec::Files { path, .. } = &sink {
+                may_use(claims, path)?;
+            }
+            endpoint.take_over(id)?;
+            let (sink, journal, catalogue) = open_sink(endpoint, &sink, &id, &terms)?;
+            let make = |ledger| {
+                let receiver = Receiver::start(sink, journal, catalogue, terms, outbox.clone(), ledger);
+                Side::Receive(Arc::new(receiver), None)
+            };
+            run(endpoint, outbox, inbox, Some(id), None, make)
+        }
+        Request::Send { source, terms } => {
+            may_read(claims)?;
+            let terms = agree(endpoint, terms)?;
+            let (source, single) = open_source(endpoint, claims, &source, &terms)?;
+            let make = |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger));
+            run(endpoint, outbox, inbox, None, Some(single), make)
+        }
+        Request::SendTo { source, destination, pace_ms, terms } => {
+            may_read(claims)?;
+            let terms = agree(endpoint, terms)?;
+            let (source_store, single) = open_source(endpoint, claims, &source, &terms)?;
+            let address = Address::parse(&destination)?;
+            let pace = Pace {
+                epoch: Duration::from_millis(u64::from(pace_ms.0)),
+                settle: Duration::from_millis(u64::from(pace_ms.1)),
+                stop_after: None,
+            };
+            relay(endpoint, outbox, inbox, (source_store, &source, single), &address, terms, pace)
+        }
+    }
+}
+
+fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+    if endpoint.config.read_only {
+        return Err(Error::new(ErrorKind::Denied, "it is read-only"));
+    }
+    match claims.write {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow writing")),
+    }
+}
+
+fn may_read(claims: &Claims) -> Result<()> {
+    match claims.read {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow reading")),
+    }
+}
+
+fn may_use(claims: &Claims, path: &[u8]) -> Result<()> {
+    let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+    if !trimmed.is_empty() {
+        RelPath::new(trimmed)?;
+    }
+    match claims.covers(trimmed) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow this path")),
+    }
+}
+
+fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
+    if terms.data_plane == DataPlane::Clear && !endpoint.config.clear {
+        let why = "clear data streams are not allowed here: start the endpoint with --data-plane clear, or leave the option out";
+        return Err(Error::new(ErrorKind::Denied, why));
+    }
+    terms.staging = terms.staging.min(MAX_STAGING);
+    terms.max_workers = terms.max_workers.clamp(1, MAX_WORKERS);
+    Ok(terms)
+}
+
+type OpenSink = (Arc<dyn Sink>, Option<Journal>, Option<Arc<Mutex<crate::catalogue::Catalogue>>>);
+
+fn open_sink(endpoint: &Endpoint, spec: &SinkSpec, id: &TransferId, terms: &Terms) -> Result<OpenSink> {
+    let SinkSpec::Files { path, single } = spec else { return Ok((Arc::new(NullSink), None, None)) };
+    let sink = FileSink::new(&endpoint.root, path, *single, id, terms.dry)?;
+    let journal = sink.work().map(Journal::open).transpose()?;
+    let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
+    let catalogue = endpoint.catalogues.of(&absolute);
+    Ok((Arc::new(sink), journal, catalogue))
+}
+
+fn open_source(
+    endpoint: &Endpoint,
+    claims: &Claims,
+    spec: &SourceSpec,
+    terms: &Terms,
+) -> Result<(Box<dyn Source>, bool)> {
+    match spec {
+        SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
+        SourceSpec::Files(paths) => {
+            for path in paths {
+                may_use(claims, path)?;
+            }
+            let source = FileSource::beneath(&endpoint.root, paths, terms.links)?;
+            let single = source.is_single_file();
+            Ok((Box::new(source), single))
+        }
+    }
+}
+
+/// Runs this end until the initiator or the work is done.
+fn run(
+    endpoint: &Arc<Endpoint>,
+    outbox: &Outbox,
+    inbox: &Inbox,
+    id: Option<TransferId>,
+    single: Option<bool>,
+    make: impl FnOnce(Arc<Ledger>) -> Side,
+) -> Result<()> {
+    let hosted = Arc::new(Hosted {
+        token: random_bytes(),
+        side: Mutex::default(),
+        outbox: outbox.clone(),
+        seen: Mutex::new(HashSet::new()),
+    });
+    endpoint.register(&hosted);
+    if let Some(id) = id {
+        endpoint.running.lock().expect("not poisoned").insert(id, Arc::clone(&hosted));
+    }
+    let side = {
+        // Streams that arrive at once wait here until there is an end to give them to.
+        let mut slot = hosted.side.lock().expect("not poisoned");
+        outbox.send(&Message::Accepted { token: hosted.token });
+        if let Some(single) = single {
+            outbox.send(&Message::Single(single));
+        }
+        let side = Arc::new(make(Arc::default()));
+        *slot = Some(Arc::clone(&side));
+        side
+    };
+    let result = converse(&side, outbox, inbox, &Reports::default());
+    // Let go of the journal before anybody may take over.
+    side.stop();
+    hosted.side.lock().expect("not poisoned").take();
+    drop(side);
+    endpoint.unregister(&hosted, id);
+    result
+}
+
+/// Sends to another endpoint, epoch by epoch as the initiator says.
+fn relay(
+    endpoint: &Endpoint,
+    outbox: &Outbox,
+    inbox: &Inbox,
+    (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
+    address: &Address,
+    terms: Terms,
+    pace: Pace,
+) -> Result<()> {
+    let interrupt = Interrupt::default();
+    let setup = Setup {
+        terms: terms.clone(),
+        pace,
+        interrupt: interrupt.clone(),
+        pki: endpoint.config.pki.clone(),
+        catalogues: Catalogues::none(),
+    };
+    let (id, sink) = match spec {
+        SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
+        SourceSpec::Files(paths) => {
+            let names = paths.join(&b'\0');
+            let id =
+                transfer_id(&[b"relay", &endpoint.absolute, &names, address.place().as_bytes(), &address.path]);
+            (id, SinkSpec::Files { path: address.path.clone(), single })
+        }
+    };
+    let mut transfer = route::push(source, address, Request::Receive { id, sink, terms }, &setup)?;
+    outbox.send(&Message::Accepted { token: random_bytes() });
+    let mut told = 0;
+    loop {
+        match inbox.receive()? {
+            Message::Step(setpoint) => {
+                let seen = step(&mut transfer, setpoint, inbox, &interrupt);
+                let mut totals = transfer.ledger().totals();
+                let failures = transfer.ledger().failures();
+                totals.failures = failures[told..].iter().map(|f| (f.path.clone(), f.error.clone())).collect();
+                told = failures.len();
+                outbox.send(&Message::Progress(totals));
+                let seen = seen?;
+                let over = seen.is_none();
+                outbox.send(&Message::Stepped(seen, transfer.bounds()));
+                if over {
+                    let _ = inbox.receive_within(IDLE);
+                    return Ok(());
+                }
+            }
+            Message::Stop => return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer")),
+            _ => return Err(Error::protocol("the initiator of a third-party transfer only says step and stop")),
+        }
+    }
+}
+
+/// One epoch, given up if the initiator leaves or says stop meanwhile.
+fn step(
+    transfer: &mut Transfer,
+    setpoint: tidegate_control::Concurrency,
+    inbox: &Inbox,
+    interrupt: &Interrupt,
+) -> Result<Option<tidegate_control::Observation>> {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                if !matches!(inbox.receive_within(Duration::from_millis(10)), Ok(None)) {
+                    interrupt.raise();
+                    return;
+                }
+            }
+        });
+        let seen = transfer.step(setpoint);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        seen
+    })
+}

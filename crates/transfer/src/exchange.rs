@@ -1,0 +1,248 @@
+//! One end of a running transfer, and the conversation between the two: acts on the peer's messages,
+//! answers its polls, obeys its set-points.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::Concurrency;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::lanes::Dialer;
+use crate::pipeline::receive::Receiver;
+use crate::pipeline::send::Sender;
+use crate::wire::channel::Channel;
+use crate::wire::message::{Counters, Message};
+use crate::wire::session::{Inbox, Outbox};
+
+/// How often the receiver confirms what it took.
+const CONFIRM: Duration = Duration::from_millis(5);
+
+/// How often a stream is dialled in vain before the transfer is given up.
+const DIAL_ATTEMPTS: u32 = 5;
+
+/// One end of a transfer.
+#[derive(Debug)]
+pub enum Side {
+    /// It sends.
+    Send(Sender),
+    /// It receives; `Some` if it dials the streams as well.
+    Receive(Arc<Receiver>, Option<StreamKeeper>),
+}
+
+impl Side {
+    /// Lets so many workers run on this end.
+    pub fn resize(&self, setpoint: Concurrency) {
+        match self {
+            Self::Send(sender) => sender.resize(setpoint),
+            Self::Receive(receiver, keeper) => {
+                receiver.resize(setpoint);
+                if let Some(keeper) = keeper {
+                    keeper.resize(setpoint.network);
+                }
+            }
+        }
+    }
+
+    /// What this end counted so far.
+    pub fn counters(&self) -> Counters {
+        match self {
+            Self::Send(sender) => sender.counters(),
+            Self::Receive(receiver, _) => receiver.counters(),
+        }
+    }
+
+    /// A data stream that the peer dialled.
+    pub fn stream_arrived(&self, index: u32, channel: Channel) {
+        match self {
+            Self::Send(sender) => sender.stream_arrived(index, channel),
+            Self::Receive(receiver, _) => receiver.stream_arrived(index, channel, || {}),
+        }
+    }
+
+    /// The error that ended this end, if one did.
+    pub fn failure(&self) -> Option<Error> {
+        match self {
+            Self::Send(sender) => sender.failure(),
+            Self::Receive(receiver, keeper) => {
+                receiver.failure().or_else(|| keeper.as_ref().and_then(StreamKeeper::failure))
+            }
+        }
+    }
+
+    /// Stops all workers; what is needed to resume stays.
+    pub fn stop(&self) {
+        match self {
+            Self::Send(sender) => sender.join(),
+            Self::Receive(receiver, keeper) => {
+                if let Some(keeper) = keeper {
+                    keeper.stop();
+                }
+                receiver.join();
+            }
+        }
+    }
+}
+
+/// What the peer reported last.
+#[derive(Debug, Default)]
+pub struct Reports {
+    latest: Mutex<(u32, Counters)>,
+    arrived: Condvar,
+}
+
+impl Reports {
+    fn store(&self, number: u32, counters: Counters) {
+        *self.latest.lock().expect("not poisoned") = (number, counters);
+        self.arrived.notify_all();
+    }
+
+    /// The report for poll `number`, unless `give_up` comes true first.
+    pub fn wait(&self, number: u32, give_up: impl Fn() -> bool) -> Option<Counters> {
+        let mut latest = self.latest.lock().expect("not poisoned");
+        while latest.0 != number {
+            if give_up() {
+                return None;
+            }
+            latest = self.arrived.wait_timeout(latest, Duration::from_millis(20)).expect("not poisoned").0;
+        }
+        Some(latest.1)
+    }
+}
+
+/// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
+pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) -> Result<()> {
+    let mut confirmed = Instant::now();
+    loop {
+        let message = match inbox.receive_within(CONFIRM) {
+            Ok(message) => message,
+            // The sender hangs up once it knows that everything is durable.
+            Err(_) if matches!(side, Side::Receive(receiver, _) if receiver.is_finished()) => return Ok(()),
+            Err(error) => return Err(side.failure().unwrap_or(error)),
+        };
+        match (message, side) {
+            (None, _) => {}
+            (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
+            (Some(Message::Poll(number)), _) => outbox.send(&Message::Report(number, side.counters())),
+            (Some(Message::Report(number, counters)), _) => reports.store(number, counters),
+            (Some(Message::Stop), _) => {
+                return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
+            }
+            (Some(message), Side::Send(sender)) => {
+                if sender.handle(message)? {
+                    return Ok(());
+                }
+            }
+            (Some(message), Side::Receive(receiver, keeper)) => {
+                if let (Message::Finish, Some(keeper)) = (&message, keeper) {
+                    keeper.no_more();
+                }
+                receiver.handle(message)?;
+            }
+        }
+        if confirmed.elapsed() >= CONFIRM {
+            confirmed = Instant::now();
+            if let Side::Receive(receiver, _) = side {
+                receiver.report_taken();
+            }
+        }
+        if let Some(error) = side.failure() {
+            return Err(error);
+        }
+    }
+}
+
+/// Keeps as many streams open as the receiver was told to dial.
+#[derive(Debug)]
+pub struct StreamKeeper {
+    shared: Arc<Keeping>,
+}
+
+#[derive(Debug)]
+struct Keeping {
+    wanted: Mutex<(u16, u16)>,
+    changed: Condvar,
+    over: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl StreamKeeper {
+    /// Dials streams for `receiver`.
+    pub fn start(receiver: &Arc<Receiver>, dialer: Dialer) -> Result<Self> {
+        let shared = Arc::new(Keeping {
+            wanted: Mutex::default(),
+            changed: Condvar::new(),
+            over: AtomicBool::new(false),
+            failure: Mutex::default(),
+        });
+        let (keeping, receiver) = (Arc::clone(&shared), Arc::downgrade(receiver));
+        let work = move || {
+            let mut failures = 0;
+            while keeping.wait_for_want() {
+                match dialer.dial() {
+                    Ok((index, channel)) => {
+                        failures = 0;
+                        let Some(receiver) = receiver.upgrade() else { return };
+                        let lost = Arc::clone(&keeping);
+                        receiver.stream_arrived(index, channel, move || lost.add(-1));
+                        keeping.add(1);
+                    }
+                    Err(error) if error.is_retryable() && failures < DIAL_ATTEMPTS => {
+                        thread::sleep(Duration::from_millis(50 << failures));
+                        failures += 1;
+                    }
+                    Err(error) => {
+                        *keeping.failure.lock().expect("not poisoned") = Some(error.within("no data stream"));
+                        return;
+                    }
+                }
+            }
+        };
+        thread::Builder::new()
+            .name("dial".to_owned())
+            .spawn(work)
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
+        Ok(Self { shared })
+    }
+
+    fn resize(&self, n: u16) {
+        self.shared.wanted.lock().expect("not poisoned").0 = n;
+        self.shared.changed.notify_all();
+    }
+
+    fn no_more(&self) {
+        self.resize(0);
+    }
+
+    fn stop(&self) {
+        self.shared.over.store(true, Relaxed);
+        self.shared.changed.notify_all();
+    }
+
+    fn failure(&self) -> Option<Error> {
+        self.shared.failure.lock().expect("not poisoned").clone()
+    }
+}
+
+impl Keeping {
+    /// Waits until fewer streams are open than wanted; `false` once over.
+    fn wait_for_want(&self) -> bool {
+        let mut wanted = self.wanted.lock().expect("not poisoned");
+        loop {
+            if self.over.load(Relaxed) {
+                return false;
+            }
+            if wanted.1 < wanted.0 {
+                return true;
+            }
+            wanted = self.changed.wait(wanted).expect("not poisoned");
+        }
+    }
+
+    fn add(&self, change: i16) {
+        let mut wanted = self.wanted.lock().expect("not poisoned");
+        wanted.1 = wanted.1.saturating_add_signed(change);
+        self.changed.notify_all();
+    }
+}

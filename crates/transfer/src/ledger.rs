@@ -1,0 +1,112 @@
+//! The books of one transfer: what was listed, moved, skipped and failed. Written by workers, read by
+//! the progress view and the summary.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::error::Error;
+use crate::wire::message::Totals;
+
+/// A file that did not arrive, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its path at the source, as bytes.
+    pub path: Vec<u8>,
+    /// What happened.
+    pub error: Error,
+}
+
+/// Counters of one end. Bytes are of content, without headers.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    files_listed: AtomicU64,
+    files_done: AtomicU64,
+    files_skipped: AtomicU64,
+    files_failed: AtomicU64,
+    bytes_listed: AtomicU64,
+    bytes_skipped: AtomicU64,
+    bytes_done: AtomicU64,
+    listed: AtomicBool,
+    /// Bytes that left or arrived, repeats included.
+    pub bytes_moved: AtomicU64,
+    /// Bytes that were sent again.
+    pub bytes_again: AtomicU64,
+    failures: Mutex<Vec<Failure>>,
+}
+
+impl Ledger {
+    /// A file was listed.
+    pub fn listed(&self, size: u64) {
+        self.files_listed.fetch_add(1, Relaxed);
+        self.bytes_listed.fetch_add(size, Relaxed);
+    }
+
+    /// The whole source has been listed.
+    pub fn all_listed(&self) {
+        self.listed.store(true, Relaxed);
+    }
+
+    /// A file was there already.
+    pub fn skipped(&self, size: u64) {
+        self.files_skipped.fetch_add(1, Relaxed);
+        self.bytes_skipped.fetch_add(size, Relaxed);
+    }
+
+    /// Bytes of a wanted file were there from an earlier run.
+    pub fn already(&self, bytes: u64) {
+        self.bytes_skipped.fetch_add(bytes, Relaxed);
+    }
+
+    /// A file is complete; `fresh` of its bytes had to be moved.
+    pub fn done(&self, fresh: u64) {
+        self.files_done.fetch_add(1, Relaxed);
+        self.bytes_done.fetch_add(fresh, Relaxed);
+    }
+
+    /// An entry failed; `was_listed` if it had been counted by [`listed`](Self::listed).
+    pub fn failed(&self, path: &[u8], error: Error, was_listed: bool) {
+        if !was_listed {
+            self.files_listed.fetch_add(1, Relaxed);
+        }
+        self.files_failed.fetch_add(1, Relaxed);
+        self.failures.lock().expect("not poisoned").push(Failure { path: path.to_vec(), error });
+    }
+
+    /// The failures so far.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.failures.lock().expect("not poisoned").clone()
+    }
+
+    /// Everything but the failures' reasons.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            files_listed: self.files_listed.load(Relaxed),
+            files_done: self.files_done.load(Relaxed),
+            files_skipped: self.files_skipped.load(Relaxed),
+            files_failed: self.files_failed.load(Relaxed),
+            bytes_listed: self.bytes_listed.load(Relaxed),
+            bytes_skipped: self.bytes_skipped.load(Relaxed),
+            bytes_done: self.bytes_done.load(Relaxed),
+            bytes_moved: self.bytes_moved.load(Relaxed),
+            bytes_again: self.bytes_again.load(Relaxed),
+            listed: self.listed.load(Relaxed),
+            failures: Vec::new(),
+        }
+    }
+
+    /// Takes over what another end counted (third-party transfers).
+    pub fn adopt(&self, totals: Totals) {
+        self.files_listed.store(totals.files_listed, Relaxed);
+        self.files_done.store(totals.files_done, Relaxed);
+        self.files_skipped.store(totals.files_skipped, Relaxed);
+        self.files_failed.store(totals.files_failed, Relaxed);
+        self.bytes_listed.store(totals.bytes_listed, Relaxed);
+        self.bytes_skipped.store(totals.bytes_skipped, Relaxed);
+        self.bytes_done.store(totals.bytes_done, Relaxed);
+        self.bytes_moved.store(totals.bytes_moved, Relaxed);
+        self.bytes_again.store(totals.bytes_again, Relaxed);
+        self.listed.store(totals.listed, Relaxed);
+        let mut failures = self.failures.lock().expect("not poisoned");
+        failures.extend(totals.failures.into_iter().map(|(path, error)| Failure { path, error }));
+    }
+}

@@ -1,0 +1,142 @@
+//! The last step: what is complete becomes durable, is recorded, and gets its name, in groups so that
+//! small files share the cost; what is verified of unfinished files is recorded about once a second.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::catalogue::{Catalogue, Verified};
+use crate::error::{ErrorKind, Result};
+use crate::hash::Digest;
+use crate::journal::Journal;
+use crate::manifest::{Entry, FileId};
+use crate::store::{Sink, SinkFile};
+use crate::wire::message::{Message, Outcome};
+use crate::wire::session::Outbox;
+
+/// Most files that get their names together.
+pub const GROUP: usize = 256;
+
+/// How often what is verified of unfinished files is made durable and recorded.
+pub const CHECKPOINT: Duration = Duration::from_secs(1);
+
+/// A complete, verified file.
+pub struct Complete {
+    /// Its number.
+    pub id: FileId,
+    /// What it is.
+    pub entry: Arc<Entry>,
+    /// Its unfinished file, sealed.
+    pub part: Arc<dyn SinkFile>,
+    /// Its root hash; zeros if none was computed.
+    pub root: Digest,
+}
+
+/// Verified segments of a file that is not complete.
+pub struct Progress {
+    /// What it is.
+    pub entry: Arc<Entry>,
+    /// Its unfinished file.
+    pub part: Arc<dyn SinkFile>,
+    /// What was verified since the last time.
+    pub segments: Vec<(u64, Digest)>,
+}
+
+/// Where the committer puts things.
+pub struct Books {
+    /// Names and directories.
+    pub sink: Arc<dyn Sink>,
+    /// What is safe; none for memory.
+    pub journal: Option<Arc<Mutex<Journal>>>,
+    /// What is verified for ever; none if another process holds it.
+    pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// Where outcomes are told.
+    pub outbox: Outbox,
+}
+
+/// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
+/// record; `ended` is told how each file ended.
+pub fn commit_all(
+    books: &Books,
+    complete: &Receiver<Complete>,
+    progress: impl Fn() -> Vec<Progress>,
+    ended: impl Fn(FileId, &Outcome),
+) {
+    let mut checkpoint = Instant::now() + CHECKPOINT;
+    loop {
+        match complete.recv_timeout(checkpoint.saturating_duration_since(Instant::now())) {
+            Ok(first) => {
+                let group: Vec<Complete> = std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
+                let outcomes = commit(books, group);
+                outcomes.iter().for_each(|(id, outcome)| ended(*id, outcome));
+                books.outbox.send(&Message::Done(outcomes));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                record(books, progress());
+                return;
+            }
+        }
+        if Instant::now() >= checkpoint {
+            record(books, progress());
+            checkpoint = Instant::now() + CHECKPOINT;
+        }
+    }
+}
+
+fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
+    let mut outcomes = Vec::with_capacity(group.len());
+    let mut keep = |file: Complete, result: Result<()>| match result {
+        Ok(()) => Some(file),
+        Err(error) => {
+            if error.kind != ErrorKind::NoSpace {
+                books.sink.discard(&file.entry);
+            }
+            outcomes.push((file.id, Outcome::Failed(error)));
+            None
+        }
+    };
+    let synced: Vec<Complete> =
+        group.into_iter().filter_map(|file| { let result = file.part.sync(); keep(file, result) }).collect();
+    if let Some(journal) = &books.journal {
+        let mut journal = journal.lock().expect("not poisoned");
+        let ready = synced.iter().map(|file| (&*file.entry, file.root));
+        if let Err(error) = journal.ready(ready).and_then(|()| journal.sync()) {
+            // The files are whole; only a crash before their renaming would send them again.
+            tracing::warn!("the journal cannot be written: {error}");
+        }
+    }
+    let named: Vec<Complete> = synced
+        .into_iter()
+        .filter_map(|file| { let result = books.sink.publish(&file.entry); keep(file, result) })
+        .collect();
+    if let Err(error) = books.sink.sync_names() {
+        tracing::warn!("{error}");
+    }
+    if let Some(catalogue) = &books.catalogue {
+        let verified = named.iter().map(|file| {
+            let verified = Verified { size: file.entry.size(), mtime: file.entry.mtime, root: file.root };
+            (file.entry.path.as_bytes(), verified)
+        });
+        if let Err(error) = catalogue.lock().expect("not poisoned").put(verified) {
+            tracing::warn!("cannot remember what is verified: {error}");
+        }
+    }
+    outcomes.extend(named.into_iter().map(|file| (file.id, Outcome::Committed)));
+    outcomes
+}
+
+/// Makes verified segments durable, then says so in the journal.
+fn record(books: &Books, progress: Vec<Progress>) {
+    let Some(journal) = &books.journal else { return };
+    let durable: Vec<Progress> = progress
+        .into_iter()
+        .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())
+        .collect();
+    let mut journal = journal.lock().expect("not poisoned");
+    let segments = durable.into_iter().map(|file| (file.entry, file.segments)).collect::<Vec<_>>();
+    let recorded = journal.segments(segments.iter().map(|(entry, segments)| (&**entry, segments.clone())));
+    if let Err(error) = recorded.and_then(|()| journal.sync()) {
+        tracing::warn!("the journal cannot be written: {error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! One data stream at the receiver: takes bytes off the wire into staging blocks, checks every frame,
+//! and leaves framing behind. Payloads stay where they arrived; only a header or a small frame that is
+//! cut off by a block's end is moved to the next block.
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::hash::{Digest, block_digest};
+use crate::manifest::FileId;
+use crate::pipeline::staging::{BUFFER, Block, Staging};
+use crate::wire::channel::Channel;
+use crate::wire::frame::{Frame, FrameKind, HEADER};
+use crate::wire::message::{Again, Verify};
+
+/// A checked frame in a block.
+#[derive(Debug)]
+pub struct Arrived<T> {
+    /// Which file.
+    pub file: Arc<T>,
+    /// Where in it.
+    pub offset: u64,
+    /// How many bytes of it.
+    pub length: u32,
+    /// Where in the block; empty for zeros.
+    pub data: Range<usize>,
+    /// The block's hash, if asked for.
+    pub digest: Digest,
+}
+
+/// What a stream's frames are looked up in and told to.
+pub trait Desk<T>: Sync {
+    /// The file with this number and its size; `None` if it has ended.
+    fn file(&self, id: FileId) -> Option<(Arc<T>, u64)>;
+
+    /// So many frames have been taken from the stream, and these were damaged.
+    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>);
+}
+
+static ZEROS: [u8; crate::manifest::BLOCK as usize] = [0; crate::manifest::BLOCK as usize];
+
+/// Takes frames from `channel` until its last one; an error means that the stream is lost.
+pub fn take_in<T>(
+    channel: &mut Channel,
+    staging: &Staging<Arrived<T>>,
+    verify: Verify,
+    desk: &impl Desk<T>,
+) -> Result<()> {
+    let lost = |error: io::Error| Error::connection("lost", "a data stream", &error);
+    // Bytes that arrived behind the last whole frame of the previous block.
+    let mut carried: Vec<u8> = Vec::with_capacity(BUFFER);
+    loop {
+        // No block is held while the stream is idle.
+        if carried.is_empty() {
+            carried.resize(HEADER, 0);
+            let n = read_some(channel, &mut carried).map_err(lost)?;
+            carried.truncate(n);
+        }
+        let Some(mut block) = staging.acquire() else { return Ok(()) };
+        block.bytes[..carried.len()].copy_from_slice(&carried);
+        let mut filled = carried.len();
+        carried.clear();
+        let mut at = 0;
+        let mut ended = false;
+        let mut counts = Counts::default();
+        let result = loop {
+            let arrived = &block.bytes[at..filled];
+            let needed = match arrived.first_chunk::<HEADER>() {
+                None => HEADER,
+                Some(header) => {
+                    let frame = match Frame::decode(header) {
+                        Ok(frame) => frame,
+                        Err(error) => break Err(error),
+                    };
+                    if frame.kind == FrameKind::End {
+                        ended = true;
+                        break Ok(());
+                    }
+                    let length = HEADER + frame.payload();
+                    if arrived.len() >= length {
+                        check(&frame, at + HEADER, &mut block, verify, desk, &mut counts);
+                        at += length;
+                        continue;
+                    }
+                    length
+                }
+            };
+            // The frame at `at` is not whole. It continues in this block if it began it, or if the
+            // block is nearly empty; otherwise it moves to the next one.
+            if at > 0 && (at + needed > BUFFER || !block.frames.is_empty()) {
+                break Ok(());
+            }
+            // A large frame asks for just its end and the next header, so that payloads never move;
+            // small ones ask for all that fits.
+            let until = if needed > BUFFER / 2 { (at + needed + HEADER).min(BUFFER) } else { BUFFER };
+            match read_some(channel, &mut block.bytes[filled..until]) {
+                Ok(n) => filled += n,
+                Err(error) => break Err(lost(error)),
+            }
+        };
+        if !ended {
+            carried.extend_from_slice(&block.bytes[at..filled]);
+        }
+        block.length = at;
+        if block.frames.is_empty() { staging.release(block) } else { staging.put(block) }
+        if counts.frames > 0 {
+            desk.taken(counts.frames, counts.bytes, counts.damaged);
+        }
+        result?;
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    frames: u64,
+    bytes: u64,
+    damaged: Vec<Again>,
+}
+
+/// Adds a whole frame to the block's frames if it is sound and wanted.
+fn check<T>(
+    frame: &Frame,
+    at: usize,
+    block: &mut Block<Arrived<T>>,
+    verify: Verify,
+    desk: &impl Desk<T>,
+    counts: &mut Counts,
+) {
+    counts.frames += 1;
+    counts.bytes += u64::from(frame.length);
+    let Some((file, size)) = desk.file(frame.file) else { return };
+    let range = frame.offset..frame.offset + u64::from(frame.length);
+    if range.is_empty() || range.end > size {
+        return;
+    }
+    let data = at..at + frame.payload();
+    if frame.kind == FrameKind::Data && crc32c::crc32c(&block.bytes[data.clone()]) != frame.checksum {
+        counts.damaged.push(Again { file: frame.file, range });
+        return;
+    }
+    let digest = match verify {
+        Verify::Blake3 if frame.kind == FrameKind::Data => block_digest(&block.bytes[data.clone()], frame.offset, size),
+        Verify::Blake3 => block_digest(&ZEROS[..frame.length as usize], frame.offset, size),
+        Verify::Block => [0; 32],
+    };
+    block.frames.push(Arrived { file, offset: frame.offset, length: frame.length, data, digest });
+}
+
+fn read_some(channel: &mut Channel, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match channel.read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The sender's data streams, and what is on its way on each: frames the receiver has not yet said it
+//! took. When a stream is lost, exactly these are sent again.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::pipeline::staging::Block;
+use crate::sys::tcp::{self, TcpInfo};
+use crate::wire::channel::Channel;
+use crate::wire::frame::Frame;
+use crate::wire::handshake;
+use crate::wire::message::DataPlane;
+use crate::wire::ticket::Address;
+
+/// What is needed to dial another data stream.
+#[derive(Clone, Debug)]
+pub struct Dialer {
+    /// Where the peer listens.
+    pub address: Address,
+    /// Whom we expect there.
+    pub config: Arc<ClientConfig>,
+    /// How the bulk travels.
+    pub plane: DataPlane,
+    /// What binds a stream to the session.
+    pub token: Digest,
+    next: Arc<AtomicU32>,
+}
+
+impl Dialer {
+    /// Dials streams of the session with `token`.
+    pub fn new(address: Address, config: Arc<ClientConfig>, plane: DataPlane, token: Digest) -> Self {
+        Self { address, config, plane, token, next: Arc::default() }
+    }
+
+    /// Opens the next stream.
+    pub fn dial(&self) -> Result<(u32, Channel)> {
+        let index = self.next.fetch_add(1, Relaxed);
+        let channel = handshake::open_stream(&self.address, &self.config, self.plane, &self.token, index)?;
+        Ok((index, channel))
+    }
+}
+
+/// Where the sender's streams come from.
+#[derive(Debug)]
+enum Supply {
+    /// We dial them.
+    Dial(Dialer),
+    /// The receiver dials them.
+    Await(Mutex<VecDeque<(u32, Channel)>>, Condvar),
+}
+
+/// All data streams of a sender. `F` is what it remembers of a frame.
+#[derive(Debug)]
+pub struct Lanes<F> {
+    supply: Supply,
+    flights: Mutex<Flights<F>>,
+}
+
+#[derive(Debug)]
+struct Flights<F> {
+    live: HashMap<u32, Flight<F>>,
+    retired: TcpInfo,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Flight<F> {
+    unconfirmed: VecDeque<F>,
+    confirmed: u64,
+    socket: TcpStream,
+}
+
+/// One stream in the hands of one worker.
+#[derive(Debug)]
+pub struct Lane {
+    index: u32,
+    channel: Channel,
+}
+
+impl<F> Lanes<F> {
+    /// Streams that we dial, or for `None` streams that the peer dials.
+    pub fn new(dialer: Option<Dialer>) -> Self {
+        let supply = match dialer {
+            Some(dialer) => Supply::Dial(dialer),
+            None => Supply::Await(Mutex::default(), Condvar::new()),
+        };
+        let flights = Flights { live: HashMap::new(), retired: TcpInfo::default(), closed: false };
+        Self { supply, flights: Mutex::new(flights) }
+    }
+
+    /// A stream that the peer dialled.
+    pub fn arrived(&self, index: u32, channel: Channel) {
+        if let Supply::Await(queue, changed) = &self.supply {
+            queue.lock().expect("not poisoned").push_back((index, channel));
+            changed.notify_one();
+        }
+    }
+
+    /// A stream for a worker: dialled now, or the next one to arrive. `None` once closed, or if none
+    /// arrived for a while.
+    pub fn open(&self) -> Result<Option<Lane>> {
+        let (index, channel) = match &self.supply {
+            Supply::Dial(dialer) => dialer.dial()?,
+            Supply::Await(queue, changed) => {
+                let mut queue = queue.lock().expect("not poisoned");
+                if queue.is_empty() {
+                    queue = changed.wait_timeout(queue, Duration::from_millis(50)).expect("not poisoned").0;
+                }
+                match queue.pop_front() {
+                    Some(next) => next,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let socket = channel
+            .socket()
+            .try_clone()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot watch a stream: {error}")))?;
+        let flight = Flight { unconfirmed: VecDeque::new(), confirmed: 0, socket };
+        let mut flights = self.flights.lock().expect("not poisoned");
+        if flights.closed {
+            return Ok(None);
+        }
+        flights.live.insert(index, flight);
+        Ok(Some(Lane { index, channel }))
+    }
+
+    /// Sends `block`; its frames are remembered until confirmed, also when this fails.
+    pub fn send(&self, lane: &mut Lane, block: &mut Block<F>) -> io::Result<()> {
+        match self.flights.lock().expect("not poisoned").live.get_mut(&lane.index) {
+            Some(flight) => flight.unconfirmed.extend(block.frames.drain(..)),
+            // The receiver said it lost this stream.
+            None => return Err(io::ErrorKind::ConnectionReset.into()),
+        }
+        lane.channel.write_all(&block.bytes[..block.length])
+    }
+
+    /// Whether the receiver has taken everything sent on `lane`.
+    pub fn is_settled(&self, lane: &Lane) -> bool {
+        let flights = self.flights.lock().expect("not poisoned");
+        flights.live.get(&lane.index).is_none_or(|flight| flight.unconfirmed.is_empty())
+    }
+
+    /// The receiver has taken `count` frames of stream `index` so far.
+    pub fn confirm(&self, index: u32, count: u64) {
+        if let Some(flight) = self.flights.lock().expect("not poisoned").live.get_mut(&index) {
+            let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
+            flight.unconfirmed.drain(..fresh as usize);
+            flight.confirmed += fresh;
+        }
+    }
+
+    /// Stream `index` is gone; what was on its way must be sent again.
+    pub fn lose(&self, index: u32) -> Vec<F> {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        let Some(flight) = flights.live.remove(&index) else { return Vec::new() };
+        retire(&mut flights.retired, &flight.socket);
+        // A worker may be blocked on it.
+        let _ = flight.socket.shutdown(std::net::Shutdown::Both);
+        flight.unconfirmed.into()
+    }
+
+    /// Ends `lane` properly: the receiver will not miss it.
+    pub fn finish(&self, mut lane: Lane) {
+        let ended = lane.channel.write_all(&Frame::END.encode()).and_then(|()| lane.channel.finish());
+        if let Err(error) = ended {
+            tracing::debug!("ending stream {}: {error}", lane.index);
+        }
+        let mut flights = self.flights.lock().expect("not poisoned");
+        if let Some(flight) = flights.live.remove(&lane.index) {
+            retire(&mut flights.retired, &flight.socket);
+        }
+    }
+
+    /// Ends all waiting, and cuts streams that are still open.
+    pub fn abort(&self) {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        flights.closed = true;
+        for flight in flights.live.values() {
+            let _ = flight.socket.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// The kernel's counters over all streams; the round-trip time is the live streams' mean.
+    pub fn tcp_info(&self) -> TcpInfo {
+        let flights = self.flights.lock().expect("not poisoned");
+        let mut sum = flights.retired;
+        let mut rtts = (Duration::ZERO, 0);
+        for info in flights.live.values().filter_map(|flight| tcp::info(&flight.socket)) {
+            sum.retransmits += info.retransmits;
+            sum.segments_sent += info.segments_sent;
+            rtts = (rtts.0 + info.rtt, rtts.1 + 1);
+        }
+        sum.rtt = if rtts.1 > 0 { rtts.0 / rtts.1 } else { Duration::ZERO };
+        sum
+    }
+}
+
+impl Lane {
+    /// The stream's number.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+}
+
+fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
+    if let Some(info) = tcp::info(socket) {
+        sum.retransmits += info.retransmits;
+        sum.segments_sent += info.segments_sent;
+    }
+}

@@ -1,0 +1,157 @@
+//! A pool of workers whose number can change while they run. Too many of them park between blocks and
+//! keep what they hold, such as a warm connection; none is ended before the transfer is.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// Lets the first `n` of a pool's workers run.
+#[derive(Debug, Default)]
+pub struct Gate {
+    allowed: AtomicU16,
+    closed: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Whether worker `index` may run right now.
+    pub fn is_open(&self, index: u16) -> bool {
+        index < self.allowed.load(Relaxed)
+    }
+
+    /// Parks worker `index` until it may run; `false` once the pool is closed.
+    pub fn pass(&self, index: u16) -> bool {
+        if self.closed.load(Relaxed) {
+            return false;
+        }
+        if self.is_open(index) {
+            return true;
+        }
+        let mut guard = self.lock.lock().expect("not poisoned");
+        loop {
+            if self.closed.load(Relaxed) {
+                return false;
+            }
+            if self.is_open(index) {
+                return true;
+            }
+            guard = self.changed.wait(guard).expect("not poisoned");
+        }
+    }
+
+    fn change(&self, change: impl FnOnce()) {
+        let _guard = self.lock.lock().expect("not poisoned");
+        change();
+        self.changed.notify_all();
+    }
+}
+
+/// Workers of one stage.
+pub struct Pool {
+    name: &'static str,
+    gate: Arc<Gate>,
+    work: Arc<dyn Fn(u16, &Gate) + Send + Sync>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    most: u16,
+}
+
+impl Pool {
+    /// A pool of at most `most` workers that each run `work(index, gate)` once, on a thread of their
+    /// own that is started when first allowed.
+    pub fn new(name: &'static str, most: u16, work: impl Fn(u16, &Gate) + Send + Sync + 'static) -> Self {
+        Self { name, gate: Arc::default(), work: Arc::new(work), threads: Mutex::default(), most }
+    }
+
+    /// Lets `n` workers run.
+    pub fn resize(&self, n: u16) {
+        let n = n.min(self.most);
+        let mut threads = self.threads.lock().expect("not poisoned");
+        self.gate.change(|| self.gate.allowed.store(n, Relaxed));
+        while threads.len() < usize::from(n) && !self.gate.closed.load(Relaxed) {
+            let index = threads.len() as u16;
+            let (gate, work) = (Arc::clone(&self.gate), Arc::clone(&self.work));
+            let spawned =
+                thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || work(index, &gate));
+            match spawned {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    tracing::warn!("cannot start another {} worker: {error}", self.name);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Workers that may run.
+    pub fn size(&self) -> u16 {
+        self.gate.allowed.load(Relaxed)
+    }
+
+    /// Ends parked workers, and the others as soon as they look at the gate.
+    pub fn close(&self) {
+        self.gate.change(|| self.gate.closed.store(true, Relaxed));
+    }
+
+    /// Waits until every worker has ended.
+    pub fn join(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().expect("not poisoned"));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a {} worker panicked", self.name);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("name", &self.name).field("size", &self.size()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn eventually(what: impl Fn() -> bool) -> bool {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if what() {
+                return true;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    #[test]
+    fn shrinking_parks_and_growing_wakes_the_same_workers() {
+        let running = Arc::new(AtomicU16::new(0));
+        let started = Arc::new(AtomicU16::new(0));
+        let pool = {
+            let (running, started) = (Arc::clone(&running), Arc::clone(&started));
+            Pool::new("test", 8, move |index, gate| {
+                started.fetch_add(1, Relaxed);
+                while gate.pass(index) {
+                    running.fetch_add(1, Relaxed);
+                    while gate.is_open(index) && !gate.closed.load(Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    running.fetch_sub(1, Relaxed);
+                }
+            })
+        };
+        for n in [4, 1, 6, 2, 6] {
+            pool.resize(n);
+            assert!(eventually(|| running.load(Relaxed) == n), "{n} should run");
+        }
+        assert_eq!(started.load(Relaxed), 6);
+        pool.resize(100);
+        assert_eq!(pool.size(), 8);
+        pool.close();
+        pool.join();
+        assert_eq!(running.load(Relaxed), 0);
+    }
+}

@@ -1,0 +1,707 @@
+//! The receiving end: says what it wants, takes it in, writes it, and commits what is verified.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use tidegate_control::Concurrency;
+
+use crate::catalogue::{Catalogue, Verified};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Digest, FileHash};
+use crate::journal::Journal;
+use crate::ledger::Ledger;
+use crate::manifest::{Entry, FileId, Kind, SEGMENT, segment_count, segment_range};
+use crate::pipeline::commit::{Books, GROUP, Complete, Progress, commit_all};
+use crate::pipeline::intake::{Arrived, Desk, take_in};
+use crate::pipeline::pool::{Gate, Pool};
+use crate::pipeline::staging::Staging;
+use crate::store::{Sink, SinkFile, Standing};
+use crate::throttle::Throttle;
+use crate::wire::channel::Channel;
+use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
+use crate::wire::session::Outbox;
+
+/// A file on its way in.
+pub struct ReceiveFile {
+    id: FileId,
+    entry: Arc<Entry>,
+    size: u64,
+    state: Mutex<FileState>,
+    ended: AtomicBool,
+}
+
+struct FileState {
+    /// Blocks that are written, with their hashes.
+    hash: FileHash,
+    /// What the sender says segments hash to, until they are complete.
+    expected: HashMap<u64, Digest>,
+    /// Which segments are verified, and how many are not.
+    verified: Vec<bool>,
+    unverified: usize,
+    /// Segments verified and not yet in the journal.
+    fresh: Vec<(u64, Digest)>,
+    part: Option<Arc<dyn SinkFile>>,
+    keep: bool,
+    kept: u64,
+}
+
+/// The receiving end of one transfer.
+pub struct Receiver {
+    shared: Arc<Shared>,
+    writers: Pool,
+    streams: Mutex<Vec<JoinHandle<()>>>,
+    offers: Mutex<Option<mpsc::Sender<Intent>>>,
+    background: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    sink: Arc<dyn Sink>,
+    terms: Terms,
+    outbox: Outbox,
+    ledger: Arc<Ledger>,
+    started: Instant,
+    files: RwLock<HashMap<FileId, Arc<ReceiveFile>>>,
+    /// Files that are there, whose hash the sender still compares.
+    compared: Mutex<HashMap<FileId, Entry>>,
+    dirty: Mutex<Vec<Arc<ReceiveFile>>>,
+    staging: Staging<Arrived<ReceiveFile>>,
+    complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
+    journal: Option<Arc<Mutex<Journal>>>,
+    catalogue: Option<Arc<Mutex<Catalogue>>>,
+    network_bytes: AtomicU64,
+    written_bytes: AtomicU64,
+    failure: Mutex<Option<Error>>,
+    stopped: AtomicBool,
+    finished: AtomicBool,
+    taken: Mutex<HashMap<u32, Taken>>,
+}
+
+/// Frames taken from one stream.
+#[derive(Default)]
+struct Taken {
+    frames: u64,
+    /// How many of them the sender knows of.
+    told: u64,
+}
+
+/// What the preparing thread does, in the order the sender asked.
+enum Intent {
+    Offer(FileId, Vec<Entry>),
+    Replace(Vec<FileId>),
+    Keep(Vec<(FileId, Digest)>),
+    Finish,
+}
+
+impl std::fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+impl Receiver {
+    /// Starts receiving into `sink`; nothing is written before workers are allowed.
+    pub fn start(
+        sink: Arc<dyn Sink>,
+        journal: Option<Journal>,
+        catalogue: Option<Arc<Mutex<Catalogue>>>,
+        terms: Terms,
+        outbox: Outbox,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        // Bounded: complete files keep a descriptor open until they are committed.
+        let (complete, completed) = mpsc::sync_channel(GROUP);
+        let (offers, intents) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            staging: Staging::new(terms.staging),
+            sink,
+            outbox,
+            ledger,
+            started: Instant::now(),
+            files: RwLock::default(),
+            compared: Mutex::default(),
+            dirty: Mutex::default(),
+            complete: Mutex::new(Some(complete)),
+            journal: journal.map(|journal| Arc::new(Mutex::new(journal))),
+            catalogue,
+            network_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            failure: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            taken: Mutex::default(),
+            terms,
+        });
+        let writers = {
+            let shared = Arc::clone(&shared);
+            Pool::new("write", shared.terms.max_workers, move |index, gate| shared.write(index, gate))
+        };
+        let committer = {
+            let shared = Arc::clone(&shared);
+            move || shared.commit(&completed)
+        };
+        let preparer = {
+            let shared = Arc::clone(&shared);
+            move || shared.prepare(&intents)
+        };
+        let mut background = Vec::new();
+        for (name, work) in
+            [("commit", Box::new(committer) as Box<dyn FnOnce() + Send>), ("prepare", Box::new(preparer))]
+        {
+            match thread::Builder::new().name(name.to_owned()).spawn(work) {
+                Ok(thread) => background.push(thread),
+                Err(error) => shared.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))),
+            }
+        }
+        Self {
+            shared,
+            writers,
+            streams: Mutex::default(),
+            offers: Mutex::new(Some(offers)),
+            background: Mutex::new(background),
+        }
+    }
+
+    /// Lets this many writers run.
+    pub fn resize(&self, setpoint: Concurrency) {
+        self.writers.resize(setpoint.write);
+    }
+
+    /// Takes in what comes on a new data stream.
+    pub fn stream_arrived(&self, index: u32, mut channel: Channel, closed: impl FnOnce() + Send + 'static) {
+        let shared = Arc::clone(&self.shared);
+        let work = move || {
+            let desk = StreamDesk { shared: &shared, index };
+            let result = take_in(&mut channel, &shared.staging, shared.terms.verify, &desk);
+            shared.report_taken();
+            if let Err(error) = result
+                && !shared.stopped.load(Relaxed)
+            {
+                tracing::debug!("stream {index}: {error}");
+                shared.outbox.send(&Message::StreamLost(index));
+            }
+            closed();
+        };
+        let mut streams = self.streams.lock().expect("not poisoned");
+        streams.retain(|stream| !stream.is_finished());
+        match thread::Builder::new().name(format!("network-{index}")).spawn(work) {
+            Ok(stream) => streams.push(stream),
+            Err(error) => tracing::warn!("cannot take in stream {index}: {error}"),
+        }
+    }
+
+    /// Acts on a message of the sender.
+    pub fn handle(&self, message: Message) -> Result<()> {
+        let shared = &self.shared;
+        match message {
+            Message::Offer { first, entries } => self.intend(Intent::Offer(first, entries)),
+            Message::Replace(files) => self.intend(Intent::Replace(files)),
+            Message::Keep(files) => self.intend(Intent::Keep(files)),
+            Message::Finish => self.intend(Intent::Finish),
+            Message::Hashes(hashes) => {
+                for (id, segment, digest) in hashes {
+                    let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
+                    if let Some(file) = file {
+                        shared.expect(&file, segment, digest)?;
+                    }
+                }
+            }
+            Message::Abandon(id, error) => {
+                shared.compared.lock().expect("not poisoned").remove(&id);
+                if let Some(file) = shared.end(id) {
+                    shared.sink.discard(&file.entry);
+                    shared.ledger.failed(file.entry.path.as_bytes(), error, true);
+                }
+            }
+            Message::Problem(path, error) => shared.ledger.failed(&path, error, false),
+            Message::Listed => shared.ledger.all_listed(),
+            Message::Refused(error) => {
+                shared.fail(error.clone());
+                return Err(error);
+            }
+            _ => return Err(Error::protocol("the sender sent what only a receiver says")),
+        }
+        Ok(())
+    }
+
+    /// Tells the sender which frames have been taken; called every few milliseconds.
+    pub fn report_taken(&self) {
+        self.shared.report_taken();
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let shared = &self.shared;
+        Counters {
+            at_us: shared.started.elapsed().as_micros() as u64,
+            network: shared.network_bytes.load(Relaxed),
+            written: shared.written_bytes.load(Relaxed),
+            staging_used: shared.staging.used().0,
+            staging_capacity: shared.staging.capacity().0,
+            ..Counters::default()
+        }
+    }
+
+    /// Whether a write stage exists.
+    pub fn has_write_stage(&self) -> bool {
+        self.shared.sink.has_write_stage()
+    }
+
+    /// Whether everything is durable and the sender has been told.
+    pub fn is_finished(&self) -> bool {
+        self.shared.finished.load(Relaxed)
+    }
+
+    /// The error that ended the transfer, if one did.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.failure.lock().expect("not poisoned").clone()
+    }
+
+    /// Stops, records what is verified, and waits for every worker but the streams'.
+    pub fn join(&self) {
+        self.shared.stop();
+        self.writers.close();
+        self.writers.join();
+        self.offers.lock().expect("not poisoned").take();
+        self.shared.complete.lock().expect("not poisoned").take();
+        for thread in std::mem::take(&mut *self.background.lock().expect("not poisoned")) {
+            if thread.join().is_err() {
+                tracing::error!("a worker of the receiver panicked");
+            }
+        }
+    }
+
+    fn intend(&self, intent: Intent) {
+        if let Some(offers) = &*self.offers.lock().expect("not poisoned") {
+            let _ = offers.send(intent);
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+struct StreamDesk<'s> {
+    shared: &'s Shared,
+    index: u32,
+}
+
+impl Desk<ReceiveFile> for StreamDesk<'_> {
+    fn file(&self, id: FileId) -> Option<(Arc<ReceiveFile>, u64)> {
+        let files = self.shared.files.read().expect("not poisoned");
+        files.get(&id).map(|file| (Arc::clone(file), file.size))
+    }
+
+    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
+        self.shared.network_bytes.fetch_add(bytes, Relaxed);
+        self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
+        if !damaged.is_empty() {
+            tracing::warn!("{} damaged blocks on stream {}: sent again", damaged.len(), self.index);
+            self.shared.outbox.send(&Message::Again(damaged));
+        }
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.staging.abort();
+    }
+
+    /// The whole transfer cannot go on.
+    fn fail(&self, error: Error) {
+        tracing::debug!("receiving ends: {error}");
+        self.outbox.send(&Message::Refused(error.clone()));
+        self.failure.lock().expect("not poisoned").get_or_insert(error);
+        self.stop();
+    }
+
+    fn end(&self, id: FileId) -> Option<Arc<ReceiveFile>> {
+        let file = self.files.write().expect("not poisoned").remove(&id)?;
+        file.ended.store(true, Relaxed);
+        Some(file)
+    }
+
+    fn report_taken(&self) {
+        let counts: Vec<_> = {
+            let mut taken = self.taken.lock().expect("not poisoned");
+            let news = taken.iter_mut().filter(|(_, taken)| taken.told < taken.frames);
+            news.map(|(lane, taken)| {
+                taken.told = taken.frames;
+                (*lane, taken.frames)
+            })
+            .collect()
+        };
+        if !counts.is_empty() {
+            self.outbox.send(&Message::Taken(counts));
+        }
+    }
+
+    // Preparing -------------------------------------------------------------------------------------
+
+    fn prepare(&self, intents: &mpsc::Receiver<Intent>) {
+        for intent in intents {
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            match intent {
+                Intent::Offer(first, entries) => {
+                    let mut verdicts = Vec::with_capacity(entries.len());
+                    let mut whole = Vec::new();
+                    for (id, entry) in (first..).zip(entries) {
+                        verdicts.push(self.verdict(id, entry, &mut whole));
+                    }
+                    self.outbox.send(&Message::Verdicts { first, verdicts });
+                    // After the verdicts, so that the sender knows a file before it is done.
+                    whole.into_iter().for_each(|file| self.completed(&file));
+                }
+                Intent::Replace(files) => {
+                    for id in files {
+                        let entry = self.compared.lock().expect("not poisoned").remove(&id);
+                        if let Some(entry) = entry
+                            && !self.terms.dry
+                        {
+                            self.expect_file(id, entry, None);
+                        }
+                    }
+                }
+                Intent::Keep(files) => self.keep(&files),
+                Intent::Finish => match self.finish() {
+                    Ok(()) => {
+                        self.finished.store(true, Relaxed);
+                        self.outbox.send(&Message::Finished);
+                    }
+                    Err(error) => self.fail(error),
+                },
+            }
+        }
+    }
+
+    fn verdict(&self, id: FileId, entry: Entry, whole: &mut Vec<Arc<ReceiveFile>>) -> Verdict {
+        let verdict = self.try_verdict(id, &entry, whole);
+        if let Kind::File { size, .. } = entry.kind {
+            self.ledger.listed(size);
+        }
+        verdict.unwrap_or_else(|error| {
+            self.ledger.failed(entry.path.as_bytes(), error.clone(), matches!(entry.kind, Kind::File { .. }));
+            Verdict::Failed(error)
+        })
+    }
+
+    fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<ReceiveFile>>) -> Result<Verdict> {
+        let standing = self.sink.prepare(entry, self.terms.dry)?;
+        let Kind::File { size, .. } = entry.kind else {
+            if entry.kind == Kind::Directory
+                && let Some(journal) = &self.journal
+            {
+                journal.lock().expect("not poisoned").directory(entry)?;
+            }
+            return Ok(Verdict::Made);
+        };
+        let left = self.journal.as_ref().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        if let Standing::Present(mtime) = standing {
+            if self.terms.compare == Compare::Checksum {
+                let digest = self.sink.digest(entry)?;
+                self.compared.lock().expect("not poisoned").insert(id, entry.clone());
+                return Ok(Verdict::Exists(digest));
+            }
+            let known = self.catalogue.as_ref().and_then(|c| c.lock().expect("not poisoned").get(entry.path.as_bytes()));
+            let recorded = known.is_some_and(|known| {
+                let hashed = self.terms.verify == Verify::Block || known.root != [0; 32];
+                known.size == size && known.mtime == entry.mtime && hashed
+            });
+            // Complete in an earlier run that ended before it could say so.
+            let renamed = left.as_ref().is_some_and(|left| left.root.is_some()) && !self.sink.has_part(entry);
+            if mtime == entry.mtime && (recorded || renamed) {
+                if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
+                    self.remember(entry, root);
+                }
+                self.ledger.skipped(size);
+                return Ok(Verdict::Skip);
+            }
+        }
+        if self.terms.dry {
+            return Err(Error::new(ErrorKind::NotFound, format!("{} is not there", entry.path)));
+        }
+        let left = left.filter(|_| self.sink.has_part(entry)).map(|left| {
+            // A small file's only segment is its root.
+            let mut segments = left.segments;
+            if let (true, Some(root)) = (size <= SEGMENT, left.root) {
+                segments.insert(0, root);
+            }
+            segments
+        });
+        let file = self.expect_file(id, entry.clone(), left);
+        let state = file.state.lock().expect("not poisoned");
+        let have = (0..segment_count(size))
+            .filter(|_| state.kept > 0)
+            .filter_map(|index| Some((index, state.hash.segment(index)?)))
+            .collect();
+        if state.unverified == 0 {
+            drop(state);
+            whole.push(file);
+        }
+        Ok(Verdict::Want { have })
+    }
+
+    /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
+    fn expect_file(&self, id: FileId, entry: Entry, left: Option<HashMap<u64, Digest>>) -> Arc<ReceiveFile> {
+        let size = entry.size();
+        let mut hash = FileHash::new(size);
+        let mut kept = 0;
+        let keep = left.is_some();
+        for (segment, digest) in left.into_iter().flatten() {
+            if segment < segment_count(size) {
+                let range = segment_range(segment, size);
+                kept += range.end - range.start;
+                hash.add_segment(segment, digest);
+            }
+        }
+        if size == 0 {
+            hash.add_block(0, crate::hash::block_digest(&[], 0, 0));
+        }
+        let verified: Vec<bool> = (0..segment_count(size)).map(|i| hash.segment(i).is_some()).collect();
+        let unverified = verified.iter().filter(|verified| !**verified).count();
+        self.ledger.already(kept);
+        let state = FileState {
+            hash,
+            expected: HashMap::new(),
+            verified,
+            unverified,
+            fresh: Vec::new(),
+            part: None,
+            keep,
+            kept,
+        };
+        let file = Arc::new(ReceiveFile {
+            id,
+            entry: Arc::new(entry),
+            size,
+            state: Mutex::new(state),
+            ended: AtomicBool::new(false),
+        });
+        self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
+        file
+    }
+
+    fn keep(&self, files: &[(FileId, Digest)]) {
+        for (id, root) in files {
+            if let Some(entry) = self.compared.lock().expect("not poisoned").remove(id) {
+                self.ledger.skipped(entry.size());
+                if !self.terms.dry {
+                    self.remember(&entry, *root);
+                }
+            }
+        }
+    }
+
+    fn remember(&self, entry: &Entry, root: Digest) {
+        if let Some(catalogue) = &self.catalogue {
+            let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
+            let put = catalogue.lock().expect("not poisoned").put([(entry.path.as_bytes(), verified)].into_iter());
+            if let Err(error) = put {
+                tracing::warn!("cannot remember what is verified: {error}");
+            }
+        }
+    }
+
+    /// Directories last: putting files into them has changed their times.
+    fn finish(&self) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let directories = journal.lock().expect("not poisoned").directories()?;
+        for entry in directories.iter().rev() {
+            if let Err(error) = self.sink.finish_directory(entry) {
+                tracing::warn!("{error}");
+            }
+        }
+        self.sink.sync_names()?;
+        self.sink.clean_up();
+        Ok(())
+    }
+
+    // Writing ---------------------------------------------------------------------------------------
+
+    fn write(&self, index: u16, gate: &Gate) {
+        let throttle = Throttle::new(self.terms.limits.write);
+        while gate.pass(index) {
+            let Some(block) = self.staging.take() else { return };
+            for frame in &block.frames {
+                if frame.file.ended.load(Relaxed) {
+                    continue;
+                }
+                if let Some(throttle) = &throttle {
+                    throttle.take(frame.length as usize);
+                }
+                match self.write_frame(frame, &block.bytes) {
+                    Ok(()) => {
+                        self.written_bytes.fetch_add(u64::from(frame.length), Relaxed);
+                    }
+                    Err(error) => self.fail_file(&frame.file, error),
+                }
+            }
+            self.staging.release(block);
+        }
+    }
+
+    fn write_frame(&self, frame: &Arrived<ReceiveFile>, bytes: &[u8]) -> Result<()> {
+        let file = &frame.file;
+        let part = {
+            let mut state = file.state.lock().expect("not poisoned");
+            if state.hash.has_block(frame.offset) {
+                return Ok(());
+            }
+            self.part(file, &mut state)?
+        };
+        if frame.data.is_empty() {
+            part.zero_at(frame.offset, u64::from(frame.length))?;
+        } else {
+            part.write_at(frame.offset, &bytes[frame.data.clone()])?;
+        }
+        let complete = {
+            let mut state = file.state.lock().expect("not poisoned");
+            match state.hash.add_block(frame.offset, frame.digest) {
+                Some((segment, _)) => self.verify(file, &mut state, segment),
+                None => false,
+            }
+        };
+        if complete {
+            self.completed(file);
+        }
+        Ok(())
+    }
+
+    fn part(&self, file: &ReceiveFile, state: &mut FileState) -> Result<Arc<dyn SinkFile>> {
+        if let Some(part) = &state.part {
+            return Ok(Arc::clone(part));
+        }
+        let part: Arc<dyn SinkFile> = Arc::from(self.sink.open(&file.entry, state.keep)?);
+        state.part = Some(Arc::clone(&part));
+        Ok(part)
+    }
+
+    /// The sender says what a segment hashes to.
+    fn expect(&self, file: &Arc<ReceiveFile>, segment: u64, digest: Digest) -> Result<()> {
+        if segment >= segment_count(file.size) {
+            return Err(Error::protocol("a hash of a segment that does not exist"));
+        }
+        let complete = {
+            let mut state = file.state.lock().expect("not poisoned");
+            state.expected.insert(segment, digest);
+            state.hash.segment(segment).is_some() && self.verify(file, &mut state, segment)
+        };
+        if complete {
+            self.completed(file);
+        }
+        Ok(())
+    }
+
+    /// Compares a complete segment with what the sender says; `true` if that completes the file.
+    fn verify(&self, file: &Arc<ReceiveFile>, state: &mut FileState, segment: u64) -> bool {
+        let Some(ours) = state.hash.segment(segment) else { return false };
+        if state.verified[segment as usize] {
+            return false;
+        }
+        if self.terms.verify == Verify::Blake3 {
+            let Some(theirs) = state.expected.remove(&segment) else { return false };
+            if ours != theirs {
+                tracing::warn!("{}: a segment's hash does not match: sent again", file.entry.path);
+                state.hash.drop_segment(segment);
+                state.expected.insert(segment, theirs);
+                let range = segment_range(segment, file.size);
+                self.outbox.send(&Message::Again(vec![Again { file: file.id, range }]));
+                return false;
+            }
+        }
+        state.verified[segment as usize] = true;
+        state.unverified -= 1;
+        if state.unverified == 0 {
+            return true;
+        }
+        if state.fresh.is_empty() {
+            self.dirty.lock().expect("not poisoned").push(Arc::clone(file));
+        }
+        state.fresh.push((segment, ours));
+        false
+    }
+
+    /// A file is whole and verified: on to its name.
+    fn completed(&self, file: &Arc<ReceiveFile>) {
+        let sealed = {
+            let mut state = file.state.lock().expect("not poisoned");
+            let root = if self.terms.verify == Verify::Blake3 { state.hash.root() } else { None };
+            self.part(file, &mut state).and_then(|part| {
+                part.seal(&file.entry)?;
+                Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: root.unwrap_or([0; 32]) })
+            })
+        };
+        match sealed {
+            Ok(complete) => {
+                let sender = self.complete.lock().expect("not poisoned").clone();
+                if let Some(sender) = sender {
+                    let _ = sender.send(complete);
+                }
+            }
+            Err(error) => self.fail_file(file, error),
+        }
+    }
+
+    fn fail_file(&self, file: &ReceiveFile, error: Error) {
+        if error.kind == ErrorKind::NoSpace {
+            // Nothing more will fit; what is there is kept for the next run.
+            let hint = "free some space and run the same command again";
+            self.fail(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
+            return;
+        }
+        if self.end(file.id).is_some() {
+            self.sink.discard(&file.entry);
+            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+            self.outbox.send(&Message::Done(vec![(file.id, Outcome::Failed(error))]));
+        }
+    }
+
+    // Committing ------------------------------------------------------------------------------------
+
+    fn commit(&self, completed: &mpsc::Receiver<Complete>) {
+        let books = Books {
+            sink: Arc::clone(&self.sink),
+            journal: self.journal.clone(),
+            catalogue: self.catalogue.clone(),
+            outbox: self.outbox.clone(),
+        };
+        commit_all(
+            &books,
+            completed,
+            || self.progress(),
+            |id, outcome| {
+                let Some(file) = self.end(id) else { return };
+                match outcome {
+                    Outcome::Committed => {
+                        let kept = file.state.lock().expect("not poisoned").kept;
+                        self.ledger.done(file.size - kept);
+                    }
+                    Outcome::Failed(error) => {
+                        self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+                    }
+                }
+            },
+        );
+    }
+
+    /// Segments verified since the last time, of files still on their way.
+    fn progress(&self) -> Vec<Progress> {
+        let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
+        let fresh = |file: Arc<ReceiveFile>| {
+            let mut state = file.state.lock().expect("not poisoned");
+            let segments = std::mem::take(&mut state.fresh);
+            let part = state.part.clone()?;
+            (!file.ended.load(Relaxed)).then(|| Progress { entry: Arc::clone(&file.entry), part, segments })
+        };
+        dirty.into_iter().filter_map(fresh).collect()
+    }
+}

@@ -1,0 +1,695 @@
+//! The sending end: lists the source, offers entries, reads what is wanted and sends it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::Concurrency;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Digest, FileHash, block_digest};
+use crate::ledger::Ledger;
+use crate::manifest::{BLOCK, FileId, Kind, SEGMENT, missing};
+use crate::pipeline::lanes::{Dialer, Lane, Lanes};
+use crate::pipeline::pool::{Gate, Pool};
+use crate::pipeline::staging::{BUFFER, Block, Staging};
+use crate::pipeline::work::{Claim, Piece, Work, WorkQueue};
+use crate::store::{Found, Listed, RangeReader, Source};
+use crate::throttle::Throttle;
+use crate::wire::channel::Channel;
+use crate::wire::frame::{Frame, FrameKind, HEADER};
+use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
+use crate::wire::session::Outbox;
+
+/// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
+/// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
+const WINDOW: usize = 8192;
+
+/// Entries in one offer.
+const OFFER_ENTRIES: usize = 256;
+
+/// How often a worker tries to open a stream before the transfer is given up.
+const DIAL_ATTEMPTS: u32 = 5;
+
+/// How often one file's damaged bytes are sent again before it is given up.
+const RESEND_LIMIT: u64 = 64 * SEGMENT;
+
+static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+
+/// A file on its way.
+#[derive(Debug)]
+pub struct SendFile {
+    id: FileId,
+    listed: Listed,
+    size: u64,
+    hash: Mutex<Option<FileHash>>,
+    /// Bytes that were there from an earlier run.
+    kept: AtomicU64,
+    resent: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// What is remembered of a frame on its way.
+#[derive(Debug)]
+pub struct Sent {
+    file: Arc<SendFile>,
+    offset: u64,
+    length: u32,
+}
+
+/// The sending end of one transfer.
+#[derive(Debug)]
+pub struct Sender {
+    shared: Arc<Shared>,
+    readers: Pool,
+    streams: Pool,
+}
+
+struct Shared {
+    source: Box<dyn Source>,
+    terms: Terms,
+    outbox: Outbox,
+    ledger: Arc<Ledger>,
+    started: Instant,
+    pending: Mutex<Pending>,
+    room: Condvar,
+    work: WorkQueue<SendFile>,
+    staging: Staging<Sent>,
+    lanes: Lanes<Sent>,
+    link: Option<Throttle>,
+    read_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+    failure: Mutex<Option<Error>>,
+    comparisons: Mutex<mpsc::Sender<(Arc<SendFile>, Digest)>>,
+    stopped: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    files: HashMap<FileId, Arc<SendFile>>,
+    /// Entries that are no files and wait for a verdict.
+    others: HashMap<FileId, Listed>,
+    listed: bool,
+    finish_sent: bool,
+    finished: bool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    /// Starts listing and offering; nothing is read before workers are allowed.
+    pub fn start(
+        source: Box<dyn Source>,
+        terms: Terms,
+        outbox: Outbox,
+        dialer: Option<Dialer>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        let (comparisons, to_compare) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0)),
+            staging: Staging::new(terms.staging),
+            lanes: Lanes::new(dialer),
+            link: Throttle::new(terms.limits.link),
+            source,
+            outbox,
+            ledger,
+            started: Instant::now(),
+            pending: Mutex::default(),
+            room: Condvar::new(),
+            read_bytes: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            failure: Mutex::default(),
+            comparisons: Mutex::new(comparisons),
+            stopped: AtomicBool::new(false),
+            terms,
+        });
+        let most = shared.terms.max_workers;
+        let readers = {
+            let shared = Arc::clone(&shared);
+            Pool::new("read", most, move |index, gate| shared.read(index, gate))
+        };
+        let streams = {
+            let shared = Arc::clone(&shared);
+            Pool::new("network", most, move |index, gate| shared.stream(index, gate))
+        };
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
+                shared.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
+            }
+        };
+        let lister = Arc::clone(&shared);
+        spawn("list", Box::new(move || lister.list()));
+        if shared.terms.compare == Compare::Checksum {
+            let comparer = Arc::downgrade(&shared);
+            spawn("compare", Box::new(move || {
+                for (file, theirs) in to_compare {
+                    let Some(shared) = comparer.upgrade() else { return };
+                    shared.compare(&file, theirs);
+                }
+            }));
+        }
+        Self { shared, readers, streams }
+    }
+
+    /// Lets this many readers and streams run.
+    pub fn resize(&self, setpoint: Concurrency) {
+        self.readers.resize(setpoint.read);
+        self.streams.resize(setpoint.network);
+    }
+
+    /// A stream that the receiver dialled.
+    pub fn stream_arrived(&self, index: u32, channel: Channel) {
+        self.shared.lanes.arrived(index, channel);
+    }
+
+    /// Acts on a message of the receiver; `true` once everything is durable there.
+    pub fn handle(&self, message: Message) -> Result<bool> {
+        self.shared.handle(message)
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let shared = &self.shared;
+        let tcp = shared.lanes.tcp_info();
+        Counters {
+            at_us: shared.started.elapsed().as_micros() as u64,
+            read: shared.read_bytes.load(Relaxed),
+            network: shared.sent_bytes.load(Relaxed),
+            written: 0,
+            staging_used: shared.staging.used().0,
+            staging_capacity: shared.staging.capacity().0,
+            segments_sent: tcp.segments_sent,
+            retransmits: tcp.retransmits,
+            rtt_us: tcp.rtt.as_micros() as u64,
+        }
+    }
+
+    /// Whether a read stage exists.
+    pub fn has_read_stage(&self) -> bool {
+        self.shared.source.has_read_stage()
+    }
+
+    /// The error that ended the transfer, if one did.
+    pub fn failure(&self) -> Option<Error> {
+        self.shared.failure.lock().expect("not poisoned").clone()
+    }
+
+    /// Offers nothing more; what was offered is still sent (memory routes end this way).
+    pub fn stop(&self) {
+        self.shared.stop();
+        self.readers.close();
+        self.streams.close();
+    }
+
+    /// Stops and waits for every worker.
+    pub fn join(&self) {
+        self.stop();
+        self.readers.join();
+        self.streams.join();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.work.close();
+        let finished = self.pending.lock().expect("not poisoned").finished;
+        if finished {
+            self.staging.close();
+        } else {
+            self.staging.abort();
+            self.lanes.abort();
+        }
+        self.room.notify_all();
+    }
+
+    /// The whole transfer cannot go on.
+    fn fail(&self, error: Error) {
+        tracing::debug!("sending ends: {error}");
+        self.failure.lock().expect("not poisoned").get_or_insert(error);
+        self.stop();
+    }
+
+    // Listing ---------------------------------------------------------------------------------------
+
+    fn list(&self) {
+        let mut next: FileId = 0;
+        let mut batch: Vec<Listed> = Vec::new();
+        let mut last = Instant::now();
+        let listed = self.source.list(&mut |found| {
+            match found {
+                Found::Entry(listed) => {
+                    batch.push(listed);
+                    // Small batches first, so that the first file starts at once.
+                    if batch.len() >= OFFER_ENTRIES || last.elapsed() > Duration::from_millis(20) {
+                        last = Instant::now();
+                        return self.offer(&mut next, &mut batch);
+                    }
+                }
+                Found::Problem(path, error) => {
+                    self.outbox.send(&Message::Problem(path.clone(), error.clone()));
+                    self.ledger.failed(&path, error, false);
+                }
+                Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::path::show(&path)),
+            }
+            !self.stopped.load(Relaxed)
+        });
+        if let Err(error) = listed {
+            self.outbox.send(&Message::Problem(Vec::new(), error.clone()));
+            self.ledger.failed(b"", error, false);
+        }
+        if self.offer(&mut next, &mut batch) {
+            self.ledger.all_listed();
+            self.outbox.send(&Message::Listed);
+            self.pending.lock().expect("not poisoned").listed = true;
+            self.finish_if_done();
+        }
+    }
+
+    /// Offers `batch`, waiting for room; `false` once stopped.
+    fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
+        let mut pending = self.pending.lock().expect("not poisoned");
+        while pending.files.len() + pending.others.len() > WINDOW && !self.stopped.load(Relaxed) {
+            pending = self.room.wait(pending).expect("not poisoned");
+        }
+        if self.stopped.load(Relaxed) {
+            return false;
+        }
+        if batch.is_empty() {
+            return true;
+        }
+        let first = *next;
+        let mut entries = Vec::with_capacity(batch.len());
+        for listed in batch.drain(..) {
+            let id = *next;
+            let Some(following) = next.checked_add(1) else {
+                drop(pending);
+                self.fail(Error::new(ErrorKind::Usage, "more than 4 billion entries in one transfer: split it"));
+                return false;
+            };
+            *next = following;
+            entries.push(listed.entry.clone());
+            if let Kind::File { size, .. } = listed.entry.kind {
+                self.ledger.listed(size);
+                let file = SendFile {
+                    id,
+                    size,
+                    listed,
+                    hash: Mutex::default(),
+                    kept: AtomicU64::new(0),
+                    resent: AtomicU64::new(0),
+                    ended: AtomicBool::new(false),
+                };
+                pending.files.insert(id, Arc::new(file));
+            } else {
+                pending.others.insert(id, listed);
+            }
+        }
+        drop(pending);
+        self.outbox.send(&Message::Offer { first, entries });
+        true
+    }
+
+    // Messages --------------------------------------------------------------------------------------
+
+    fn handle(&self, message: Message) -> Result<bool> {
+        match message {
+            Message::Verdicts { first, verdicts } => self.verdicts(first, verdicts),
+            Message::Taken(counts) => counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count)),
+            Message::StreamLost(lane) => self.lost(lane),
+            Message::Again(ranges) => ranges.into_iter().for_each(|again| self.again(again)),
+            Message::Done(files) => {
+                for (id, outcome) in files {
+                    if let Some(file) = self.end(id) {
+                        match outcome {
+                            Outcome::Committed => self.ledger.done(file.size - file.kept.load(Relaxed)),
+                            Outcome::Failed(error) => self.ledger.failed(file.path(), error, true),
+                        }
+                    }
+                }
+                self.finish_if_done();
+            }
+            Message::Finished => {
+                self.pending.lock().expect("not poisoned").finished = true;
+                return Ok(true);
+            }
+            Message::Refused(error) => {
+                self.fail(error.clone());
+                return Err(error);
+            }
+            _ => return Err(Error::protocol("the receiver sent what only a sender says")),
+        }
+        Ok(false)
+    }
+
+    fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) {
+        let mut pieces = Vec::new();
+        for (id, verdict) in (first..).zip(verdicts) {
+            let other = self.pending.lock().expect("not poisoned").others.remove(&id);
+            if let Some(other) = other {
+                if let Verdict::Failed(error) = verdict {
+                    self.ledger.failed(other.entry.path.as_bytes(), error, false);
+                }
+                continue;
+            }
+            let file = self.pending.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
+            let Some(file) = file else { continue };
+            match verdict {
+                Verdict::Want { have } => pieces.extend(self.wanted(&file, have)),
+                Verdict::Skip | Verdict::Made => {
+                    self.end(id);
+                    self.ledger.skipped(file.size);
+                }
+                // Reading whole files would hold up every other message.
+                Verdict::Exists(theirs) => {
+                    let _ = self.comparisons.lock().expect("not poisoned").send((file, theirs));
+                }
+                Verdict::Failed(error) => {
+                    self.end(id);
+                    self.ledger.failed(file.path(), error, true);
+                }
+            }
+        }
+        self.work.push(pieces);
+        self.finish_if_done();
+    }
+
+    /// The pieces to send of a wanted file, less what is there already.
+    fn wanted(&self, file: &Arc<SendFile>, have: Vec<(u64, Digest)>) -> Vec<Piece<SendFile>> {
+        let mut ranges = Vec::new();
+        if have.is_empty() {
+            ranges.push(0..file.size);
+        } else {
+            let mut hash = FileHash::new(file.size);
+            for (segment, digest) in have {
+                hash.add_segment(segment, digest);
+            }
+            let there = hash.ranges();
+            let kept = there.iter().map(|range| range.end - range.start).sum();
+            file.kept.store(kept, Relaxed);
+            self.ledger.already(kept);
+            ranges = missing(file.size, &there);
+            *file.hash.lock().expect("not poisoned") = Some(hash);
+        }
+        let whole = ranges == [0..file.size];
+        let small = whole && file.size <= BLOCK;
+        let piece = |range: Range<u64>| Piece { file: Arc::clone(file), range, small };
+        ranges.into_iter().filter(|range| range.start < range.end).map(piece).collect()
+    }
+
+    /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.
+    fn compare(&self, file: &Arc<SendFile>, theirs: Digest) {
+        match self.root_of(file) {
+            Ok(ours) if ours == theirs => {
+                self.end(file.id);
+                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
+                self.ledger.skipped(file.size);
+            }
+            Ok(_) => {
+                self.outbox.send(&Message::Replace(vec![file.id]));
+                if self.terms.dry {
+                    self.end(file.id);
+                    let error = Error::new(ErrorKind::Corrupt, format!("{} differs", file.listed.entry.path));
+                    self.ledger.failed(file.path(), error, true);
+                } else {
+                    self.work.push(self.wanted(file, Vec::new()));
+                }
+            }
+            Err(error) => self.abandon(file, error),
+        }
+        self.finish_if_done();
+    }
+
+    fn root_of(&self, file: &SendFile) -> Result<Digest> {
+        let mut reader = self.source.open(&file.listed, 0..file.size)?;
+        let mut hash = FileHash::new(file.size);
+        let mut buffer = vec![0; BLOCK as usize];
+        let mut offset = 0;
+        while !hash.is_complete() {
+            let length = (file.size - offset).min(BLOCK) as usize;
+            let data = match reader.read(offset, &mut buffer[..length])? {
+                crate::store::Piece::Data => &buffer[..length],
+                crate::store::Piece::Zero => &ZEROS[..length],
+            };
+            hash.add_block(offset, block_digest(data, offset, file.size));
+            offset += length as u64;
+        }
+        Ok(hash.root().expect("complete"))
+    }
+
+    fn again(&self, Again { file, range }: Again) {
+        let found = self.pending.lock().expect("not poisoned").files.get(&file).map(Arc::clone);
+        let Some(file) = found else { return };
+        if range.start >= range.end || range.end > file.size || !range.start.is_multiple_of(BLOCK) {
+            return;
+        }
+        self.resend(&file, range);
+    }
+
+    fn resend(&self, file: &Arc<SendFile>, range: Range<u64>) {
+        if file.ended.load(Relaxed) {
+            return;
+        }
+        let length = range.end - range.start;
+        self.ledger.bytes_again.fetch_add(length, Relaxed);
+        if file.resent.fetch_add(length, Relaxed) > RESEND_LIMIT.max(4 * file.size) {
+            let why = format!("{} arrived damaged again and again: given up", file.listed.entry.path);
+            self.abandon(file, Error::new(ErrorKind::Corrupt, why));
+            return;
+        }
+        self.work.push_urgent(Arc::clone(file), range);
+    }
+
+    /// A stream is gone: what was on its way comes again.
+    fn lost(&self, lane: u32) {
+        for sent in self.lanes.lose(lane) {
+            self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
+        }
+    }
+
+    /// A file will not be completed.
+    fn abandon(&self, file: &SendFile, error: Error) {
+        if self.end(file.id).is_some() {
+            self.outbox.send(&Message::Abandon(file.id, error.clone()));
+            self.ledger.failed(file.path(), error, true);
+            self.finish_if_done();
+        }
+    }
+
+    fn end(&self, id: FileId) -> Option<Arc<SendFile>> {
+        let file = self.pending.lock().expect("not poisoned").files.remove(&id)?;
+        file.ended.store(true, Relaxed);
+        self.room.notify_one();
+        Some(file)
+    }
+
+    fn finish_if_done(&self) {
+        let mut pending = self.pending.lock().expect("not poisoned");
+        if pending.listed && !pending.finish_sent && pending.files.is_empty() && pending.others.is_empty() {
+            pending.finish_sent = true;
+            self.outbox.send(&Message::Finish);
+        }
+    }
+
+    // Reading ---------------------------------------------------------------------------------------
+
+    fn read(&self, index: u16, gate: &Gate) {
+        let throttle = Throttle::new(self.terms.limits.read);
+        while gate.pass(index) {
+            match self.work.take() {
+                Some(Work::Chunk(claim)) => {
+                    if let Err(error) = self.read_chunk(&claim, index, gate, throttle.as_ref()) {
+                        self.abandon(&claim.file, error);
+                    }
+                    self.work.give_back(&claim);
+                }
+                Some(Work::Bundle(files)) => self.read_bundle(&files, throttle.as_ref()),
+                None => return,
+            }
+        }
+    }
+
+    fn read_chunk(&self, claim: &Claim<SendFile>, index: u16, gate: &Gate, throttle: Option<&Throttle>) -> Result<()> {
+        let file = &claim.file;
+        if file.ended.load(Relaxed) {
+            return Ok(());
+        }
+        let mut reader = self.source.open(&file.listed, claim.left())?;
+        while gate.is_open(index) && !file.ended.load(Relaxed) {
+            let Some(mut block) = self.staging.acquire() else { return Ok(()) };
+            let Some(range) = claim.next() else {
+                self.staging.release(block);
+                return Ok(());
+            };
+            let mut hashes = Vec::new();
+            let read = self.read_frame(file, &mut *reader, range, &mut block, &mut hashes, throttle);
+            self.tell(hashes);
+            match read {
+                Ok(()) => self.staging.put(block),
+                Err(error) => {
+                    self.staging.release(block);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs whole small files into as few blocks as possible.
+    fn read_bundle(&self, files: &[Arc<SendFile>], throttle: Option<&Throttle>) {
+        let Some(mut block) = self.staging.acquire() else { return };
+        let mut hashes = Vec::new();
+        for file in files {
+            if file.ended.load(Relaxed) {
+                continue;
+            }
+            if block.length + HEADER + file.size as usize > BUFFER - HEADER {
+                self.staging.put(block);
+                match self.staging.acquire() {
+                    Some(next) => block = next,
+                    None => return,
+                }
+            }
+            let read = self
+                .source
+                .open(&file.listed, 0..file.size)
+                .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, &mut hashes, throttle));
+            if let Err(error) = read {
+                self.abandon(file, error);
+            }
+        }
+        self.tell(hashes);
+        if block.frames.is_empty() { self.staging.release(block) } else { self.staging.put(block) }
+    }
+
+    /// Appends one frame to `block`, which is left as it was on failure.
+    fn read_frame(
+        &self,
+        file: &Arc<SendFile>,
+        reader: &mut dyn RangeReader,
+        range: Range<u64>,
+        block: &mut Block<Sent>,
+        hashes: &mut Vec<(FileId, u64, Digest)>,
+        throttle: Option<&Throttle>,
+    ) -> Result<()> {
+        let length = (range.end - range.start) as usize;
+        if let Some(throttle) = throttle {
+            throttle.take(length);
+        }
+        let start = block.length + HEADER;
+        let piece = reader.read(range.start, &mut block.bytes[start..start + length])?;
+        let (kind, data) = match piece {
+            crate::store::Piece::Data => (FrameKind::Data, &block.bytes[start..start + length]),
+            crate::store::Piece::Zero => (FrameKind::Zero, &ZEROS[..length]),
+        };
+        if self.terms.verify == Verify::Blake3 {
+            hashes.extend(file.add_hash(range.start, block_digest(data, range.start, file.size)));
+        }
+        let checksum = if kind == FrameKind::Data { crc32c::crc32c(data) } else { 0 };
+        let frame = Frame { kind, length: length as u32, file: file.id, checksum, offset: range.start };
+        block.bytes[block.length..start].copy_from_slice(&frame.encode());
+        block.length = start + frame.payload();
+        block.frames.push(Sent { file: Arc::clone(file), offset: range.start, length: length as u32 });
+        self.read_bytes.fetch_add(length as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Tells the receiver what to expect, over the encrypted session.
+    fn tell(&self, hashes: Vec<(FileId, u64, Digest)>) {
+        if !hashes.is_empty() {
+            self.outbox.send(&Message::Hashes(hashes));
+        }
+    }
+
+    // Sending ---------------------------------------------------------------------------------------
+
+    fn stream(&self, index: u16, gate: &Gate) {
+        let throttle = Throttle::new(self.terms.limits.network);
+        let mut lane: Option<Lane> = None;
+        while gate.pass(index) {
+            let Some(mut block) = self.staging.take() else { break };
+            let Some(open) = self.lane(&mut lane) else {
+                self.staging.put_back(block);
+                continue;
+            };
+            let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
+            if let Some(throttle) = &throttle {
+                throttle.take(block.length);
+            }
+            if let Some(link) = &self.link {
+                link.take(block.length);
+            }
+            match self.lanes.send(open, &mut block) {
+                Ok(()) => {
+                    self.sent_bytes.fetch_add(bytes, Relaxed);
+                    self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
+                }
+                Err(error) => {
+                    tracing::debug!("stream {} is lost: {error}", open.index());
+                    self.lost(open.index());
+                    // Frames that never left the block.
+                    for sent in block.frames.drain(..) {
+                        self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
+                    }
+                    lane = None;
+                }
+            }
+            self.staging.release(block);
+        }
+        if let Some(lane) = lane {
+            self.lanes.finish(lane);
+        }
+    }
+
+    /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
+    fn lane<'l>(&self, lane: &'l mut Option<Lane>) -> Option<&'l mut Lane> {
+        if lane.is_none() {
+            let mut attempt = 0;
+            *lane = loop {
+                match self.lanes.open() {
+                    Ok(opened) => break opened,
+                    Err(error) if error.is_retryable() && attempt < DIAL_ATTEMPTS && !self.stopped.load(Relaxed) => {
+                        tracing::debug!("no stream yet: {error}");
+                        thread::sleep(Duration::from_millis(50 << attempt));
+                        attempt += 1;
+                    }
+                    Err(error) => {
+                        self.fail(error.within("no data stream"));
+                        break None;
+                    }
+                }
+            };
+        }
+        lane.as_mut()
+    }
+}
+
+impl SendFile {
+    /// Adds a block's hash; answers with the segment it completes, if any.
+    fn add_hash(&self, offset: u64, digest: Digest) -> Option<(FileId, u64, Digest)> {
+        if self.size <= BLOCK {
+            return Some((self.id, 0, digest));
+        }
+        let mut hash = self.hash.lock().expect("not poisoned");
+        let (segment, digest) = hash.get_or_insert_with(|| FileHash::new(self.size)).add_block(offset, digest)?;
+        Some((self.id, segment, digest))
+    }
+
+    fn path(&self) -> &[u8] {
+        self.listed.entry.path.as_bytes()
+    }
+}

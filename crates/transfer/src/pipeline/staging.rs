@@ -1,0 +1,218 @@
+//! A bounded store of blocks between two stages. Blocks are made on demand, reused last-in first-out
+//! so that few of them stay warm in the cache, and never exceed the capacity.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use tidegate_control::ByteCount;
+
+use crate::manifest::BLOCK;
+use crate::wire::frame::HEADER;
+
+/// Room for a full block with its header, and for the header that follows it on the wire.
+pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
+
+/// One staging buffer and what its bytes are.
+#[derive(Debug)]
+pub struct Block<F> {
+    /// The bytes; `..length` are in use.
+    pub bytes: Box<[u8]>,
+    /// Bytes in use.
+    pub length: usize,
+    /// The frames within.
+    pub frames: Vec<F>,
+}
+
+/// A bounded queue of blocks with a store of empty ones.
+#[derive(Debug)]
+pub struct Staging<F> {
+    state: Mutex<State<F>>,
+    emptied: Condvar,
+    filled: Condvar,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct State<F> {
+    empty: Vec<Block<F>>,
+    full: VecDeque<Block<F>>,
+    made: usize,
+    /// Nothing more is put in; what is there may be taken.
+    closed: bool,
+    /// Nothing may be taken or made any more.
+    aborted: bool,
+    waiting_to_fill: usize,
+    waiting_to_take: usize,
+}
+
+impl<F> Staging<F> {
+    /// Staging of `size`, at least four blocks.
+    pub fn new(size: ByteCount) -> Self {
+        let state = State {
+            empty: Vec::new(),
+            full: VecDeque::new(),
+            made: 0,
+            closed: false,
+            aborted: false,
+            waiting_to_fill: 0,
+            waiting_to_take: 0,
+        };
+        let capacity = ((size.0 / BLOCK) as usize).max(4);
+        Self { state: Mutex::new(state), emptied: Condvar::new(), filled: Condvar::new(), capacity }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// An empty block; waits until there is one, `None` once aborted.
+    pub fn acquire(&self) -> Option<Block<F>> {
+        let mut state = self.lock();
+        loop {
+            if state.aborted {
+                return None;
+            }
+            if let Some(mut block) = state.empty.pop() {
+                block.length = 0;
+                return Some(block);
+            }
+            if state.made < self.capacity {
+                state.made += 1;
+                drop(state);
+                let bytes = vec![0; BUFFER].into_boxed_slice();
+                return Some(Block { bytes, length: 0, frames: Vec::new() });
+            }
+            state.waiting_to_fill += 1;
+            state = self.emptied.wait(state).expect("not poisoned");
+            state.waiting_to_fill -= 1;
+        }
+    }
+
+    /// Queues a filled block.
+    pub fn put(&self, block: Block<F>) {
+        self.queue(block, false);
+    }
+
+    /// Queues a block before all others: one that was taken and could not be sent.
+    pub fn put_back(&self, block: Block<F>) {
+        self.queue(block, true);
+    }
+
+    fn queue(&self, block: Block<F>, first: bool) {
+        let mut state = self.lock();
+        if first {
+            state.full.push_front(block);
+        } else {
+            state.full.push_back(block);
+        }
+        let wake = state.waiting_to_take > 0;
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+    }
+
+    /// The oldest filled block; waits until there is one, `None` once closed and empty, or aborted.
+    pub fn take(&self) -> Option<Block<F>> {
+        let mut state = self.lock();
+        loop {
+            if state.aborted {
+                return None;
+            }
+            if let Some(block) = state.full.pop_front() {
+                return Some(block);
+            }
+            if state.closed {
+                return None;
+            }
+            state.waiting_to_take += 1;
+            state = self.filled.wait(state).expect("not poisoned");
+            state.waiting_to_take -= 1;
+        }
+    }
+
+    /// Gives an emptied block back for reuse.
+    pub fn release(&self, mut block: Block<F>) {
+        block.frames.clear();
+        let mut state = self.lock();
+        state.empty.push(block);
+        let wake = state.waiting_to_fill > 0;
+        drop(state);
+        if wake {
+            self.emptied.notify_one();
+        }
+    }
+
+    /// Says that nothing more will be put in.
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    /// Ends all waiting; what is queued is lost.
+    pub fn abort(&self) {
+        self.lock().aborted = true;
+        self.filled.notify_all();
+        self.emptied.notify_all();
+    }
+
+    /// Bytes in filled blocks that wait to be taken, in whole blocks.
+    pub fn used(&self) -> ByteCount {
+        ByteCount(self.lock().full.len() as u64 * BLOCK)
+    }
+
+    /// The most it ever holds.
+    pub fn capacity(&self) -> ByteCount {
+        ByteCount(self.capacity as u64 * BLOCK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn blocks_come_out_in_order_and_never_exceed_the_capacity() {
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK)));
+        let filler = {
+            let staging = Arc::clone(&staging);
+            thread::spawn(move || {
+                for number in 0..1000 {
+                    let mut block = staging.acquire().expect("open");
+                    block.frames.push(number);
+                    staging.put(block);
+                }
+                staging.close();
+            })
+        };
+        let mut expected = 0;
+        while let Some(block) = staging.take() {
+            assert_eq!(block.frames, [expected]);
+            assert!(staging.used() <= staging.capacity());
+            expected += 1;
+            staging.release(block);
+        }
+        assert_eq!(expected, 1000);
+        assert!(staging.lock().made <= 4);
+        filler.join().expect("no panic");
+    }
+
+    #[test]
+    fn aborting_wakes_everybody() {
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK)));
+        let taker = {
+            let staging = Arc::clone(&staging);
+            thread::spawn(move || staging.take().is_none())
+        };
+        let held: Vec<_> = (0..4).map(|_| staging.acquire().expect("open")).collect();
+        let filler = {
+            let staging = Arc::clone(&staging);
+            thread::spawn(move || staging.acquire().is_none())
+        };
+        staging.abort();
+        assert!(taker.join().expect("no panic") && filler.join().expect("no panic"));
+        drop(held);
+    }
+}

@@ -1,0 +1,279 @@
+//! What is left to read, handed out in pieces: a chunk of a large file, or a bundle of small ones.
+//! Work is pulled, and when none is left an idle worker takes half of what the busiest one still has,
+//! so that no slow last chunk is stranded.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use crate::manifest::{BLOCK, SEGMENT};
+
+/// Most bytes and files in a bundle.
+const BUNDLE_BYTES: u64 = SEGMENT;
+const BUNDLE_FILES: usize = 256;
+
+/// A range of one file.
+#[derive(Debug)]
+pub struct Piece<T> {
+    /// The file.
+    pub file: Arc<T>,
+    /// What of it; starts at a block's start.
+    pub range: Range<u64>,
+    /// Whether it may be bundled with others: a whole small file.
+    pub small: bool,
+}
+
+/// A range given to one worker, from which others may take the end away.
+#[derive(Debug)]
+pub struct Claim<T> {
+    /// The file.
+    pub file: Arc<T>,
+    left: Mutex<Range<u64>>,
+}
+
+impl<T> Claim<T> {
+    /// The next block to read; `None` when nothing is left.
+    pub fn next(&self) -> Option<Range<u64>> {
+        let mut left = self.left.lock().expect("not poisoned");
+        if left.start >= left.end {
+            return None;
+        }
+        let block = left.start..(left.start + BLOCK).min(left.end);
+        left.start = block.end;
+        Some(block)
+    }
+
+    fn remaining(&self) -> u64 {
+        let left = self.left.lock().expect("not poisoned");
+        left.end.saturating_sub(left.start)
+    }
+
+    /// What is left now; reading starts there.
+    pub fn left(&self) -> Range<u64> {
+        self.left.lock().expect("not poisoned").clone()
+    }
+
+    /// Takes the second half away, in whole blocks; `None` if that is less than one.
+    fn split(&self) -> Option<Range<u64>> {
+        let mut left = self.left.lock().expect("not poisoned");
+        let blocks = left.end.saturating_sub(left.start).div_ceil(BLOCK);
+        if blocks < 2 {
+            return None;
+        }
+        let middle = left.start + blocks.div_ceil(2) * BLOCK;
+        let taken = middle..left.end;
+        left.end = middle;
+        Some(taken)
+    }
+
+    fn take_rest(&self) -> Range<u64> {
+        let mut left = self.left.lock().expect("not poisoned");
+        let rest = left.clone();
+        left.start = left.end;
+        rest
+    }
+}
+
+/// What a worker is given.
+#[derive(Debug)]
+pub enum Work<T> {
+    /// A chunk of a file.
+    Chunk(Arc<Claim<T>>),
+    /// Whole small files.
+    Bundle(Vec<Arc<T>>),
+}
+
+/// The queue of pieces.
+#[derive(Debug)]
+pub struct WorkQueue<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    chunk: Option<u64>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    urgent: VecDeque<Piece<T>>,
+    pieces: VecDeque<Piece<T>>,
+    claims: Vec<Arc<Claim<T>>>,
+    closed: bool,
+}
+
+impl<T> WorkQueue<T> {
+    /// A queue that hands out chunks of `chunk` bytes, or whole files for `None`.
+    pub fn new(chunk: Option<u64>) -> Self {
+        let state =
+            State { urgent: VecDeque::new(), pieces: VecDeque::new(), claims: Vec::new(), closed: false };
+        // Whole segments, so that a chunk's hashes are complete when it is.
+        let chunk = chunk.map(|bytes| bytes.next_multiple_of(SEGMENT).max(SEGMENT));
+        Self { state: Mutex::new(state), changed: Condvar::new(), chunk }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// Queues pieces behind the others.
+    pub fn push(&self, pieces: impl IntoIterator<Item = Piece<T>>) {
+        self.lock().pieces.extend(pieces);
+        self.changed.notify_all();
+    }
+
+    /// Queues what must be sent again, before everything else.
+    pub fn push_urgent(&self, file: Arc<T>, range: Range<u64>) {
+        self.lock().urgent.push_back(Piece { file, range, small: false });
+        self.changed.notify_one();
+    }
+
+    /// The next work; waits until there is some, `None` once closed.
+    pub fn take(&self) -> Option<Work<T>> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let piece = state.urgent.pop_front().or_else(|| state.pieces.pop_front());
+            if let Some(piece) = piece {
+                return Some(self.claim(&mut state, piece));
+            }
+            if self.chunk.is_some()
+                && let Some(work) = steal(&mut state)
+            {
+                return Some(work);
+            }
+            state = self.changed.wait(state).expect("not poisoned");
+        }
+    }
+
+    fn claim(&self, state: &mut State<T>, mut piece: Piece<T>) -> Work<T> {
+        if piece.small {
+            let mut bytes = piece.range.end;
+            let mut files = vec![piece.file];
+            while files.len() < BUNDLE_FILES
+                && let Some(next) = state.pieces.pop_front_if(|next| {
+                    next.small && bytes + next.range.end <= BUNDLE_BYTES && self.chunk.is_some()
+                })
+            {
+                bytes += next.range.end;
+                files.push(next.file);
+            }
+            return Work::Bundle(files);
+        }
+        if let Some(chunk) = self.chunk
+            && piece.range.end - piece.range.start > chunk
+        {
+            let end = (piece.range.start / chunk + 1) * chunk;
+            let rest = Piece { file: Arc::clone(&piece.file), range: end..piece.range.end, small: false };
+            piece.range.end = end;
+            state.pieces.push_front(rest);
+        }
+        let claim = Arc::new(Claim { file: piece.file, left: Mutex::new(piece.range) });
+        state.claims.push(Arc::clone(&claim));
+        Work::Chunk(claim)
+    }
+
+    /// A worker stops working on `claim`; what is left of it goes to the next one.
+    pub fn give_back(&self, claim: &Arc<Claim<T>>) {
+        let mut state = self.lock();
+        state.claims.retain(|other| !Arc::ptr_eq(other, claim));
+        let range = claim.take_rest();
+        if range.start < range.end {
+            state.urgent.push_front(Piece { file: Arc::clone(&claim.file), range, small: false });
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Hands out nothing more.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.pieces.clear();
+        state.urgent.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+fn steal<T>(state: &mut State<T>) -> Option<Work<T>> {
+    let busiest = state.claims.iter().max_by_key(|claim| claim.remaining())?;
+    let range = busiest.split()?;
+    let claim = Arc::new(Claim { file: Arc::clone(&busiest.file), left: Mutex::new(range) });
+    state.claims.push(Arc::clone(&claim));
+    Some(Work::Chunk(claim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(size: u64) -> Piece<u64> {
+        Piece { file: Arc::new(size), range: 0..size, small: size <= BLOCK }
+    }
+
+    fn drain(claim: &Claim<u64>) -> u64 {
+        std::iter::from_fn(|| claim.next()).map(|range| range.end - range.start).sum()
+    }
+
+    #[test]
+    fn a_large_file_becomes_chunks() {
+        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        queue.push([whole(5 * SEGMENT + 1)]);
+        let sizes: Vec<u64> = (0..3)
+            .map(|_| match queue.take() {
+                Some(Work::Chunk(claim)) => drain(&claim),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sizes, [2 * SEGMENT, 2 * SEGMENT, SEGMENT + 1]);
+    }
+
+    #[test]
+    fn small_files_are_bundled_and_large_ones_are_not() {
+        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        queue.push((0..300).map(|_| whole(10)).chain([whole(SEGMENT)]));
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            seen.push(match queue.take() {
+                Some(Work::Bundle(files)) => files.len(),
+                Some(Work::Chunk(claim)) => drain(&claim) as usize,
+                None => panic!("open"),
+            });
+        }
+        assert_eq!(seen, [256, 44, SEGMENT as usize]);
+    }
+
+    #[test]
+    fn an_idle_worker_takes_half_of_the_last_chunk() {
+        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        queue.push([whole(SEGMENT)]);
+        let Some(Work::Chunk(first)) = queue.take() else { panic!("a chunk") };
+        first.next();
+        let Some(Work::Chunk(second)) = queue.take() else { panic!("the other half") };
+        assert_eq!(drain(&first) + drain(&second) + BLOCK, SEGMENT);
+    }
+
+    #[test]
+    fn without_chunking_a_file_stays_with_one_worker() {
+        let queue = WorkQueue::new(None);
+        queue.push([whole(100 * SEGMENT), whole(5), whole(5)]);
+        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a file") };
+        assert_eq!(drain(&claim), 100 * SEGMENT);
+        let Some(Work::Bundle(files)) = queue.take() else { panic!("a file") };
+        assert_eq!(files.len(), 1);
+    }
+
+    #[test]
+    fn what_a_parked_worker_leaves_is_next() {
+        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        queue.push([whole(2 * SEGMENT), whole(7)]);
+        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a chunk") };
+        claim.next();
+        queue.give_back(&claim);
+        assert!(claim.next().is_none());
+        let Some(Work::Chunk(rest)) = queue.take() else { panic!("the rest") };
+        assert_eq!(rest.left(), BLOCK..2 * SEGMENT);
+        queue.close();
+        assert!(queue.take().is_none());
+    }
+}

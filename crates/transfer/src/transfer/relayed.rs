@@ -1,0 +1,78 @@
+//! A third-party transfer as its initiator sees it: the sending endpoint runs the epochs, we decide.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::Ledger;
+use crate::transfer::{Interrupt, Pace};
+use crate::wire::message::Message;
+use crate::wire::session::{Inbox, Outbox};
+
+/// How long beyond an epoch the sending endpoint may be silent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A transfer between two endpoints.
+#[derive(Debug)]
+pub struct RelayedTransfer {
+    outbox: Outbox,
+    inbox: Inbox,
+    bounds: PerStage<Bounds>,
+    pace: Pace,
+    interrupt: Interrupt,
+    ledger: Arc<Ledger>,
+}
+
+impl RelayedTransfer {
+    /// Drives the endpoint at the other end of this session.
+    pub fn new(outbox: Outbox, inbox: Inbox, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Self {
+        Self { outbox, inbox, bounds, pace, interrupt, ledger: Arc::default() }
+    }
+
+    /// The transfer's books, as of the last epoch.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
+impl Environment for RelayedTransfer {
+    type Error = Error;
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        self.bounds
+    }
+
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        self.outbox.send(&Message::Step(setpoint));
+        let mut waited = Duration::ZERO;
+        let tick = Duration::from_millis(50);
+        loop {
+            if self.interrupt.is_raised() {
+                self.outbox.send(&Message::Stop);
+                let why = "interrupted; run the same command again to continue";
+                return Err(Error::new(ErrorKind::Interrupted, why));
+            }
+            match self.inbox.receive_within(tick)? {
+                Some(Message::Progress(totals)) => self.ledger.adopt(totals),
+                Some(Message::Stepped(seen, bounds)) => {
+                    self.bounds = bounds;
+                    return Ok(seen);
+                }
+                Some(Message::Refused(error)) => return Err(error),
+                Some(_) => return Err(Error::protocol("the endpoint sent something else than was asked")),
+                None => waited += tick,
+            }
+            if waited > self.pace.epoch + PATIENCE {
+                return Err(Error::new(ErrorKind::Connection, "the sending endpoint has fallen silent"));
+            }
+        }
+    }
+}
+
+impl Drop for RelayedTransfer {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}

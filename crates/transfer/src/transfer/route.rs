@@ -1,0 +1,329 @@
+//! Begins a transfer: push, pull, third-party, or memory to memory. A route only says which end is
+//! local and which stages exist; everything after that is the same.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tidegate_control::{Bounds, Environment, Observation, PerStage};
+
+use crate::catalogue::Catalogues;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{Side, StreamKeeper};
+use crate::hash::Digest;
+use crate::journal::Journal;
+use crate::ledger::Ledger;
+use crate::pipeline::lanes::Dialer;
+use crate::pipeline::receive::Receiver;
+use crate::pipeline::send::Sender;
+use crate::store::file_sink::FileSink;
+use crate::store::file_source::FileSource;
+use crate::store::memory::{NullSink, ZeroSource};
+use crate::store::{Sink, Source};
+use crate::sys::confined::{self, Root};
+use crate::transfer::relayed::RelayedTransfer;
+use crate::transfer::{Interrupt, LiveTransfer, Pace};
+use crate::wire::handshake;
+use crate::wire::message::{Memory, Message, Request, SinkSpec, SourceSpec, Terms, TransferId};
+use crate::wire::session::{self, Inbox, Outbox};
+use crate::wire::ticket::{Address, Ticket};
+use crate::wire::tls::{Identity, Trust};
+
+/// How long an endpoint may take to answer a request.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Where data comes from.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// Local paths as typed.
+    Local(Vec<Vec<u8>>),
+    /// Paths at an endpoint.
+    Endpoint(Address, Vec<Vec<u8>>),
+    /// Zeros made here.
+    Zero(Memory),
+    /// Zeros made at an endpoint.
+    EndpointZero(Address, Memory),
+}
+
+/// Where data goes to.
+#[derive(Clone, Debug)]
+pub enum To {
+    /// A local path as typed.
+    Local(Vec<u8>),
+    /// An endpoint, with the path there.
+    Endpoint(Address),
+    /// Nowhere, here.
+    Null,
+}
+
+/// Everything else that begins a transfer.
+#[derive(Debug)]
+pub struct Setup {
+    /// What both ends agree on.
+    pub terms: Terms,
+    /// How it is driven.
+    pub pace: Pace,
+    /// Stops it.
+    pub interrupt: Interrupt,
+    /// Our certificate and CA, if the site has its own PKI.
+    pub pki: Option<Arc<Identity>>,
+    /// What was verified here before.
+    pub catalogues: Catalogues,
+}
+
+/// A transfer that has begun.
+#[derive(Debug)]
+pub enum Transfer {
+    /// One end is here.
+    Live(Box<LiveTransfer>),
+    /// Both ends are elsewhere.
+    Relayed(Box<RelayedTransfer>),
+}
+
+impl Transfer {
+    /// The transfer's books.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        match self {
+            Self::Live(transfer) => transfer.ledger(),
+            Self::Relayed(transfer) => transfer.ledger(),
+        }
+    }
+}
+
+impl Environment for Transfer {
+    type Error = Error;
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        match self {
+            Self::Live(transfer) => transfer.bounds(),
+            Self::Relayed(transfer) => transfer.bounds(),
+        }
+    }
+
+    fn step(&mut self, setpoint: tidegate_control::Concurrency) -> Result<Option<Observation>> {
+        match self {
+            Self::Live(transfer) => transfer.step(setpoint),
+            Self::Relayed(transfer) => transfer.step(setpoint),
+        }
+    }
+}
+
+/// Begins to move `from` there `to` here or elsewhere.
+pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
+    let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
+    match (from, to) {
+        (From::Local(paths), To::Endpoint(address)) => {
+            let source = FileSource::local(paths, setup.terms.links)?;
+            let single = source.is_single_file();
+            let identity = local_identity(paths)?;
+            let id = transfer_id(&[b"push", &identity, address.place().as_bytes(), &address.path]);
+            let sink = SinkSpec::Files { path: address.path.clone(), single };
+            push(Box::new(source), address, Request::Receive { id, sink, terms: setup.terms.clone() }, setup)
+        }
+        (From::Zero(memory), To::Endpoint(address)) => {
+            let id = *handshake::random_bytes().first_chunk().expect("long enough");
+            let request = Request::Receive { id, sink: SinkSpec::Null, terms: setup.terms.clone() };
+            push(Box::new(ZeroSource(*memory)), address, request, setup)
+        }
+        (From::Endpoint(address, paths), To::Local(path)) => {
+            let source = SourceSpec::Files(paths.clone());
+            let single = paths.len() == 1 && !paths[0].ends_with(b"/");
+            pull(address, source, Some((path, single)), setup)
+        }
+        (From::EndpointZero(address, memory), To::Null) => pull(address, SourceSpec::Zero(*memory), None, setup),
+        (From::Endpoint(source, paths), To::Endpoint(destination)) => {
+            third_party(source, SourceSpec::Files(paths.clone()), destination, setup)
+        }
+        (From::EndpointZero(source, memory), To::Endpoint(destination)) => {
+            third_party(source, SourceSpec::Zero(*memory), destination, setup)
+        }
+        (From::Local(_), To::Local(_)) => nonsense("both sides are local: one needs an endpoint"),
+        (_, To::Null) | (From::Zero(_) | From::EndpointZero(..), To::Local(_)) => {
+            nonsense("memory is measured against an endpoint, and not into files")
+        }
+    }
+}
+
+/// Sends `source` to the endpoint at `address`; used by initiators and by endpoints told to.
+pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup: &Setup) -> Result<Transfer> {
+    let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
+    let link = Link::open(address, setup)?;
+    let token = link.request(request)?;
+    let Link { outbox, inbox, config, .. } = link;
+    let ledger = Arc::new(Ledger::default());
+    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, token);
+    let sender = Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger));
+    let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
+    let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
+    let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, pace, interrupt)?;
+    Ok(Transfer::Live(Box::new(transfer)))
+}
+
+fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
+    let has_read_stage = matches!(source, SourceSpec::Files(_));
+    let link = Link::open(address, setup)?;
+    let mut single = to.is_some_and(|(_, single)| single);
+    let spec = source.clone();
+    let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
+    let Link { outbox, inbox, config, .. } = link;
+    // The endpoint says whether the one path it was asked for is a file.
+    if let Ok(Message::Single(is_single)) = inbox.receive() {
+        single &= is_single;
+    }
+    let (sink, journal, catalogue): (Arc<dyn Sink>, _, _) = match to {
+        None => (Arc::new(NullSink), None, None),
+        Some((path, _)) => {
+            let local = LocalDestination::resolve(path, single)?;
+            let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
+            let names = paths.join(&b'\0');
+            let id = transfer_id(&[b"pull", address.place().as_bytes(), &names, &local.absolute]);
+            let sink = FileSink::new(&local.root, &local.path, single, &id, setup.terms.dry)?;
+            let journal = sink.work().map(Journal::open).transpose()?;
+            let catalogue = setup.catalogues.of(&local.absolute);
+            (Arc::new(sink), journal, catalogue)
+        }
+    };
+    let ledger = Arc::new(Ledger::default());
+    let receiver =
+        Receiver::start(sink, journal, catalogue, setup.terms.clone(), outbox.clone(), Arc::clone(&ledger));
+    let receiver = Arc::new(receiver);
+    let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
+    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, token);
+    let keeper = StreamKeeper::start(&receiver, dialer)?;
+    let side = Side::Receive(receiver, Some(keeper));
+    let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
+    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, pace, interrupt)?;
+    Ok(Transfer::Live(Box::new(transfer)))
+}
+
+fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
+    let issued = Link::open(to, setup)?;
+    issued.outbox.send(&Message::Request(Request::OneTimeTicket { path: to.path.clone() }));
+    let ticket = match issued.answer()? {
+        Message::Ticket(text) => Ticket::parse(&text).ok_or_else(|| Error::protocol("a ticket that cannot be read"))?,
+        _ => return Err(Error::protocol("the destination did not answer with a ticket")),
+    };
+    issued.outbox.close();
+    let destination = Address { ticket: Some(ticket), ..to.clone() };
+    let link = Link::open(from, setup)?;
+    let destination = destination.to_bytes();
+    let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
+    link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
+    let bounds = bounds(setup.terms.max_workers, true, true);
+    let transfer = RelayedTransfer::new(link.outbox, link.inbox, bounds, setup.pace, setup.interrupt.clone());
+    Ok(Transfer::Relayed(Box::new(transfer)))
+}
+
+fn bounds(most: u16, has_read_stage: bool, has_write_stage: bool) -> PerStage<Bounds> {
+    let of = |exists| if exists { Bounds::new(1, most) } else { Bounds::fixed(1) };
+    PerStage { read: of(has_read_stage), network: of(true), write: of(has_write_stage) }
+}
+
+/// A session with an endpoint.
+#[derive(Debug)]
+pub struct Link {
+    outbox: Outbox,
+    inbox: Inbox,
+    config: Arc<ClientConfig>,
+    place: String,
+}
+
+impl Link {
+    /// Connects, proves who we are and starts the session.
+    pub fn open(address: &Address, setup: &Setup) -> Result<Self> {
+        let trust = match (&address.ticket, &setup.pki) {
+            (Some(ticket), _) => Trust::Pinned(ticket.fingerprint),
+            (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
+            (None, None) => {
+                let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
+                return Err(Error::new(ErrorKind::Authentication, why));
+            }
+        };
+        let config = trust.client()?;
+        let channel = handshake::open_session(address, &config)?;
+        let place = address.place();
+        let (outbox, inbox) = session::start(channel, &place)?;
+        Ok(Self { outbox, inbox, config, place })
+    }
+
+    fn answer(&self) -> Result<Message> {
+        let late = || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
+        match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
+            Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
+            message => Ok(message),
+        }
+    }
+
+    fn request(&self, request: Request) -> Result<Digest> {
+        self.outbox.send(&Message::Request(request));
+        match self.answer()? {
+            Message::Accepted { token } => Ok(token),
+            _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+        }
+    }
+}
+
+/// A local destination: a directory that exists, and the path to make beneath it.
+struct LocalDestination {
+    root: Root,
+    path: Vec<u8>,
+    absolute: Vec<u8>,
+}
+
+impl LocalDestination {
+    /// The user named `path` and is trusted: symlinks in its existing part are followed.
+    fn resolve(path: &[u8], single: bool) -> Result<Self> {
+        let failed = |error| Error::io("use the destination", path, error);
+        let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+        let typed = Path::new(std::ffi::OsStr::from_bytes(if trimmed.is_empty() { b"/" } else { trimmed }));
+        let is_directory = typed.is_dir();
+        let takes_name = single && !path.ends_with(b"/") && !is_directory;
+        let directory = if takes_name { typed.parent().filter(|p| !p.as_os_str().is_empty()) } else { Some(typed) };
+        let directory = directory.unwrap_or(Path::new("."));
+        // The deepest part that exists is resolved now; the rest is made beneath it.
+        let mut existing = directory;
+        let mut rest = Vec::new();
+        while !existing.is_dir() {
+            let Some(name) = existing.file_name() else { break };
+            rest.push(name.as_bytes().to_vec());
+            existing = existing.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        }
+        let base = confined::canonical(existing.as_os_str().as_bytes()).map_err(failed)?;
+        rest.reverse();
+        let mut absolute = base.clone();
+        for name in &rest {
+            absolute.push(b'/');
+            absolute.extend_from_slice(name);
+        }
+        let mut path = rest.join(&b'/');
+        if takes_name {
+            let name = typed.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
+            path = if path.is_empty() { name } else { [path, name].join(&b'/') };
+        } else if !path.is_empty() {
+            path.push(b'/');
+        }
+        Ok(Self { root: Root::open(&base).map_err(failed)?, path, absolute })
+    }
+}
+
+/// What names the local source, so that a second run finds the first one's journal.
+fn local_identity(paths: &[Vec<u8>]) -> Result<Vec<u8>> {
+    let mut identity = rustix::system::uname().nodename().to_bytes().to_vec();
+    for path in paths {
+        identity.push(0);
+        identity.extend(confined::canonical(path).map_err(|error| Error::io("read", path, error))?);
+        identity.push(u8::from(path.ends_with(b"/")));
+    }
+    Ok(identity)
+}
+
+/// A name for the transfer with these particulars.
+pub fn transfer_id(parts: &[&[u8]]) -> TransferId {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    *hasher.finalize().as_bytes().first_chunk().expect("long enough")
+}

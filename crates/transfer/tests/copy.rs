@@ -1,0 +1,33 @@
+//! Whole transfers between a local side and an endpoint in the same process.
+
+mod common;
+
+use common::{Fixture, assert_same_tree, write};
+use std::fs;
+
+#[test]
+fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
+    let f = Fixture::new();
+    let source = f.dir("source");
+    write(&source.join("tree/a.bin"), 10_000_000, 1);
+    write(&source.join("tree/deep/er/b.bin"), 1, 2);
+    write(&source.join("tree/deep/empty"), 0, 3);
+    for i in 0..500 {
+        write(&source.join(format!("tree/small/{i}")), (i * 37) as u64, i as u64);
+    }
+    fs::create_dir_all(source.join("tree/hollow/inside")).expect("made");
+    std::os::unix::fs::symlink("../a.bin", source.join("tree/deep/link")).expect("linked");
+
+    let pushed = f.push(&[source.join("tree")], "in/");
+    assert_eq!((pushed.files_done, pushed.files_failed), (503, 0));
+    assert_same_tree(&source.join("tree"), &f.root.join("in/tree"));
+    let again = f.push(&[source.join("tree")], "in/");
+    assert_eq!((again.files_done, again.files_skipped, again.bytes_moved), (0, 503, 0));
+
+    let back = f.dir("back");
+    let pulled = f.pull(&["in/tree/"], &back.join("here"));
+    assert_eq!((pulled.files_done, pulled.files_failed), (503, 0));
+    assert_same_tree(&source.join("tree"), &back.join("here"));
+    let again = f.pull(&["in/tree/"], &back.join("here"));
+    assert_eq!((again.files_done, again.files_skipped), (0, 503));
+}
