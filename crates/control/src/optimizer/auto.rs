@@ -66,7 +66,7 @@ const PROBE: f64 = 1.25;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
 /// A goodput this much above that of more workers was better, and not just lucky.
-const HARMED: f64 = 1.1;
+const HARMED: f64 = 1.2;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
 const SLOWEST: f64 = 1.1;
 /// Weight of the newest epoch in running means.
