@@ -98,7 +98,10 @@ fn load(file: &Path) -> Result<Scenario, String> {
     Scenario::from_toml(&text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-fn rules(args: &SimulateArgs) -> Result<Vec<(&str, Box<dyn Optimizer>)>, String> {
+/// A rule under the name it was asked for by.
+type Named<'a> = (&'a str, Box<dyn Optimizer>);
+
+fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, String> {
     let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
     let build = |name: &String| build(name, &options).map_err(|error| error.to_string());
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
