@@ -140,6 +140,19 @@ fn the_published_gradient_fills_ten_streams_between_epochs_12_and_60() {
 }
 
 #[test]
+fn marlin_takes_half_a_minute_with_large_staging_and_fails_with_small() {
+    let reached = |name| play(&scenario(name), "marlin", 1, 60).summary.epochs_to_95;
+    for name in ["automdt-read", "automdt-network", "automdt-write"] {
+        assert!(
+            reached(name).is_some_and(|epochs| (9..=15).contains(&epochs)),
+            "{name}: {:?}",
+            reached(name)
+        );
+    }
+    assert!(play(&scenario("demo"), "marlin", 1, 60).summary.throughput_share < 0.8);
+}
+
+#[test]
 fn the_same_seed_replays_the_same_run() {
     let scenario = scenario("noisy");
     for rule in ["auto", "explore", "marlin"] {
