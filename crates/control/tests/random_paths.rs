@@ -17,7 +17,7 @@ fn path(seed: u64, noise: f64, knee: bool) -> Scenario {
     let mut scenario = Scenario::from_toml(text).expect("good");
     let mut rng = Rng::new(seed);
     let link = rng.log_uniform(2e8, 4e10);
-    let mut stage = |rng: &mut Rng| StagePath {
+    let stage = |rng: &mut Rng| StagePath {
         worker_rate: BitRate::from_bps(link / rng.log_uniform(0.8, 25.0)),
         total_rate: (rng.unit() < 0.4).then(|| BitRate::from_bps(link * rng.uniform(0.4, 1.5))),
         knee: knee.then(|| Knee { workers: rng.integer(1, 32), slope: rng.log_uniform(0.01, 0.5) }),
