@@ -77,7 +77,8 @@ pub struct Catalogues {
 impl Catalogues {
     /// The catalogues in `state`.
     pub fn new(state: &Root) -> Result<Self> {
-        let directory = state.make_dir(b"catalogue").map_err(|error| Error::io("create", b"catalogue", error))?;
+        let directory =
+            state.make_dir(b"catalogue").map_err(|error| Error::io("create", b"catalogue", error))?;
         Ok(Self { directory: Some(directory), open: Mutex::default() })
     }
 

@@ -86,11 +86,13 @@ impl Endpoint {
             None => Arc::new(Identity::load_or_create(&config.state)?),
         };
         let secret = load_secret(&config.state.join("endpoint.secret"))?;
-        let state = Root::open(config.state.as_os_str().as_bytes())
-            .map_err(|error| Error::io("use the state directory", config.state.as_os_str().as_bytes(), error))?;
+        let state = Root::open(config.state.as_os_str().as_bytes()).map_err(|error| {
+            Error::io("use the state directory", config.state.as_os_str().as_bytes(), error)
+        })?;
         let catalogues = Catalogues::new(&state)?;
         let listener = TcpListener::bind(config.listen).map_err(|error| {
-            let kind = if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
+            let kind =
+                if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
             Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
         })?;
         let tls = identity.server()?;
@@ -119,7 +121,9 @@ impl Endpoint {
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))?;
         let host = match &self.config.advertise {
             Some(host) => host.clone(),
-            None if local.ip().is_unspecified() => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            None if local.ip().is_unspecified() => {
+                rustix::system::uname().nodename().to_string_lossy().into_owned()
+            }
             None => local.ip().to_string(),
         };
         let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
@@ -200,7 +204,8 @@ impl Endpoint {
                     hosted::host(self, channel, &claims)
                 }
                 Err(error) => {
-                    let _ = std::io::Write::write_all(&mut channel, &encode(&Message::Refused(error.clone())));
+                    let _ =
+                        std::io::Write::write_all(&mut channel, &encode(&Message::Refused(error.clone())));
                     let _ = channel.finish();
                     Err(error.within("a peer was refused"))
                 }
@@ -215,7 +220,8 @@ impl Endpoint {
         }
         if hello.versions.0 > VERSION || hello.versions.1 < VERSION {
             let (oldest, newest) = hello.versions;
-            let why = format!("you speak protocol versions {oldest} to {newest}, this endpoint speaks {VERSION}");
+            let why =
+                format!("you speak protocol versions {oldest} to {newest}, this endpoint speaks {VERSION}");
             return Err(Error::new(ErrorKind::Protocol, why));
         }
         let claims = match &hello.claims {
@@ -234,7 +240,7 @@ impl Endpoint {
         claims.check_time(SystemTime::now())?;
         if let Some(once) = &claims.once {
             let issued = self.once.lock().expect("not poisoned").remove(once);
-            if !issued.is_some_and(|at| at.elapsed() < ONE_TIME) {
+            if issued.is_none_or(|at| at.elapsed() >= ONE_TIME) {
                 return refuse("the one-time ticket has been used or has expired");
             }
         }
@@ -245,7 +251,9 @@ impl Endpoint {
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
-        let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, format!("a data stream was refused: {why}")));
+        let refuse = |why: &str| {
+            Err(Error::new(ErrorKind::Authentication, format!("a data stream was refused: {why}")))
+        };
         let hosted = self.sessions.lock().expect("not poisoned").get(&hello.session).map(Arc::clone);
         let Some(hosted) = hosted else { return refuse("its session is not known") };
         if stream_proof(hosted.token(), hello.index, binding) != blake3::Hash::from_bytes(hello.proof) {
@@ -312,4 +320,12 @@ fn load_secret(path: &Path) -> Result<Digest> {
         }
         Err(error) => Err(Error::new(ErrorKind::Usage, format!("cannot read {}: {error}", path.display()))),
     }
+}
+
+/// A ticket that allows `claims`, for an endpoint whose state directory is `state`.
+pub fn ticket_from_state(state: &Path, claims: &Claims) -> Result<Ticket> {
+    let identity = Identity::load_or_create(state)?;
+    let secret = load_secret(&state.join("endpoint.secret"))?;
+    let claims = claims.encode();
+    Ok(Ticket { fingerprint: identity.fingerprint(), key: derive_key(&secret, &claims), claims })
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::show;
+use crate::text::show;
 
 /// What kind of thing went wrong; decides exit codes and whether trying again may help.
 #[non_exhaustive]

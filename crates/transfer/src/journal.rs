@@ -79,7 +79,10 @@ impl Journal {
     }
 
     /// Records durable segments of files.
-    pub fn segments<'e>(&mut self, files: impl Iterator<Item = (&'e Entry, Vec<(u64, Digest)>)>) -> Result<()> {
+    pub fn segments<'e>(
+        &mut self,
+        files: impl Iterator<Item = (&'e Entry, Vec<(u64, Digest)>)>,
+    ) -> Result<()> {
         let records: Vec<Record> = files
             .filter_map(|(entry, digests)| {
                 Some(Record::Segments { file: key(entry), version: version(entry)?, digests })
@@ -91,7 +94,9 @@ impl Journal {
     /// Records files that are complete, durable and about to get their names.
     pub fn ready<'e>(&mut self, files: impl Iterator<Item = (&'e Entry, Digest)>) -> Result<()> {
         let records: Vec<Record> = files
-            .filter_map(|(entry, root)| Some(Record::Ready { file: key(entry), version: version(entry)?, root }))
+            .filter_map(|(entry, root)| {
+                Some(Record::Ready { file: key(entry), version: version(entry)?, root })
+            })
             .collect();
         self.log.append(&records)
     }

@@ -3,19 +3,37 @@
 //! Data is moved by blocking threads, one worker a thread (docs/decisions/0001). Modules are listed
 //! from the ground up: each one imports only from those above it.
 
-pub mod path;
+// Words: names, errors, what is to be moved.
+pub mod text;
+
 pub mod error;
+
+pub mod path;
+
+pub mod manifest;
+
+// Tools that know nothing of transfers.
+pub mod hash;
 pub mod sys;
 pub mod throttle;
-pub mod manifest;
-pub mod hash;
+
+// What travels.
 pub mod wire;
+
+// Where data lies, and what is remembered of it.
 pub mod store;
+
 pub mod record_log;
-pub mod journal;
+
 pub mod catalogue;
+pub mod journal;
 pub mod ledger;
+
+// What moves it.
 pub mod pipeline;
+
 pub mod exchange;
+
 pub mod transfer;
+
 pub mod endpoint;

@@ -4,11 +4,16 @@
 //! Source ─read pool─► staging ─network pool─► wire ─► staging ─write pool─► Sink ─► commit
 //! ```
 
-pub mod staging;
 pub mod pool;
+pub mod staging;
 pub mod work;
+
+// The sender.
 pub mod lanes;
 pub mod send;
-pub mod receive;
+
+// The receiver.
 pub mod commit;
+pub mod incoming;
 pub mod intake;
+pub mod receive;

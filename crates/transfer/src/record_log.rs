@@ -65,9 +65,14 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             lock(&file)?;
         }
         if sound == 0 {
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(magic)).map_err(failed)?;
+            file.set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| file.write_all(magic))
+                .map_err(failed)?;
         } else {
-            file.set_len(sound as u64).and_then(|()| file.seek(SeekFrom::Start(sound as u64))).map_err(failed)?;
+            file.set_len(sound as u64)
+                .and_then(|()| file.seek(SeekFrom::Start(sound as u64)))
+                .map_err(failed)?;
         }
         Ok(Self { file, name: name.to_owned(), records: PhantomData })
     }

@@ -1,8 +1,8 @@
 //! A live transfer, seen by the control loop as an [`Environment`]: it takes a set-point, lets an
 //! epoch pass and tells what it showed.
 
-pub mod route;
 pub mod relayed;
+pub mod route;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
@@ -181,7 +181,10 @@ impl LiveTransfer {
         let sending = interval(&before.sender, &after.sender);
         let receiving = interval(&before.receiver, &after.receiver);
         let staging = |counters: &Counters| {
-            (ByteCount(counters.staging_capacity.saturating_sub(counters.staging_used)), ByteCount(counters.staging_capacity))
+            (
+                ByteCount(counters.staging_capacity.saturating_sub(counters.staging_used)),
+                ByteCount(counters.staging_capacity),
+            )
         };
         let (sender, receiver) = (staging(&after.sender), staging(&after.receiver));
         let segments = after.sender.segments_sent.saturating_sub(before.sender.segments_sent);
@@ -203,7 +206,11 @@ impl LiveTransfer {
             rtt: (after.sender.rtt_us > 0).then(|| Duration::from_micros(after.sender.rtt_us)),
             remaining: totals.listed.then(|| Remaining {
                 bytes: ByteCount(left(totals.bytes_listed, totals.bytes_done, totals.bytes_skipped)),
-                files: left(totals.files_listed, totals.files_done, totals.files_skipped + totals.files_failed),
+                files: left(
+                    totals.files_listed,
+                    totals.files_done,
+                    totals.files_skipped + totals.files_failed,
+                ),
             }),
         }
     }

@@ -1,9 +1,9 @@
 //! What travels between two ends (docs/protocol.md): a session of messages and streams of frames.
 
+pub mod channel;
 pub mod frame;
+pub mod handshake;
 pub mod message;
+pub mod session;
 pub mod ticket;
 pub mod tls;
-pub mod channel;
-pub mod handshake;
-pub mod session;

@@ -53,7 +53,10 @@ impl Hosted {
     /// A data stream that has proved itself.
     pub fn stream_arrived(&self, index: u32, channel: Channel) -> Result<()> {
         if !self.seen.lock().expect("not poisoned").insert(index) {
-            return Err(Error::new(ErrorKind::Authentication, "a data stream was refused: its number was used before"));
+            return Err(Error::new(
+                ErrorKind::Authentication,
+                "a data stream was refused: its number was used before",
+            ));
         }
         let side = self.side.lock().expect("not poisoned").clone();
         match side {
@@ -71,7 +74,8 @@ impl Hosted {
 
 /// Serves one authenticated session to its end.
 pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims) -> Result<()> {
-    let peer = channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
+    let peer =
+        channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
     let (outbox, inbox) = session::start(channel, &peer)?;
     let result = answer(endpoint, claims, &outbox, &inbox);
     if let Err(error) = &result {
@@ -261,8 +265,13 @@ fn relay(
         SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
         SourceSpec::Files(paths) => {
             let names = paths.join(&b'\0');
-            let id =
-                transfer_id(&[b"relay", &endpoint.absolute, &names, address.place().as_bytes(), &address.path]);
+            let id = transfer_id(&[
+                b"relay",
+                &endpoint.absolute,
+                &names,
+                address.place().as_bytes(),
+                &address.path,
+            ]);
             (id, SinkSpec::Files { path: address.path.clone(), single })
         }
     };
@@ -275,7 +284,8 @@ fn relay(
                 let seen = step(&mut transfer, setpoint, inbox, &interrupt);
                 let mut totals = transfer.ledger().totals();
                 let failures = transfer.ledger().failures();
-                totals.failures = failures[told..].iter().map(|f| (f.path.clone(), f.error.clone())).collect();
+                totals.failures =
+                    failures[told..].iter().map(|f| (f.path.clone(), f.error.clone())).collect();
                 told = failures.len();
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;
@@ -286,8 +296,14 @@ fn relay(
                     return Ok(());
                 }
             }
-            Message::Stop => return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer")),
-            _ => return Err(Error::protocol("the initiator of a third-party transfer only says step and stop")),
+            Message::Stop => {
+                return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
+            }
+            _ => {
+                return Err(Error::protocol(
+                    "the initiator of a third-party transfer only says step and stop",
+                ));
+            }
         }
     }
 }

@@ -66,7 +66,8 @@ pub fn commit_all(
     loop {
         match complete.recv_timeout(checkpoint.saturating_duration_since(Instant::now())) {
             Ok(first) => {
-                let group: Vec<Complete> = std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
+                let group: Vec<Complete> =
+                    std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
                 let outcomes = commit(books, group);
                 outcomes.iter().for_each(|(id, outcome)| ended(*id, outcome));
                 books.outbox.send(&Message::Done(outcomes));
@@ -96,8 +97,13 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
             None
         }
     };
-    let synced: Vec<Complete> =
-        group.into_iter().filter_map(|file| { let result = file.part.sync(); keep(file, result) }).collect();
+    let synced: Vec<Complete> = group
+        .into_iter()
+        .filter_map(|file| {
+            let result = file.part.sync();
+            keep(file, result)
+        })
+        .collect();
     if let Some(journal) = &books.journal {
         let mut journal = journal.lock().expect("not poisoned");
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
@@ -108,7 +114,10 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     }
     let named: Vec<Complete> = synced
         .into_iter()
-        .filter_map(|file| { let result = books.sink.publish(&file.entry); keep(file, result) })
+        .filter_map(|file| {
+            let result = books.sink.publish(&file.entry);
+            keep(file, result)
+        })
         .collect();
     if let Err(error) = books.sink.sync_names() {
         tracing::warn!("{error}");

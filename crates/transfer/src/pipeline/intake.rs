@@ -103,7 +103,11 @@ pub fn take_in<T>(
             carried.extend_from_slice(&block.bytes[at..filled]);
         }
         block.length = at;
-        if block.frames.is_empty() { staging.release(block) } else { staging.put(block) }
+        if block.frames.is_empty() {
+            staging.release(block);
+        } else {
+            staging.put(block);
+        }
         if counts.frames > 0 {
             desk.taken(counts.frames, counts.bytes, counts.damaged);
         }
@@ -143,7 +147,9 @@ fn check<T>(
         return;
     }
     let digest = match verify {
-        Verify::Blake3 if frame.kind == FrameKind::Data => block_digest(&block.bytes[data.clone()], frame.offset, size),
+        Verify::Blake3 if frame.kind == FrameKind::Data => {
+            block_digest(&block.bytes[data.clone()], frame.offset, size)
+        }
         Verify::Blake3 => block_digest(&ZEROS[..frame.length as usize], frame.offset, size),
         Verify::Block => [0; 32],
     };

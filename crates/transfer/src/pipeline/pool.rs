@@ -71,8 +71,9 @@ impl Pool {
         while threads.len() < usize::from(n) && !self.gate.closed.load(Relaxed) {
             let index = threads.len() as u16;
             let (gate, work) = (Arc::clone(&self.gate), Arc::clone(&self.work));
-            let spawned =
-                thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || work(index, &gate));
+            let spawned = thread::Builder::new()
+                .name(format!("{}-{index}", self.name))
+                .spawn(move || work(index, &gate));
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {

@@ -11,43 +11,20 @@ use tidegate_control::Concurrency;
 
 use crate::catalogue::{Catalogue, Verified};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::{Digest, FileHash};
+use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, Kind, SEGMENT, segment_count, segment_range};
-use crate::pipeline::commit::{Books, GROUP, Complete, Progress, commit_all};
+use crate::manifest::{Entry, FileId, Kind, SEGMENT};
+use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
+use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, Desk, take_in};
 use crate::pipeline::pool::{Gate, Pool};
 use crate::pipeline::staging::Staging;
-use crate::store::{Sink, SinkFile, Standing};
+use crate::store::{Sink, Standing};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
 use crate::wire::session::Outbox;
-
-/// A file on its way in.
-pub struct ReceiveFile {
-    id: FileId,
-    entry: Arc<Entry>,
-    size: u64,
-    state: Mutex<FileState>,
-    ended: AtomicBool,
-}
-
-struct FileState {
-    /// Blocks that are written, with their hashes.
-    hash: FileHash,
-    /// What the sender says segments hash to, until they are complete.
-    expected: HashMap<u64, Digest>,
-    /// Which segments are verified, and how many are not.
-    verified: Vec<bool>,
-    unverified: usize,
-    /// Segments verified and not yet in the journal.
-    fresh: Vec<(u64, Digest)>,
-    part: Option<Arc<dyn SinkFile>>,
-    keep: bool,
-    kept: u64,
-}
 
 /// The receiving end of one transfer.
 pub struct Receiver {
@@ -64,11 +41,11 @@ struct Shared {
     outbox: Outbox,
     ledger: Arc<Ledger>,
     started: Instant,
-    files: RwLock<HashMap<FileId, Arc<ReceiveFile>>>,
+    files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
     compared: Mutex<HashMap<FileId, Entry>>,
-    dirty: Mutex<Vec<Arc<ReceiveFile>>>,
-    staging: Staging<Arrived<ReceiveFile>>,
+    dirty: Mutex<Vec<Arc<Incoming>>>,
+    staging: Staging<Arrived<Incoming>>,
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Option<Arc<Mutex<Journal>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -153,7 +130,9 @@ impl Receiver {
         {
             match thread::Builder::new().name(name.to_owned()).spawn(work) {
                 Ok(thread) => background.push(thread),
-                Err(error) => shared.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))),
+                Err(error) => {
+                    shared.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
+                }
             }
         }
         Self {
@@ -205,7 +184,7 @@ impl Receiver {
                 for (id, segment, digest) in hashes {
                     let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
                     if let Some(file) = file {
-                        shared.expect(&file, segment, digest)?;
+                        shared.follow(&file, file.expect(segment, digest)?);
                     }
                 }
             }
@@ -292,8 +271,8 @@ struct StreamDesk<'s> {
     index: u32,
 }
 
-impl Desk<ReceiveFile> for StreamDesk<'_> {
-    fn file(&self, id: FileId) -> Option<(Arc<ReceiveFile>, u64)> {
+impl Desk<Incoming> for StreamDesk<'_> {
+    fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
         let files = self.shared.files.read().expect("not poisoned");
         files.get(&id).map(|file| (Arc::clone(file), file.size))
     }
@@ -322,9 +301,9 @@ impl Shared {
         self.stop();
     }
 
-    fn end(&self, id: FileId) -> Option<Arc<ReceiveFile>> {
+    fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
-        file.ended.store(true, Relaxed);
+        file.end();
         Some(file)
     }
 
@@ -355,7 +334,7 @@ impl Shared {
                     let mut verdicts = Vec::with_capacity(entries.len());
                     let mut whole = Vec::new();
                     for (id, entry) in (first..).zip(entries) {
-                        verdicts.push(self.verdict(id, entry, &mut whole));
+                        verdicts.push(self.verdict(id, &entry, &mut whole));
                     }
                     self.outbox.send(&Message::Verdicts { first, verdicts });
                     // After the verdicts, so that the sender knows a file before it is done.
@@ -383,8 +362,8 @@ impl Shared {
         }
     }
 
-    fn verdict(&self, id: FileId, entry: Entry, whole: &mut Vec<Arc<ReceiveFile>>) -> Verdict {
-        let verdict = self.try_verdict(id, &entry, whole);
+    fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Verdict {
+        let verdict = self.try_verdict(id, entry, whole);
         if let Kind::File { size, .. } = entry.kind {
             self.ledger.listed(size);
         }
@@ -394,7 +373,7 @@ impl Shared {
         })
     }
 
-    fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<ReceiveFile>>) -> Result<Verdict> {
+    fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Result<Verdict> {
         let standing = self.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
             if entry.kind == Kind::Directory
@@ -404,14 +383,18 @@ impl Shared {
             }
             return Ok(Verdict::Made);
         };
-        let left = self.journal.as_ref().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        let left =
+            self.journal.as_ref().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {
                 let digest = self.sink.digest(entry)?;
                 self.compared.lock().expect("not poisoned").insert(id, entry.clone());
                 return Ok(Verdict::Exists(digest));
             }
-            let known = self.catalogue.as_ref().and_then(|c| c.lock().expect("not poisoned").get(entry.path.as_bytes()));
+            let known = self
+                .catalogue
+                .as_ref()
+                .and_then(|c| c.lock().expect("not poisoned").get(entry.path.as_bytes()));
             let recorded = known.is_some_and(|known| {
                 let hashed = self.terms.verify == Verify::Block || known.root != [0; 32];
                 known.size == size && known.mtime == entry.mtime && hashed
@@ -438,54 +421,17 @@ impl Shared {
             segments
         });
         let file = self.expect_file(id, entry.clone(), left);
-        let state = file.state.lock().expect("not poisoned");
-        let have = (0..segment_count(size))
-            .filter(|_| state.kept > 0)
-            .filter_map(|index| Some((index, state.hash.segment(index)?)))
-            .collect();
-        if state.unverified == 0 {
-            drop(state);
+        let have = file.kept_segments();
+        if file.is_complete() {
             whole.push(file);
         }
         Ok(Verdict::Want { have })
     }
 
     /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
-    fn expect_file(&self, id: FileId, entry: Entry, left: Option<HashMap<u64, Digest>>) -> Arc<ReceiveFile> {
-        let size = entry.size();
-        let mut hash = FileHash::new(size);
-        let mut kept = 0;
-        let keep = left.is_some();
-        for (segment, digest) in left.into_iter().flatten() {
-            if segment < segment_count(size) {
-                let range = segment_range(segment, size);
-                kept += range.end - range.start;
-                hash.add_segment(segment, digest);
-            }
-        }
-        if size == 0 {
-            hash.add_block(0, crate::hash::block_digest(&[], 0, 0));
-        }
-        let verified: Vec<bool> = (0..segment_count(size)).map(|i| hash.segment(i).is_some()).collect();
-        let unverified = verified.iter().filter(|verified| !**verified).count();
-        self.ledger.already(kept);
-        let state = FileState {
-            hash,
-            expected: HashMap::new(),
-            verified,
-            unverified,
-            fresh: Vec::new(),
-            part: None,
-            keep,
-            kept,
-        };
-        let file = Arc::new(ReceiveFile {
-            id,
-            entry: Arc::new(entry),
-            size,
-            state: Mutex::new(state),
-            ended: AtomicBool::new(false),
-        });
+    fn expect_file(&self, id: FileId, entry: Entry, left: Option<HashMap<u64, Digest>>) -> Arc<Incoming> {
+        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left));
+        self.ledger.already(file.kept);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
         file
     }
@@ -504,7 +450,8 @@ impl Shared {
     fn remember(&self, entry: &Entry, root: Digest) {
         if let Some(catalogue) = &self.catalogue {
             let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
-            let put = catalogue.lock().expect("not poisoned").put([(entry.path.as_bytes(), verified)].into_iter());
+            let put =
+                catalogue.lock().expect("not poisoned").put([(entry.path.as_bytes(), verified)].into_iter());
             if let Err(error) = put {
                 tracing::warn!("cannot remember what is verified: {error}");
             }
@@ -532,7 +479,7 @@ impl Shared {
         while gate.pass(index) {
             let Some(block) = self.staging.take() else { return };
             for frame in &block.frames {
-                if frame.file.ended.load(Relaxed) {
+                if frame.file.has_ended() {
                     continue;
                 }
                 if let Some(throttle) = &throttle {
@@ -549,97 +496,37 @@ impl Shared {
         }
     }
 
-    fn write_frame(&self, frame: &Arrived<ReceiveFile>, bytes: &[u8]) -> Result<()> {
+    fn write_frame(&self, frame: &Arrived<Incoming>, bytes: &[u8]) -> Result<()> {
         let file = &frame.file;
-        let part = {
-            let mut state = file.state.lock().expect("not poisoned");
-            if state.hash.has_block(frame.offset) {
-                return Ok(());
-            }
-            self.part(file, &mut state)?
-        };
+        let Some(part) = file.part_for(frame.offset, &*self.sink)? else { return Ok(()) };
         if frame.data.is_empty() {
             part.zero_at(frame.offset, u64::from(frame.length))?;
         } else {
             part.write_at(frame.offset, &bytes[frame.data.clone()])?;
         }
-        let complete = {
-            let mut state = file.state.lock().expect("not poisoned");
-            match state.hash.add_block(frame.offset, frame.digest) {
-                Some((segment, _)) => self.verify(file, &mut state, segment),
-                None => false,
-            }
-        };
-        if complete {
-            self.completed(file);
-        }
+        self.follow(file, file.written(frame.offset, frame.digest));
         Ok(())
     }
 
-    fn part(&self, file: &ReceiveFile, state: &mut FileState) -> Result<Arc<dyn SinkFile>> {
-        if let Some(part) = &state.part {
-            return Ok(Arc::clone(part));
-        }
-        let part: Arc<dyn SinkFile> = Arc::from(self.sink.open(&file.entry, state.keep)?);
-        state.part = Some(Arc::clone(&part));
-        Ok(part)
-    }
-
-    /// The sender says what a segment hashes to.
-    fn expect(&self, file: &Arc<ReceiveFile>, segment: u64, digest: Digest) -> Result<()> {
-        if segment >= segment_count(file.size) {
-            return Err(Error::protocol("a hash of a segment that does not exist"));
-        }
-        let complete = {
-            let mut state = file.state.lock().expect("not poisoned");
-            state.expected.insert(segment, digest);
-            state.hash.segment(segment).is_some() && self.verify(file, &mut state, segment)
-        };
-        if complete {
-            self.completed(file);
-        }
-        Ok(())
-    }
-
-    /// Compares a complete segment with what the sender says; `true` if that completes the file.
-    fn verify(&self, file: &Arc<ReceiveFile>, state: &mut FileState, segment: u64) -> bool {
-        let Some(ours) = state.hash.segment(segment) else { return false };
-        if state.verified[segment as usize] {
-            return false;
-        }
-        if self.terms.verify == Verify::Blake3 {
-            let Some(theirs) = state.expected.remove(&segment) else { return false };
-            if ours != theirs {
+    /// Does what a change of a file asks for.
+    fn follow(&self, file: &Arc<Incoming>, change: Change) {
+        match change {
+            Change::Nothing => {}
+            Change::Checkpoint => self.dirty.lock().expect("not poisoned").push(Arc::clone(file)),
+            Change::Complete => self.completed(file),
+            Change::Damaged(range) => {
                 tracing::warn!("{}: a segment's hash does not match: sent again", file.entry.path);
-                state.hash.drop_segment(segment);
-                state.expected.insert(segment, theirs);
-                let range = segment_range(segment, file.size);
                 self.outbox.send(&Message::Again(vec![Again { file: file.id, range }]));
-                return false;
             }
         }
-        state.verified[segment as usize] = true;
-        state.unverified -= 1;
-        if state.unverified == 0 {
-            return true;
-        }
-        if state.fresh.is_empty() {
-            self.dirty.lock().expect("not poisoned").push(Arc::clone(file));
-        }
-        state.fresh.push((segment, ours));
-        false
     }
 
     /// A file is whole and verified: on to its name.
-    fn completed(&self, file: &Arc<ReceiveFile>) {
-        let sealed = {
-            let mut state = file.state.lock().expect("not poisoned");
-            let root = if self.terms.verify == Verify::Blake3 { state.hash.root() } else { None };
-            self.part(file, &mut state).and_then(|part| {
-                part.seal(&file.entry)?;
-                Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: root.unwrap_or([0; 32]) })
-            })
-        };
+    fn completed(&self, file: &Arc<Incoming>) {
+        let sealed = file.part(&*self.sink).and_then(|part| {
+            part.seal(&file.entry)?;
+            Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: file.root() })
+        });
         match sealed {
             Ok(complete) => {
                 let sender = self.complete.lock().expect("not poisoned").clone();
@@ -651,7 +538,7 @@ impl Shared {
         }
     }
 
-    fn fail_file(&self, file: &ReceiveFile, error: Error) {
+    fn fail_file(&self, file: &Incoming, error: Error) {
         if error.kind == ErrorKind::NoSpace {
             // Nothing more will fit; what is there is kept for the next run.
             let hint = "free some space and run the same command again";
@@ -682,8 +569,7 @@ impl Shared {
                 let Some(file) = self.end(id) else { return };
                 match outcome {
                     Outcome::Committed => {
-                        let kept = file.state.lock().expect("not poisoned").kept;
-                        self.ledger.done(file.size - kept);
+                        self.ledger.done(file.size - file.kept);
                     }
                     Outcome::Failed(error) => {
                         self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
@@ -696,11 +582,9 @@ impl Shared {
     /// Segments verified since the last time, of files still on their way.
     fn progress(&self) -> Vec<Progress> {
         let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
-        let fresh = |file: Arc<ReceiveFile>| {
-            let mut state = file.state.lock().expect("not poisoned");
-            let segments = std::mem::take(&mut state.fresh);
-            let part = state.part.clone()?;
-            (!file.ended.load(Relaxed)).then(|| Progress { entry: Arc::clone(&file.entry), part, segments })
+        let fresh = |file: Arc<Incoming>| {
+            let (part, segments) = file.take_fresh()?;
+            Some(Progress { entry: Arc::clone(&file.entry), part, segments })
         };
         dirty.into_iter().filter_map(fresh).collect()
     }

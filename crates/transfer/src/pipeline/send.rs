@@ -13,16 +13,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, Kind, SEGMENT, missing};
-use crate::pipeline::lanes::{Dialer, Lane, Lanes};
-use crate::pipeline::pool::{Gate, Pool};
-use crate::pipeline::staging::{BUFFER, Block, Staging};
-use crate::pipeline::work::{Claim, Piece, Work, WorkQueue};
-use crate::store::{Found, Listed, RangeReader, Source};
+use crate::pipeline::lanes::{Dialer, Lanes};
+use crate::pipeline::pool::Pool;
+use crate::pipeline::staging::Staging;
+use crate::pipeline::work::{Piece, WorkQueue};
+use crate::store::{Found, Listed, Source};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::frame::{Frame, FrameKind, HEADER};
-use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
+use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict};
 use crate::wire::session::Outbox;
+
+mod reading;
+mod streaming;
 
 /// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
 /// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
@@ -30,9 +32,6 @@ const WINDOW: usize = 8192;
 
 /// Entries in one offer.
 const OFFER_ENTRIES: usize = 256;
-
-/// How often a worker tries to open a stream before the transfer is given up.
-const DIAL_ATTEMPTS: u32 = 5;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
@@ -149,12 +148,15 @@ impl Sender {
         spawn("list", Box::new(move || lister.list()));
         if shared.terms.compare == Compare::Checksum {
             let comparer = Arc::downgrade(&shared);
-            spawn("compare", Box::new(move || {
-                for (file, theirs) in to_compare {
-                    let Some(shared) = comparer.upgrade() else { return };
-                    shared.compare(&file, theirs);
-                }
-            }));
+            spawn(
+                "compare",
+                Box::new(move || {
+                    for (file, theirs) in to_compare {
+                        let Some(shared) = comparer.upgrade() else { return };
+                        shared.compare(&file, theirs);
+                    }
+                }),
+            );
         }
         Self { shared, readers, streams }
     }
@@ -264,7 +266,7 @@ impl Shared {
                     self.outbox.send(&Message::Problem(path.clone(), error.clone()));
                     self.ledger.failed(&path, error, false);
                 }
-                Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::path::show(&path)),
+                Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::text::show(&path)),
             }
             !self.stopped.load(Relaxed)
         });
@@ -298,7 +300,10 @@ impl Shared {
             let id = *next;
             let Some(following) = next.checked_add(1) else {
                 drop(pending);
-                self.fail(Error::new(ErrorKind::Usage, "more than 4 billion entries in one transfer: split it"));
+                self.fail(Error::new(
+                    ErrorKind::Usage,
+                    "more than 4 billion entries in one transfer: split it",
+                ));
                 return false;
             };
             *next = following;
@@ -329,7 +334,9 @@ impl Shared {
     fn handle(&self, message: Message) -> Result<bool> {
         match message {
             Message::Verdicts { first, verdicts } => self.verdicts(first, verdicts),
-            Message::Taken(counts) => counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count)),
+            Message::Taken(counts) => {
+                counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count));
+            }
             Message::StreamLost(lane) => self.lost(lane),
             Message::Again(ranges) => ranges.into_iter().for_each(|again| self.again(again)),
             Message::Done(files) => {
@@ -504,178 +511,6 @@ impl Shared {
             self.outbox.send(&Message::Finish);
         }
     }
-
-    // Reading ---------------------------------------------------------------------------------------
-
-    fn read(&self, index: u16, gate: &Gate) {
-        let throttle = Throttle::new(self.terms.limits.read);
-        while gate.pass(index) {
-            match self.work.take() {
-                Some(Work::Chunk(claim)) => {
-                    if let Err(error) = self.read_chunk(&claim, index, gate, throttle.as_ref()) {
-                        self.abandon(&claim.file, error);
-                    }
-                    self.work.give_back(&claim);
-                }
-                Some(Work::Bundle(files)) => self.read_bundle(&files, throttle.as_ref()),
-                None => return,
-            }
-        }
-    }
-
-    fn read_chunk(&self, claim: &Claim<SendFile>, index: u16, gate: &Gate, throttle: Option<&Throttle>) -> Result<()> {
-        let file = &claim.file;
-        if file.ended.load(Relaxed) {
-            return Ok(());
-        }
-        let mut reader = self.source.open(&file.listed, claim.left())?;
-        while gate.is_open(index) && !file.ended.load(Relaxed) {
-            let Some(mut block) = self.staging.acquire() else { return Ok(()) };
-            let Some(range) = claim.next() else {
-                self.staging.release(block);
-                return Ok(());
-            };
-            let mut hashes = Vec::new();
-            let read = self.read_frame(file, &mut *reader, range, &mut block, &mut hashes, throttle);
-            self.tell(hashes);
-            match read {
-                Ok(()) => self.staging.put(block),
-                Err(error) => {
-                    self.staging.release(block);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Packs whole small files into as few blocks as possible.
-    fn read_bundle(&self, files: &[Arc<SendFile>], throttle: Option<&Throttle>) {
-        let Some(mut block) = self.staging.acquire() else { return };
-        let mut hashes = Vec::new();
-        for file in files {
-            if file.ended.load(Relaxed) {
-                continue;
-            }
-            if block.length + HEADER + file.size as usize > BUFFER - HEADER {
-                self.staging.put(block);
-                match self.staging.acquire() {
-                    Some(next) => block = next,
-                    None => return,
-                }
-            }
-            let read = self
-                .source
-                .open(&file.listed, 0..file.size)
-                .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, &mut hashes, throttle));
-            if let Err(error) = read {
-                self.abandon(file, error);
-            }
-        }
-        self.tell(hashes);
-        if block.frames.is_empty() { self.staging.release(block) } else { self.staging.put(block) }
-    }
-
-    /// Appends one frame to `block`, which is left as it was on failure.
-    fn read_frame(
-        &self,
-        file: &Arc<SendFile>,
-        reader: &mut dyn RangeReader,
-        range: Range<u64>,
-        block: &mut Block<Sent>,
-        hashes: &mut Vec<(FileId, u64, Digest)>,
-        throttle: Option<&Throttle>,
-    ) -> Result<()> {
-        let length = (range.end - range.start) as usize;
-        if let Some(throttle) = throttle {
-            throttle.take(length);
-        }
-        let start = block.length + HEADER;
-        let piece = reader.read(range.start, &mut block.bytes[start..start + length])?;
-        let (kind, data) = match piece {
-            crate::store::Piece::Data => (FrameKind::Data, &block.bytes[start..start + length]),
-            crate::store::Piece::Zero => (FrameKind::Zero, &ZEROS[..length]),
-        };
-        if self.terms.verify == Verify::Blake3 {
-            hashes.extend(file.add_hash(range.start, block_digest(data, range.start, file.size)));
-        }
-        let checksum = if kind == FrameKind::Data { crc32c::crc32c(data) } else { 0 };
-        let frame = Frame { kind, length: length as u32, file: file.id, checksum, offset: range.start };
-        block.bytes[block.length..start].copy_from_slice(&frame.encode());
-        block.length = start + frame.payload();
-        block.frames.push(Sent { file: Arc::clone(file), offset: range.start, length: length as u32 });
-        self.read_bytes.fetch_add(length as u64, Relaxed);
-        Ok(())
-    }
-
-    /// Tells the receiver what to expect, over the encrypted session.
-    fn tell(&self, hashes: Vec<(FileId, u64, Digest)>) {
-        if !hashes.is_empty() {
-            self.outbox.send(&Message::Hashes(hashes));
-        }
-    }
-
-    // Sending ---------------------------------------------------------------------------------------
-
-    fn stream(&self, index: u16, gate: &Gate) {
-        let throttle = Throttle::new(self.terms.limits.network);
-        let mut lane: Option<Lane> = None;
-        while gate.pass(index) {
-            let Some(mut block) = self.staging.take() else { break };
-            let Some(open) = self.lane(&mut lane) else {
-                self.staging.put_back(block);
-                continue;
-            };
-            let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
-            if let Some(throttle) = &throttle {
-                throttle.take(block.length);
-            }
-            if let Some(link) = &self.link {
-                link.take(block.length);
-            }
-            match self.lanes.send(open, &mut block) {
-                Ok(()) => {
-                    self.sent_bytes.fetch_add(bytes, Relaxed);
-                    self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
-                }
-                Err(error) => {
-                    tracing::debug!("stream {} is lost: {error}", open.index());
-                    self.lost(open.index());
-                    // Frames that never left the block.
-                    for sent in block.frames.drain(..) {
-                        self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
-                    }
-                    lane = None;
-                }
-            }
-            self.staging.release(block);
-        }
-        if let Some(lane) = lane {
-            self.lanes.finish(lane);
-        }
-    }
-
-    /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
-    fn lane<'l>(&self, lane: &'l mut Option<Lane>) -> Option<&'l mut Lane> {
-        if lane.is_none() {
-            let mut attempt = 0;
-            *lane = loop {
-                match self.lanes.open() {
-                    Ok(opened) => break opened,
-                    Err(error) if error.is_retryable() && attempt < DIAL_ATTEMPTS && !self.stopped.load(Relaxed) => {
-                        tracing::debug!("no stream yet: {error}");
-                        thread::sleep(Duration::from_millis(50 << attempt));
-                        attempt += 1;
-                    }
-                    Err(error) => {
-                        self.fail(error.within("no data stream"));
-                        break None;
-                    }
-                }
-            };
-        }
-        lane.as_mut()
-    }
 }
 
 impl SendFile {
@@ -685,7 +520,8 @@ impl SendFile {
             return Some((self.id, 0, digest));
         }
         let mut hash = self.hash.lock().expect("not poisoned");
-        let (segment, digest) = hash.get_or_insert_with(|| FileHash::new(self.size)).add_block(offset, digest)?;
+        let (segment, digest) =
+            hash.get_or_insert_with(|| FileHash::new(self.size)).add_block(offset, digest)?;
         Some((self.id, segment, digest))
     }
 

@@ -10,17 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync, fsync,
-    ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
+    AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
+    fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
-use crate::path::{RelPath, WORK_DIR, show};
+use crate::path::{RelPath, WORK_DIR};
 use crate::store::{Sink, SinkFile, Standing};
 use crate::sys::confined::Root;
+use crate::text::show;
 use crate::wire::message::TransferId;
 
 /// Directories kept open so that small files need no path resolution each.
@@ -66,7 +67,15 @@ impl FileSink {
                 Some(base.make_dir(&path).map_err(|error| Error::io("create", &path, error))?)
             }
         };
-        Ok(Self { base, base_path, work, work_name, new_name, directories: Mutex::default(), renamed_into: Mutex::default() })
+        Ok(Self {
+            base,
+            base_path,
+            work,
+            work_name,
+            new_name,
+            directories: Mutex::default(),
+            renamed_into: Mutex::default(),
+        })
     }
 
     /// The directory for the journal and unfinished files; `None` when dry.
@@ -105,7 +114,8 @@ impl FileSink {
         let (parent, name) = place.split();
         let failed = |error| Error::io("create the link", place.as_bytes(), error);
         let parent = self.directory(parent).map_err(failed)?;
-        let same = rustix::fs::readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
+        let same =
+            rustix::fs::readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
         if !same {
             let part = part_name(place);
             let work = self.work_dir()?;
@@ -142,8 +152,12 @@ impl Sink for FileSink {
                 };
                 match directory.stat(name) {
                     Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
-                    Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size as u64 == *size => {
-                        let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+                    Ok(stat)
+                        if FileType::from_raw_mode(stat.st_mode).is_file()
+                            && stat.st_size as u64 == *size =>
+                    {
+                        let mtime =
+                            Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
                         Ok(Standing::Present(mtime))
                     }
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
@@ -184,7 +198,13 @@ impl Sink for FileSink {
         if entry.size() > BLOCK || keep {
             ftruncate(&fd, entry.size()).map_err(failed)?;
         }
-        Ok(Box::new(PartFile { fd, place: place.clone(), size: entry.size(), kept: keep, sealed: AtomicBool::new(false) }))
+        Ok(Box::new(PartFile {
+            fd,
+            place: place.clone(),
+            size: entry.size(),
+            kept: keep,
+            sealed: AtomicBool::new(false),
+        }))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
@@ -204,7 +224,8 @@ impl Sink for FileSink {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         let directory = self.directory(parent).map_err(failed)?;
         let work = self.work_dir()?;
-        renameat(work, part_name(place).as_str(), &directory, name).map_err(|error| taken(error, place, failed))?;
+        renameat(work, part_name(place).as_str(), &directory, name)
+            .map_err(|error| taken(error, place, failed))?;
         self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
         Ok(())
     }
@@ -265,7 +286,12 @@ impl SinkFile for PartFile {
         let mut done = 0;
         while done < data.len() {
             match pwrite(&self.fd, &data[done..], offset + done as u64) {
-                Ok(0) => return Err(Error::new(ErrorKind::NoSpace, format!("cannot write {}: the device takes no more", self.place))),
+                Ok(0) => {
+                    return Err(Error::new(
+                        ErrorKind::NoSpace,
+                        format!("cannot write {}: the device takes no more", self.place),
+                    ));
+                }
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(self.failed(error)),
@@ -333,7 +359,10 @@ fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
 
 fn times(mtime: Timestamp) -> Timestamps {
     let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
-    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT }, last_modification: time }
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_modification: time,
+    }
 }
 
 fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {
@@ -350,5 +379,8 @@ fn is_a_directory(place: &RelPath) -> Error {
 
 fn not_a_directory(place: &RelPath) -> Error {
     let place = show(place.as_bytes()).into_owned();
-    Error::new(ErrorKind::Denied, format!("cannot create the directory {place}: a file or link of that name is there"))
+    Error::new(
+        ErrorKind::Denied,
+        format!("cannot create the directory {place}: a file or link of that name is there"),
+    )
 }

@@ -81,8 +81,9 @@ impl FileSource {
     fn new(roots: Vec<Tree>, links: Links) -> Result<Self> {
         let one_name = |tree: &Tree| tree.file.is_some() || !tree.prefix.is_empty();
         for (i, tree) in roots.iter().enumerate() {
-            if one_name(tree) && roots[..i].iter().any(|other| one_name(other) && other.prefix == tree.prefix) {
-                let name = crate::path::show(&tree.prefix).into_owned();
+            if one_name(tree) && roots[..i].iter().any(|other| one_name(other) && other.prefix == tree.prefix)
+            {
+                let name = crate::text::show(&tree.prefix).into_owned();
                 return Err(Error::new(
                     ErrorKind::Usage,
                     format!("two sources would both become '{name}' at the destination: copy them apart"),
@@ -122,7 +123,8 @@ impl FileSource {
                 levels.pop();
                 continue;
             };
-            let inner = if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
+            let inner =
+                if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
             let path = match join(&tree.prefix, &inner) {
                 Ok(path) => path,
                 Err(_) if inner == WORK_DIR => continue,
@@ -166,7 +168,14 @@ impl FileSource {
     }
 
     /// What `name` is; `None` for something that is not copied.
-    fn entry(&self, tree: &Tree, level: &Level, name: &[u8], inner: &[u8], path: RelPath) -> Result<Option<(Entry, Stat)>> {
+    fn entry(
+        &self,
+        tree: &Tree,
+        level: &Level,
+        name: &[u8],
+        inner: &[u8],
+        path: RelPath,
+    ) -> Result<Option<(Entry, Stat)>> {
         let failed = |error| Error::io("read", inner, error);
         let mut stat = statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         let mut kind = FileType::from_raw_mode(stat.st_mode);
@@ -181,13 +190,17 @@ impl FileSource {
                 // Left out without a word, as asked; the kind is not reported.
                 Links::Skip => return Err(Error::new(ErrorKind::Usage, "skipped")),
                 Links::Follow => {
-                    let target = tree.base.open_following(inner, OFlags::PATH).map_err(|error| match error {
-                        Errno::XDEV => Error::new(
-                            ErrorKind::UnsafeName,
-                            format!("{} points out of the source tree: not followed", crate::path::show(inner)),
-                        ),
-                        error => failed(error),
-                    })?;
+                    let target =
+                        tree.base.open_following(inner, OFlags::PATH).map_err(|error| match error {
+                            Errno::XDEV => Error::new(
+                                ErrorKind::UnsafeName,
+                                format!(
+                                    "{} points out of the source tree: not followed",
+                                    crate::text::show(inner)
+                                ),
+                            ),
+                            error => failed(error),
+                        })?;
                     stat = fstat(&target).map_err(failed)?;
                     kind = FileType::from_raw_mode(stat.st_mode);
                 }
@@ -234,13 +247,21 @@ impl Source for FileSource {
                 }
                 continue;
             };
-            let level = Level { dir: tree.base.dir(b"").map_err(|e| Error::io("list", name, e))?, path: Vec::new(), names: Vec::new(), id: (0, 0) };
+            let level = Level {
+                dir: tree.base.dir(b"").map_err(|e| Error::io("list", name, e))?,
+                path: Vec::new(),
+                names: Vec::new(),
+                id: (0, 0),
+            };
             let path = RelPath::new(tree.prefix.clone())?;
             let next = match self.entry(tree, &level, name, name, path) {
                 Ok(Some((entry, _))) => Found::Entry(Listed { entry, root }),
                 Ok(None) => Found::Problem(
                     name.clone(),
-                    Error::new(ErrorKind::Usage, format!("{} is not a regular file", crate::path::show(name))),
+                    Error::new(
+                        ErrorKind::Usage,
+                        format!("{} is not a regular file", crate::text::show(name)),
+                    ),
                 ),
                 Err(error) => Found::Problem(name.clone(), error),
             };
@@ -258,7 +279,14 @@ impl Source for FileSource {
         let path = file.entry.path.as_bytes().to_vec();
         let fd = self.open_file(file)?;
         let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
-        let reader = FileReader { fd, path, fingerprint, sparse: (stat.st_blocks as u64) * 512 < size, hole: 0..0, data_end: range.start };
+        let reader = FileReader {
+            fd,
+            path,
+            fingerprint,
+            sparse: (stat.st_blocks as u64) * 512 < size,
+            hole: 0..0,
+            data_end: range.start,
+        };
         reader.check(&stat)?;
         Ok(Box::new(reader))
     }
@@ -292,7 +320,7 @@ impl Level {
 /// Opens the directory `inner`; `None` if a followed link leads back to where we are.
 fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links) -> Result<Option<Level>> {
     if levels.len() >= MAX_DEPTH {
-        return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", crate::path::show(inner))));
+        return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", crate::text::show(inner))));
     }
     if links == Links::Follow && levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) {
         return Ok(None);
@@ -376,14 +404,18 @@ impl RangeReader for FileReader {
 fn changed(path: &[u8], how: &str) -> Error {
     Error::new(
         ErrorKind::Changed,
-        format!("{} was not copied: {how}; copy it again once it rests", crate::path::show(path)),
+        format!("{} was not copied: {how}; copy it again once it rests", crate::text::show(path)),
     )
 }
 
 /// The path without trailing slashes, and whether it had one.
 fn trim(path: &[u8]) -> (&[u8], bool) {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
-    if end == 0 && path.first() == Some(&b'/') { (&path[..1], true) } else { (&path[..end], end < path.len()) }
+    if end == 0 && path.first() == Some(&b'/') {
+        (&path[..1], true)
+    } else {
+        (&path[..end], end < path.len())
+    }
 }
 
 fn is_dots(name: &[u8]) -> bool {

@@ -116,7 +116,9 @@ mod tests {
         symlink("/", outer.path().join("root/slash")).expect("linked");
         symlink("in", outer.path().join("root/alias")).expect("linked");
         let root = Root::open(outer.path().join("root").as_os_str().as_bytes()).expect("opened");
-        for path in [&b"../secret"[..], b"link", b"slash/etc/passwd", b"alias/x", b"/etc/passwd", b"in/../../secret"] {
+        for path in
+            [&b"../secret"[..], b"link", b"slash/etc/passwd", b"alias/x", b"/etc/passwd", b"in/../../secret"]
+        {
             assert!(root.open_beneath(path, OFlags::RDONLY, Mode::empty()).is_err());
             assert!(root.open_beneath(path, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).is_err());
         }

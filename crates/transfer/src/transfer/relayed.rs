@@ -27,7 +27,13 @@ pub struct RelayedTransfer {
 
 impl RelayedTransfer {
     /// Drives the endpoint at the other end of this session.
-    pub fn new(outbox: Outbox, inbox: Inbox, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Self {
+    pub fn new(
+        outbox: Outbox,
+        inbox: Inbox,
+        bounds: PerStage<Bounds>,
+        pace: Pace,
+        interrupt: Interrupt,
+    ) -> Self {
         Self { outbox, inbox, bounds, pace, interrupt, ledger: Arc::default() }
     }
 

@@ -132,7 +132,9 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let single = paths.len() == 1 && !paths[0].ends_with(b"/");
             pull(address, source, Some((path, single)), setup)
         }
-        (From::EndpointZero(address, memory), To::Null) => pull(address, SourceSpec::Zero(*memory), None, setup),
+        (From::EndpointZero(address, memory), To::Null) => {
+            pull(address, SourceSpec::Zero(*memory), None, setup)
+        }
         (From::Endpoint(source, paths), To::Endpoint(destination)) => {
             third_party(source, SourceSpec::Files(paths.clone()), destination, setup)
         }
@@ -154,7 +156,8 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
     let Link { outbox, inbox, config, .. } = link;
     let ledger = Arc::new(Ledger::default());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, token);
-    let sender = Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger));
+    let sender =
+        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger));
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
     let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, pace, interrupt)?;
@@ -202,7 +205,9 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let issued = Link::open(to, setup)?;
     issued.outbox.send(&Message::Request(Request::OneTimeTicket { path: to.path.clone() }));
     let ticket = match issued.answer()? {
-        Message::Ticket(text) => Ticket::parse(&text).ok_or_else(|| Error::protocol("a ticket that cannot be read"))?,
+        Message::Ticket(text) => {
+            Ticket::parse(&text).ok_or_else(|| Error::protocol("a ticket that cannot be read"))?
+        }
         _ => return Err(Error::protocol("the destination did not answer with a ticket")),
     };
     issued.outbox.close();
@@ -249,7 +254,8 @@ impl Link {
     }
 
     fn answer(&self) -> Result<Message> {
-        let late = || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
+        let late =
+            || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
         match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
             Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
             message => Ok(message),
@@ -280,7 +286,8 @@ impl LocalDestination {
         let typed = Path::new(std::ffi::OsStr::from_bytes(if trimmed.is_empty() { b"/" } else { trimmed }));
         let is_directory = typed.is_dir();
         let takes_name = single && !path.ends_with(b"/") && !is_directory;
-        let directory = if takes_name { typed.parent().filter(|p| !p.as_os_str().is_empty()) } else { Some(typed) };
+        let directory =
+            if takes_name { typed.parent().filter(|p| !p.as_os_str().is_empty()) } else { Some(typed) };
         let directory = directory.unwrap_or(Path::new("."));
         // The deepest part that exists is resolved now; the rest is made beneath it.
         let mut existing = directory;

@@ -69,7 +69,8 @@ fn dial(address: &Address) -> Result<TcpStream> {
     for candidate in resolved {
         match TcpStream::connect_timeout(&candidate, HANDSHAKE_TIME) {
             Ok(socket) => {
-                tcp::prepare(&socket, PATIENCE).map_err(|e| Error::connection("cannot set up", &place, &e))?;
+                tcp::prepare(&socket, PATIENCE)
+                    .map_err(|e| Error::connection("cannot set up", &place, &e))?;
                 return Ok(socket);
             }
             Err(error) => last = error,
@@ -122,7 +123,9 @@ pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Cha
     match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
         Message::Welcome(VERSION) => {}
         Message::Welcome(version) => {
-            return Err(Error::protocol(format!("the endpoint chose version {version}, which is not spoken here")));
+            return Err(Error::protocol(format!(
+                "the endpoint chose version {version}, which is not spoken here"
+            )));
         }
         Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
         _ => return Err(Error::protocol("the endpoint did not say welcome")),
@@ -188,7 +191,10 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
     }
     let (mut channel, binding) = if first == CLEAR_PREFACE[..1] {
         if !clear {
-            return Err(Error::new(ErrorKind::Authentication, "a clear data stream, which is not allowed here"));
+            return Err(Error::new(
+                ErrorKind::Authentication,
+                "a clear data stream, which is not allowed here",
+            ));
         }
         let mut socket = Limited { socket, deadline };
         let mut preface = [0; 8];
@@ -213,7 +219,10 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
 }
 
 /// Reads one small message before `deadline`, never more bytes than it has.
-fn read_message<T: for<'a> Deserialize<'a>>(channel: &mut Channel, deadline: Instant) -> io::Result<Result<T>> {
+fn read_message<T: for<'a> Deserialize<'a>>(
+    channel: &mut Channel,
+    deadline: Instant,
+) -> io::Result<Result<T>> {
     let mut bytes = vec![0; 4];
     read_before(channel, &mut bytes, deadline)?;
     let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;

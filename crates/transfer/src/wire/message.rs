@@ -351,7 +351,9 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<
     let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*prefix) as usize;
     if length > limit {
-        return Err(Error::protocol(format!("a message of {length} bytes; at most {limit} are allowed here")));
+        return Err(Error::protocol(format!(
+            "a message of {length} bytes; at most {limit} are allowed here"
+        )));
     }
     let Some(body) = bytes.get(4..4 + length) else { return Ok(None) };
     match postcard::take_from_bytes(body) {

@@ -164,8 +164,10 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
         if tls.wants_write() {
             interest |= PollFlags::OUT;
         }
-        let mut polled =
-            [PollFd::from_borrowed_fd(tls.socket().as_fd(), interest), PollFd::new(&shared.wake, PollFlags::IN)];
+        let mut polled = [
+            PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
+            PollFd::new(&shared.wake, PollFlags::IN),
+        ];
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::path::show;
+use crate::text::show;
 
 /// The scheme of an endpoint's address.
 pub const SCHEME: &str = "tg://";
@@ -119,18 +119,23 @@ impl Address {
     pub fn parse(text: &[u8]) -> Result<Self> {
         let refuse = |why: &str| {
             // Never the text itself: it may hold a secret.
-            Error::new(ErrorKind::Usage, format!("not an endpoint's address: {why}; expected tg://TICKET@host:port/path"))
+            Error::new(
+                ErrorKind::Usage,
+                format!("not an endpoint's address: {why}; expected tg://TICKET@host:port/path"),
+            )
         };
-        let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or_else(|| refuse("it does not start with tg://"))?;
+        let rest =
+            text.strip_prefix(SCHEME.as_bytes()).ok_or_else(|| refuse("it does not start with tg://"))?;
         let (authority, path) = match rest.iter().position(|&b| b == b'/') {
             Some(slash) => (&rest[..slash], &rest[slash + 1..]),
             None => (rest, &[][..]),
         };
         let authority = std::str::from_utf8(authority).map_err(|_| refuse("the host is not text"))?;
         let (ticket, place) = match authority.rsplit_once('@') {
-            Some((ticket, place)) => {
-                (Some(Ticket::parse(ticket).ok_or_else(|| refuse("the ticket is damaged, copy it whole"))?), place)
-            }
+            Some((ticket, place)) => (
+                Some(Ticket::parse(ticket).ok_or_else(|| refuse("the ticket is damaged, copy it whole"))?),
+                place,
+            ),
             None => (None, authority),
         };
         let (host, port) = split_host(place).ok_or_else(|| refuse("host and port cannot be read"))?;
@@ -233,7 +238,15 @@ mod tests {
 
     #[test]
     fn bad_addresses_are_refused_without_showing_secrets() {
-        let bad = ["", "tg://", "tg://@host:1/", "tg://AAAA@host:1/", "tg://host:notaport/", "tg://[::1/", "http://x/"];
+        let bad = [
+            "",
+            "tg://",
+            "tg://@host:1/",
+            "tg://AAAA@host:1/",
+            "tg://host:notaport/",
+            "tg://[::1/",
+            "http://x/",
+        ];
         for text in bad {
             let error = Address::parse(text.as_bytes()).expect_err(text);
             assert!(!error.message.contains("AAAA"));

@@ -47,7 +47,9 @@ pub enum Trust {
 fn provider() -> Arc<CryptoProvider> {
     // AES-128 first: as strong as the key exchange, and the cheapest with AES instructions.
     let mut provider = ring::default_provider();
-    provider.cipher_suites.sort_by_key(|suite| suite.suite() != rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);
+    provider
+        .cipher_suites
+        .sort_by_key(|suite| suite.suite() != rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
 
@@ -207,7 +209,8 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
     if chain.is_empty() {
         return Err(file_error("cannot use the certificate", cert, "the file holds none"));
     }
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| file_error("cannot read the key", key, error))?;
+    let key =
+        PrivateKeyDer::from_pem_file(key).map_err(|error| file_error("cannot read the key", key, error))?;
     Ok((chain, key))
 }
 

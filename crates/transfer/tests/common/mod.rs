@@ -93,7 +93,7 @@ impl Fixture {
         drive(transfer, self.setpoint)
     }
 
-    pub fn from_local(&self, paths: &[PathBuf]) -> From {
+    pub fn local(&self, paths: &[PathBuf]) -> From {
         From::Local(paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect())
     }
 
@@ -101,12 +101,12 @@ impl Fixture {
         To::Endpoint(self.address.clone().with_path(path))
     }
 
-    pub fn from_endpoint(&self, paths: &[&str]) -> From {
+    pub fn remote(&self, paths: &[&str]) -> From {
         From::Endpoint(self.address.clone(), paths.iter().map(|path| path.as_bytes().to_vec()).collect())
     }
 
     pub fn try_push(&self, paths: &[PathBuf], to: &str) -> Result<(Totals, Vec<Failure>)> {
-        self.run(&self.from_local(paths), &self.to_endpoint(to))
+        self.run(&self.local(paths), &self.to_endpoint(to))
     }
 
     pub fn push(&self, paths: &[PathBuf], to: &str) -> Totals {
@@ -114,7 +114,7 @@ impl Fixture {
     }
 
     pub fn pull(&self, paths: &[&str], to: &Path) -> Totals {
-        self.run(&self.from_endpoint(paths), &To::Local(to.as_os_str().as_bytes().to_vec())).expect("pulled").0
+        self.run(&self.remote(paths), &To::Local(to.as_os_str().as_bytes().to_vec())).expect("pulled").0
     }
 }
 
@@ -128,7 +128,11 @@ impl Drop for Fixture {
 pub fn drive(mut transfer: Transfer, setpoint: Concurrency) -> Result<(Totals, Vec<Failure>)> {
     let start = std::time::Instant::now();
     while transfer.step(setpoint)?.is_some() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the transfer hangs: {:?}", transfer.ledger().totals());
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the transfer hangs: {:?}",
+            transfer.ledger().totals()
+        );
     }
     Ok((transfer.ledger().totals(), transfer.ledger().failures()))
 }

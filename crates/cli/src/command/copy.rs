@@ -1,0 +1,143 @@
+//! `tidegate copy`: push, pull, third-party, or from here to here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tidegate_transfer::transfer::route::{From, To};
+use tidegate_transfer::wire::message::{Compare, DataPlane};
+
+use crate::command::endpoint::Loopback;
+use crate::drive::{Job, interrupt_on_signals};
+use crate::exit::usage;
+use crate::place::{Place, sources};
+use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
+
+/// Copy files and directories, verified and resumable.
+///
+/// Each side is a local path, an endpoint's address with a path (tg://TICKET@host:port/path), or a
+/// remembered endpoint's name with a path (name:/path). `copy dir DST/` puts the tree at DST/dir,
+/// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
+/// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
+#[derive(Debug, Args)]
+pub struct CopyArgs {
+    /// What to copy
+    #[arg(required = true, value_name = "SRC")]
+    sources: Vec<OsString>,
+    /// Where to
+    #[arg(value_name = "DST")]
+    destination: OsString,
+    /// Read files that are there already on both sides and compare, instead of trusting size, time
+    /// and the recorded hash
+    #[arg(long)]
+    checksum: bool,
+    /// What to do about symbolic links
+    #[arg(long, value_enum, default_value_t = LinkRule::Keep)]
+    links: LinkRule,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write each epoch as one JSON line to FILE
+    #[arg(long, value_name = "FILE")]
+    epochs: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
+    let (paths, endpoint) = sources(&args.sources)?;
+    let destination = Place::parse(&args.destination)?;
+    let mut terms = args.transfer.terms(args.control.max_workers);
+    terms.links = args.links.into();
+    if args.checksum {
+        terms.compare = Compare::Checksum;
+    }
+    let title = format!("{} → {}", shown_sources(&args.sources), destination.show());
+    // From here to here goes through an endpoint of our own, on the loopback and in the clear.
+    let (from, to, _loopback) = match (endpoint, destination) {
+        (None, Place::Endpoint(address)) => (From::Local(paths), To::Endpoint(address), None),
+        (Some(source), Place::Local(path)) => (From::Endpoint(source, paths), To::Local(path), None),
+        (Some(source), Place::Endpoint(address)) => {
+            (From::Endpoint(source, paths), To::Endpoint(address), None)
+        }
+        (None, Place::Local(path)) => {
+            terms.data_plane = DataPlane::Clear;
+            let loopback = Loopback::start(std::path::Path::new("/"), &args.trust.state_dir()?)?;
+            let absolute = absolute(&path)?;
+            let address = loopback.address()?.with_path(absolute);
+            (From::Local(paths), To::Endpoint(address), Some(loopback))
+        }
+    };
+    let optimizer = args.control.optimizer()?;
+    let pace = args.control.pace(optimizer.as_ref());
+    let setup = setup(terms, pace, &args.trust, interrupt_on_signals())?;
+    let job = Job {
+        from,
+        to,
+        setup,
+        control: &args.control,
+        title,
+        json: args.json,
+        quiet: args.quiet,
+        epochs: args.epochs.clone(),
+        state: args.trust.state_dir()?,
+    };
+    finish(job, args.json)
+}
+
+/// Runs a job, prints how it ended, and answers with the exit code.
+pub fn finish(job: Job<'_>, json: bool) -> anyhow::Result<ExitCode> {
+    let ended = job.run()?;
+    if json {
+        println!("{}", serde_json::to_string(&ended.summary)?);
+    } else {
+        ended.summary.print();
+    }
+    if let Some(error) = &ended.error {
+        eprintln!("tidegate: {error}");
+    }
+    Ok(ExitCode::from(ended.summary.code(ended.error.as_ref())))
+}
+
+fn shown_sources(sources: &[OsString]) -> String {
+    let first = sources.first().and_then(|source| Place::parse(source).ok()).map(|place| place.show());
+    match sources.len() {
+        0 | 1 => first.unwrap_or_default(),
+        n => format!("{} and {} more", first.unwrap_or_default(), n - 1),
+    }
+}
+
+/// A local destination as a path beneath `/`, symlinks in its existing part resolved.
+pub fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let typed = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+    let mut existing = std::path::absolute(typed)?;
+    let mut rest = Vec::new();
+    while !existing.exists() {
+        let Some(name) = existing.file_name() else { break };
+        rest.push(name.to_owned());
+        existing.pop();
+    }
+    let mut resolved = existing.canonicalize()?;
+    for name in rest.into_iter().rev() {
+        if name == ".." {
+            return Err(usage("the destination's path goes up out of a directory that does not exist").into());
+        }
+        resolved.push(name);
+    }
+    let mut bytes = resolved.into_os_string().into_vec();
+    bytes.remove(0);
+    if path.ends_with(b"/") && !bytes.is_empty() {
+        bytes.push(b'/');
+    }
+    Ok(bytes)
+}

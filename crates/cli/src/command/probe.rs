@@ -1,0 +1,147 @@
+//! `tidegate probe`: how much a path carries, memory to memory.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate_control::units::parse_duration;
+use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_transfer::transfer::route::{From, To};
+use tidegate_transfer::wire::message::{Memory, Verify};
+
+use crate::drive::{Job, interrupt_on_signals};
+use crate::exit::usage;
+use crate::place::Place;
+use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+
+/// More than any probe moves.
+const ENDLESS: ByteCount = ByteCount(1 << 60);
+
+/// Measure what a path carries, from memory to memory: no disk on either side.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// The endpoint to measure against
+    #[arg(value_name = "DST")]
+    destination: OsString,
+    /// Measure from this endpoint to DST instead of from here
+    #[arg(long, value_name = "SRC", conflicts_with = "pull")]
+    from: Option<OsString>,
+    /// Measure the way back, from DST to here
+    #[arg(long)]
+    pull: bool,
+    /// How long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = probe_time)]
+    time: Duration,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// Write each epoch as one JSON line to FILE
+    #[arg(long, value_name = "FILE")]
+    epochs: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+fn probe_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if (Duration::from_millis(500)..=Duration::from_secs(86_400)).contains(&time) {
+        Ok(time)
+    } else {
+        Err("must be from 500ms to 86400s".to_owned())
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    optimizer: &'a str,
+    duration_ms: u64,
+    throughput_bps: u64,
+    best_throughput_bps: u64,
+    best_concurrency: u16,
+    loss: Option<f64>,
+    rtt_us: Option<u64>,
+    epochs: &'a [Epoch],
+}
+
+/// Runs the command.
+pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let endpoint = |text| match Place::parse(text)? {
+        Place::Endpoint(address) => Ok(address),
+        Place::Local(_) => Err(usage("a path is measured against an endpoint: tg://… or name:")),
+    };
+    let destination = endpoint(&args.destination)?;
+    let memory = Memory { bytes: ENDLESS };
+    let title = format!("measuring {} for {} s", destination.public(), args.time.as_secs_f64());
+    let (from, to) = match (&args.from, args.pull) {
+        (Some(source), _) => (From::EndpointZero(endpoint(source)?, memory), To::Endpoint(destination)),
+        (None, true) => (From::EndpointZero(destination, memory), To::Null),
+        (None, false) => (From::Zero(memory), To::Endpoint(destination)),
+    };
+    let optimizer = args.control.optimizer()?;
+    let mut pace = args.control.pace(optimizer.as_ref());
+    pace.stop_after = Some(args.time);
+    let mut terms = args.transfer.terms(args.control.max_workers);
+    // There is no content to verify; a damaged block is noticed all the same.
+    terms.verify = Verify::Block;
+    let job = Job {
+        from,
+        to,
+        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        control: &args.control,
+        title,
+        json: args.json,
+        quiet: args.json,
+        epochs: args.epochs.clone(),
+        state: args.trust.state_dir()?,
+    };
+    let ended = job.run()?;
+    if let Some(error) = ended.error {
+        return Err(error.into());
+    }
+    let epochs = &ended.epochs;
+    let network = |epoch: &Epoch| epoch.throughput_bps.network;
+    let time: u64 = epochs.iter().map(|epoch| epoch.interval_ms).sum();
+    let weighted: f64 = epochs.iter().map(|epoch| network(epoch).0 as f64 * epoch.interval_ms as f64).sum();
+    let mean = BitRate::from_bps(weighted / time.max(1) as f64);
+    let best = epochs.iter().max_by_key(|epoch| network(epoch));
+    let last = epochs.last();
+    if args.json {
+        let report = Report {
+            optimizer: &args.control.optimizer,
+            duration_ms: ended.summary.duration_ms,
+            throughput_bps: mean.0,
+            best_throughput_bps: best.map_or(0, |epoch| network(epoch).0),
+            best_concurrency: best.map_or(0, |epoch| epoch.concurrency.network),
+            loss: last.and_then(|epoch| epoch.loss),
+            rtt_us: last.and_then(|epoch| epoch.rtt_us),
+            epochs,
+        };
+        println!("{}", serde_json::to_string(&report)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{:>8}  {:>7}  {:>12}  {:>8}  {:>8}", "time", "streams", "throughput", "loss", "rtt");
+    for epoch in epochs {
+        println!(
+            "{:>6.1} s  {:>7}  {:>12}  {:>8}  {:>8}",
+            epoch.t_ms as f64 / 1000.0,
+            epoch.concurrency.network,
+            network(epoch).to_string(),
+            epoch.loss.map_or_else(|| "-".to_owned(), |loss| format!("{:.2} %", loss * 100.0)),
+            epoch.rtt_us.map_or_else(|| "-".to_owned(), |rtt| format!("{:.1} ms", rtt as f64 / 1000.0)),
+        );
+    }
+    match best {
+        Some(best) => {
+            println!("mean {mean}, best {} with {} streams", network(best), best.concurrency.network);
+        }
+        None => println!("no epoch was completed: give --time more, or --epoch less"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,66 @@
+//! `tidegate ticket`: a narrower ticket for somebody else.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use tidegate_control::units::parse_duration;
+use tidegate_transfer::endpoint::ticket_from_state;
+use tidegate_transfer::wire::ticket::{Address, Claims, SCHEME};
+
+use crate::exit::usage;
+use crate::settings::TrustArgs;
+
+/// Make a ticket for an endpoint of this host, narrowed to a path, a direction or a time.
+///
+/// Needs the endpoint's state directory. A ticket can be narrowed but never widened; it ends when it
+/// expires or when the endpoint's secret is removed.
+#[derive(Debug, Args)]
+pub struct TicketArgs {
+    /// Where the endpoint can be reached
+    #[arg(value_name = "HOST[:PORT]")]
+    place: String,
+    /// The only path beneath the endpoint's root that it opens
+    #[arg(long, value_name = "PATH", default_value = "")]
+    path: String,
+    /// Allow fetching only
+    #[arg(long, conflicts_with = "write_only")]
+    read_only: bool,
+    /// Allow putting only
+    #[arg(long)]
+    write_only: bool,
+    /// How long it holds, as in 24h
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    expires: Option<Duration>,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match text.trim().as_bytes().last() {
+        Some(b'd') => (text.trim().trim_end_matches('d'), 86_400),
+        Some(b'h') => (text.trim().trim_end_matches('h'), 3_600),
+        _ => return parse_duration(text).map_err(|error| error.to_string()),
+    };
+    let number: u64 =
+        number.trim().parse().map_err(|_| format!("'{text}' is not a time: write 24h or 7d"))?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(|| format!("'{text}' is too long"))
+}
+
+/// Runs the command.
+pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
+    let address = Address::parse(format!("{SCHEME}{}/", args.place).as_bytes())?;
+    let expires = match args.expires {
+        None => None,
+        Some(time) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            Some(now.checked_add(time).ok_or_else(|| usage("that is too long"))?.as_secs())
+        }
+    };
+    let path = args.path.trim_matches('/').as_bytes().to_vec();
+    let claims =
+        Claims { read: !args.write_only, write: !args.read_only, path: path.clone(), expires, once: None };
+    let ticket = ticket_from_state(&args.trust.state_dir()?, &claims)?;
+    println!("{}", Address { ticket: Some(ticket), ..address }.with_path(path));
+    Ok(ExitCode::SUCCESS)
+}

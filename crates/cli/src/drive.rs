@@ -1,0 +1,289 @@
+//! Runs a transfer under its rule: the control loop, the view, the log, signals, and another try when
+//! the connection was lost.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_control::optimizer::Optimizer;
+use tidegate_control::{BitRate, ByteCount, Concurrency, Environment, Epoch, PerStage, run};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::transfer::route::{From, Setup, To, begin};
+use tidegate_transfer::wire::message::Totals;
+
+use crate::progress::View;
+use crate::settings::ControlArgs;
+use crate::summary::{FailedFile, Files, Summary};
+
+/// How often a lost connection is made again while the transfer gets on.
+const RETRIES: u32 = 5;
+
+/// Most run logs kept in the state directory.
+const KEPT_LOGS: usize = 100;
+
+/// What to run and how to show it.
+pub struct Job<'a> {
+    /// From where.
+    pub from: From,
+    /// To where.
+    pub to: To,
+    /// How.
+    pub setup: Setup,
+    /// Who decides.
+    pub control: &'a ControlArgs,
+    /// What the view is headed with.
+    pub title: String,
+    /// No view and no summary for people.
+    pub json: bool,
+    /// No view.
+    pub quiet: bool,
+    /// Where each epoch is written as well.
+    pub epochs: Option<PathBuf>,
+    /// The directory for the run's log.
+    pub state: PathBuf,
+}
+
+/// How a job ended.
+pub struct Ended {
+    /// What happened.
+    pub summary: Summary,
+    /// What ended it early.
+    pub error: Option<Error>,
+    /// Every epoch.
+    pub epochs: Vec<Epoch>,
+}
+
+impl Job<'_> {
+    /// Runs the job to its end.
+    pub fn run(self) -> Result<Ended> {
+        raise_file_limit();
+        let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
+        let view = View::new(&self.title, !self.json && !self.quiet && std::io::stderr().is_terminal());
+        let started = Instant::now();
+        let mut sum = Sum::default();
+        let mut attempt = 0;
+        let error = loop {
+            let mut optimizer = self.control.optimizer()?;
+            let result = self.attempt(optimizer.as_mut(), &view, &mut record, started, &mut sum);
+            let Err(error) = result else { break None };
+            let moved = sum.moved_this_time;
+            attempt = if moved { 0 } else { attempt + 1 };
+            if !error.is_retryable() || (!sum.began && attempt > 0) || attempt > RETRIES {
+                break Some(error);
+            }
+            let pause = Duration::from_millis(500 << attempt.min(4));
+            tracing::warn!("{error}; trying again in {:.1} s", pause.as_secs_f64());
+            if !sleep(pause, &self.setup.interrupt) {
+                break Some(Error::new(
+                    ErrorKind::Interrupted,
+                    "interrupted; run the same command again to continue",
+                ));
+            }
+        };
+        view.finish();
+        // Nothing was begun: the error is all there is to say.
+        if let (Some(error), false) = (&error, sum.began) {
+            return Err(error.clone());
+        }
+        let duration = started.elapsed();
+        let summary = sum.summary(duration, &self.control.optimizer, &record, error.as_ref());
+        Ok(Ended { summary, error, epochs: record.epochs })
+    }
+
+    fn attempt(
+        &self,
+        optimizer: &mut dyn Optimizer,
+        view: &View,
+        record: &mut Recorder,
+        started: Instant,
+        sum: &mut Sum,
+    ) -> Result<()> {
+        sum.moved_this_time = false;
+        let mut transfer = begin(&self.from, &self.to, &self.setup)?;
+        sum.began = true;
+        let ledger = Arc::clone(transfer.ledger());
+        let start = optimizer.start(transfer.bounds());
+        let offset = started.elapsed();
+        let watching = view.watch(Arc::clone(&ledger), start);
+        let result = run(&mut transfer, optimizer, start, |epoch| {
+            let mut epoch = epoch.clone();
+            epoch.t_ms += offset.as_millis() as u64;
+            watching.show(&epoch);
+            record.add(epoch);
+        });
+        drop(watching);
+        drop(transfer);
+        sum.add(&ledger);
+        result
+    }
+}
+
+/// Totals over all tries.
+#[derive(Default)]
+struct Sum {
+    began: bool,
+    moved_this_time: bool,
+    done: u64,
+    bytes: u64,
+    again: u64,
+    last: Totals,
+    failures: Vec<FailedFile>,
+}
+
+impl Sum {
+    fn add(&mut self, ledger: &Ledger) {
+        let totals = ledger.totals();
+        self.moved_this_time = totals.bytes_moved > 0;
+        self.done += totals.files_done;
+        self.bytes += totals.bytes_done;
+        self.again += totals.bytes_again;
+        // A later try lists everything again, and meets what earlier ones committed as already there.
+        self.failures = ledger.failures().iter().map(FailedFile::from).collect();
+        self.last = totals;
+    }
+
+    fn summary(
+        self,
+        duration: Duration,
+        optimizer: &str,
+        record: &Recorder,
+        error: Option<&Error>,
+    ) -> Summary {
+        let earlier = self.done - self.last.files_done;
+        let failed = self.last.files_failed;
+        let complete = error.is_none() && failed == 0;
+        Summary {
+            status: Summary::status(error, failed),
+            verified: complete,
+            files: Files {
+                total: self.last.files_listed,
+                ok: self.done,
+                failed,
+                skipped: self.last.files_skipped.saturating_sub(earlier),
+            },
+            bytes: self.bytes,
+            resent_bytes: self.again,
+            duration_ms: duration.as_millis() as u64,
+            goodput_bps: BitRate::over(ByteCount(self.bytes), duration).0,
+            optimizer: optimizer.to_owned(),
+            concurrency_mean: record.concurrency_mean(),
+            failures: self.failures,
+            error: error.map(ToString::to_string),
+            log: record.path.as_ref().map(|path| path.display().to_string()),
+        }
+    }
+}
+
+/// Keeps the epochs, and writes each as one JSON line.
+struct Recorder {
+    epochs: Vec<Epoch>,
+    files: Vec<BufWriter<File>>,
+    path: Option<PathBuf>,
+}
+
+impl Recorder {
+    fn new(asked: Option<&Path>, state: &Path) -> Result<Self> {
+        let mut files = Vec::new();
+        let path = if let Some(path) = asked {
+            let file = File::create(path)
+                .map_err(|error| crate::exit::usage(format!("cannot write {}: {error}", path.display())))?;
+            files.push(BufWriter::new(file));
+            Some(path.to_path_buf())
+        } else {
+            let runs = state.join("runs");
+            let made = std::fs::create_dir_all(&runs).and_then(|()| {
+                prune(&runs);
+                let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                let path = runs.join(format!("{seconds}-{}.jsonl", std::process::id()));
+                Ok((BufWriter::new(File::create(&path)?), path))
+            });
+            match made {
+                Ok((file, path)) => {
+                    files.push(file);
+                    Some(path)
+                }
+                Err(error) => {
+                    tracing::warn!("no run log: {error}");
+                    None
+                }
+            }
+        };
+        Ok(Self { epochs: Vec::new(), files, path })
+    }
+
+    fn add(&mut self, epoch: Epoch) {
+        let line = serde_json::to_string(&epoch).expect("epochs are plain data");
+        self.files.retain_mut(|file| {
+            let written = writeln!(file, "{line}").and_then(|()| file.flush());
+            if let Err(error) = &written {
+                tracing::warn!("epochs are no longer written: {error}");
+            }
+            written.is_ok()
+        });
+        self.epochs.push(epoch);
+    }
+
+    fn concurrency_mean(&self) -> PerStage<f64> {
+        if self.epochs.is_empty() {
+            return PerStage::all(0.0);
+        }
+        let mean = |of: fn(&Concurrency) -> u16| {
+            self.epochs.iter().map(|epoch| f64::from(of(&epoch.concurrency))).sum::<f64>()
+                / self.epochs.len() as f64
+        };
+        let round = |value: f64| (value * 100.0).round() / 100.0;
+        PerStage::new(mean(|n| n.read), mean(|n| n.network), mean(|n| n.write)).map(round)
+    }
+}
+
+/// Forgets the oldest run logs.
+fn prune(runs: &Path) {
+    let Ok(entries) = std::fs::read_dir(runs) else { return };
+    let mut logs: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    logs.sort();
+    let surplus = logs.len().saturating_sub(KEPT_LOGS - 1);
+    logs.iter().take(surplus).for_each(|log| drop(std::fs::remove_file(log)));
+}
+
+/// Waits; `false` if interrupted.
+fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if interrupt.is_raised() {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// Ctrl-C and SIGTERM stop the transfer and keep what is needed to resume; a second one ends at once.
+pub fn interrupt_on_signals() -> Interrupt {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let interrupt = Interrupt::default();
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
+        let raised = interrupt.clone();
+        thread::spawn(move || {
+            for _ in signals.forever() {
+                if raised.is_raised() {
+                    std::process::exit(i32::from(crate::exit::INTERRUPTED));
+                }
+                raised.raise();
+            }
+        });
+    }
+    interrupt
+}
+
+/// Many small files in flight need many descriptors: asks for as many as we may have.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}

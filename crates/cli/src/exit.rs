@@ -1,0 +1,41 @@
+//! Exit codes, a contract for scripts.
+
+use std::process::ExitCode;
+
+use tidegate_transfer::error::{Error, ErrorKind};
+
+/// Some files failed; each is listed with the reason.
+pub const SOME_FAILED: u8 = 1;
+/// The command makes no sense.
+pub const USAGE: u8 = 2;
+/// The source does not exist.
+pub const NOT_FOUND: u8 = 3;
+/// The destination has no room.
+pub const NO_SPACE: u8 = 4;
+/// Interrupted; running the same command again continues.
+pub const INTERRUPTED: u8 = 130;
+
+/// Shown below `--help`.
+pub const HELP: &str = "Exit codes: 0 everything verified, 1 some files failed, 2 usage, 3 source not found, \
+4 no space left, 130 interrupted and resumable";
+
+/// The code for an error that ended everything.
+pub fn of_kind(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Usage => USAGE,
+        ErrorKind::NotFound => NOT_FOUND,
+        ErrorKind::NoSpace => NO_SPACE,
+        ErrorKind::Interrupted => INTERRUPTED,
+        _ => SOME_FAILED,
+    }
+}
+
+/// The code for any error.
+pub fn code_of(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(error.downcast_ref::<Error>().map_or(SOME_FAILED, |error| of_kind(error.kind)))
+}
+
+/// An error about how the command was used.
+pub fn usage(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, why)
+}

@@ -1,0 +1,74 @@
+//! What a SRC or DST argument means: a local path, an endpoint's address, or a remembered name.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use tidegate_transfer::error::Error;
+use tidegate_transfer::wire::ticket::Address;
+
+use crate::exit::usage;
+use crate::remotes;
+
+/// One side of a copy.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A path on this host, as typed.
+    Local(Vec<u8>),
+    /// A path at an endpoint.
+    Endpoint(Address),
+}
+
+impl Place {
+    /// Reads `tg://…`, `name:/path` or a local path. A local path with a colon in its first component
+    /// is written `./a:b`, as for scp.
+    pub fn parse(text: &OsStr) -> Result<Self, Error> {
+        let bytes = text.as_bytes();
+        if bytes.is_empty() {
+            return Err(usage("an empty path: '.' is the current directory"));
+        }
+        if Address::is_address(bytes) {
+            return Address::parse(bytes).map(Self::Endpoint);
+        }
+        let first = bytes.split(|&b| b == b'/').next().unwrap_or(bytes);
+        let Some(colon) = first.iter().position(|&b| b == b':') else {
+            return Ok(Self::Local(bytes.to_vec()));
+        };
+        let (name, path) = (&bytes[..colon], &bytes[colon + 1..]);
+        let Some(name) = std::str::from_utf8(name).ok().filter(|name| remotes::is_name(name)) else {
+            return Ok(Self::Local(bytes.to_vec()));
+        };
+        let address = remotes::find(name)?;
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        let base = address.path.strip_suffix(b"/").unwrap_or(&address.path);
+        let path = if base.is_empty() { path.to_vec() } else { [base, b"/", path].concat() };
+        Ok(Self::Endpoint(address.with_path(path)))
+    }
+
+    /// How it is shown, without secrets.
+    pub fn show(&self) -> String {
+        match self {
+            Self::Local(path) => tidegate_transfer::text::show(path).into_owned(),
+            Self::Endpoint(address) => address.public(),
+        }
+    }
+}
+
+/// Reads several sources, which must all be local or all at one endpoint.
+pub fn sources(texts: &[OsString]) -> Result<(Vec<Vec<u8>>, Option<Address>), Error> {
+    let mut paths = Vec::new();
+    let mut endpoint: Option<Address> = None;
+    for (i, text) in texts.iter().enumerate() {
+        match (Place::parse(text)?, &endpoint) {
+            (Place::Local(path), None) => paths.push(path),
+            (Place::Endpoint(address), None) if i == 0 => {
+                paths.push(address.path.clone());
+                endpoint = Some(address);
+            }
+            (Place::Endpoint(address), Some(known)) if address.place() == known.place() => {
+                paths.push(address.path);
+            }
+            _ => return Err(usage("all sources of one copy must be local, or all at the same endpoint")),
+        }
+    }
+    Ok((paths, endpoint))
+}

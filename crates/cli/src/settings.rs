@@ -1,0 +1,256 @@
+//! Options shared by everything that moves data, and what they become.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
+use tidegate_control::units::parse_duration;
+use tidegate_control::utility::{LossTerm, Utility};
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::manifest::DEFAULT_CHUNK;
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::transfer::route::Setup;
+use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Verify};
+use tidegate_transfer::wire::tls::{Identity, PkiFiles};
+
+use crate::exit::usage;
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// As it should be.
+    On,
+    /// For comparison.
+    Off,
+}
+
+/// How the bulk travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Plane {
+    /// TLS 1.3
+    Tls,
+    /// Not encrypted, bound to the session; the endpoint must allow it too
+    Clear,
+}
+
+/// How content is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// BLAKE3 end to end, as b3sum prints it
+    Blake3,
+    /// crc32c of every block: finds accidents, not attackers
+    Block,
+}
+
+/// What to do about symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LinkRule {
+    /// Copy the link itself
+    Keep,
+    /// Leave links out
+    Skip,
+    /// Copy what they point to, if that lies within the source
+    Follow,
+}
+
+/// Who decides, and how often.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Control")]
+pub struct ControlArgs {
+    /// The rule that sets the numbers of readers, streams and writers: auto, fixed:N,
+    /// fixed:READ,NETWORK,WRITE, explore, aimd, falcon, gradient, marlin, or coupled:RULE
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub optimizer: String,
+    /// Length of an epoch [default: 1s; 3s for the published rules]
+    #[arg(long, value_name = "TIME", value_parser = epoch_length)]
+    pub epoch: Option<Duration>,
+    /// Most workers a stage
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub max_workers: u16,
+    /// Seed of rules that draw at random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Base K of the utility T/K^n of the rules that climb one (1.02: FastBioDL, table 1)
+    #[arg(long, value_name = "K")]
+    pub utility_k: Option<f64>,
+    /// Weight B of lost segments in the utility (10: Falcon)
+    #[arg(long, value_name = "B")]
+    pub utility_b: Option<f64>,
+    /// Form of the loss term: T·B·L, B·L, or none
+    #[arg(long, value_name = "FORM", value_parser = ["falcon", "ldm", "none"])]
+    pub utility_loss: Option<String>,
+}
+
+/// How data is moved.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Transfer")]
+pub struct TransferArgs {
+    /// How the bulk travels
+    #[arg(long, value_enum, default_value_t = Plane::Tls)]
+    pub data_plane: Plane,
+    /// How content is checked
+    #[arg(long, value_enum, default_value_t = Check::Blake3)]
+    pub verify: Check,
+    /// Rate of each reader, such as 80Mbit/s
+    #[arg(long, value_name = "RATE")]
+    pub limit_read: Option<BitRate>,
+    /// Rate of each network stream
+    #[arg(long, value_name = "RATE")]
+    pub limit_network: Option<BitRate>,
+    /// Rate of each writer
+    #[arg(long, value_name = "RATE")]
+    pub limit_write: Option<BitRate>,
+    /// Rate of all streams together
+    #[arg(long, value_name = "RATE")]
+    pub limit_link: Option<BitRate>,
+    /// Memory for blocks between the stages, at each end
+    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_STAGING)]
+    pub staging: ByteCount,
+    /// Bytes of a large file given to one worker at a time
+    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_CHUNK)]
+    pub chunk_size: ByteCount,
+    /// Whether large files are moved in parallel pieces
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub chunking: Switch,
+    /// Whether a connection serves file after file, or one file each
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub pipelining: Switch,
+}
+
+/// Staging at each end unless told otherwise.
+pub const DEFAULT_STAGING: ByteCount = ByteCount::mib(16);
+
+/// Where state lives and whom to trust.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "State and trust")]
+pub struct TrustArgs {
+    /// Directory for keys, records of what was verified, and run logs
+    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate]
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
+    pub state: Option<PathBuf>,
+    /// Certificate authority of the site's own PKI (PEM); replaces tickets by mutual TLS
+    #[arg(long, value_name = "FILE", requires = "tls_cert", requires = "tls_key")]
+    pub tls_ca: Option<PathBuf>,
+    /// Our certificate chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    pub tls_cert: Option<PathBuf>,
+    /// Our private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    pub tls_key: Option<PathBuf>,
+}
+
+fn epoch_length(text: &str) -> Result<Duration, String> {
+    let length = parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(60);
+    if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
+}
+
+impl ControlArgs {
+    /// The rule asked for.
+    pub fn optimizer(&self) -> Result<Box<dyn Optimizer>> {
+        let mut utility = Utility::default();
+        if let Some(k) = self.utility_k {
+            utility.k = k;
+        }
+        if let Some(b) = self.utility_b {
+            utility.b = b;
+        }
+        match self.utility_loss.as_deref() {
+            Some("ldm") => utility.loss_term = LossTerm::Ldm,
+            Some("falcon") => utility.loss_term = LossTerm::Falcon,
+            Some("none") => utility.loss_term = LossTerm::None,
+            _ => {}
+        }
+        let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
+        build(&self.optimizer, &options).map_err(|error| usage(error.to_string()))
+    }
+
+    /// How the transfer is driven.
+    pub fn pace(&self, optimizer: &dyn Optimizer) -> Pace {
+        Pace::new(self.epoch.unwrap_or_else(|| optimizer.epoch_length()))
+    }
+}
+
+impl TransferArgs {
+    /// What both ends agree on.
+    pub fn terms(&self, max_workers: u16) -> Terms {
+        Terms {
+            data_plane: match self.data_plane {
+                Plane::Tls => DataPlane::Tls,
+                Plane::Clear => DataPlane::Clear,
+            },
+            verify: match self.verify {
+                Check::Blake3 => Verify::Blake3,
+                Check::Block => Verify::Block,
+            },
+            compare: Compare::Recorded,
+            dry: false,
+            links: Links::Keep,
+            chunk: (self.chunking == Switch::On).then_some(self.chunk_size),
+            pipelining: self.pipelining == Switch::On,
+            limits: Limits {
+                read: self.limit_read,
+                network: self.limit_network,
+                write: self.limit_write,
+                link: self.limit_link,
+            },
+            staging: self.staging,
+            max_workers,
+        }
+    }
+}
+
+impl From<LinkRule> for Links {
+    fn from(rule: LinkRule) -> Self {
+        match rule {
+            LinkRule::Keep => Self::Keep,
+            LinkRule::Skip => Self::Skip,
+            LinkRule::Follow => Self::Follow,
+        }
+    }
+}
+
+impl TrustArgs {
+    /// The state directory, made if it is missing.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        let directory = match &self.state {
+            Some(directory) => directory.clone(),
+            None => std::env::var_os("XDG_STATE_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))
+                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))?
+                .join("tidegate"),
+        };
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
+            usage(format!("cannot make the state directory {}: {error}", directory.display()))
+        })?;
+        Ok(directory)
+    }
+
+    /// The site's own PKI, if asked for.
+    pub fn pki(&self) -> Result<Option<Arc<Identity>>> {
+        match (&self.tls_ca, &self.tls_cert, &self.tls_key) {
+            (Some(ca), Some(cert), Some(key)) => {
+                let files = PkiFiles { ca: ca.clone(), cert: cert.clone(), key: key.clone() };
+                Identity::from_pki(&files).map(|identity| Some(Arc::new(identity)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Puts everything together.
+pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
+    use std::os::unix::ffi::OsStrExt;
+    let state = trust.state_dir()?;
+    let path = state.as_os_str().as_bytes();
+    let root = Root::open(path).map_err(|error| Error::io("use the state directory", path, error))?;
+    Ok(Setup { terms, pace, interrupt, pki: trust.pki()?, catalogues: Catalogues::new(&root)? })
+}

@@ -1,0 +1,257 @@
+//! One file on its way in: which blocks are written, what the sender says they hash to, and what
+//! follows from both.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::error::{Error, Result};
+use crate::hash::{Digest, FileHash, block_digest};
+use crate::manifest::{Entry, FileId, segment_count, segment_range};
+use crate::store::{Sink, SinkFile};
+use crate::wire::message::Verify;
+
+/// A file on its way in.
+pub struct Incoming {
+    /// Its number.
+    pub id: FileId,
+    /// What it is.
+    pub entry: Arc<Entry>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Bytes that were there from an earlier run.
+    pub kept: u64,
+    verify: Verify,
+    /// Whether an earlier run's unfinished file is continued.
+    resumed: bool,
+    state: Mutex<State>,
+    ended: AtomicBool,
+}
+
+struct State {
+    /// Blocks that are written, with their hashes.
+    hash: FileHash,
+    /// What the sender says segments hash to, until they are complete.
+    expected: HashMap<u64, Digest>,
+    /// Which segments are verified, and how many are not.
+    verified: Vec<bool>,
+    unverified: usize,
+    /// Segments verified and not yet in the journal.
+    fresh: Vec<(u64, Digest)>,
+    part: Option<Arc<dyn SinkFile>>,
+}
+
+/// What a written block or a hash changed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing yet.
+    Nothing,
+    /// A first segment since the last checkpoint is verified.
+    Checkpoint,
+    /// Everything is verified.
+    Complete,
+    /// This range does not hash to what the sender says, and is forgotten.
+    Damaged(Range<u64>),
+}
+
+impl Incoming {
+    /// A file of which these segments are `left` from an earlier run, if its unfinished file is.
+    pub fn new(id: FileId, entry: Entry, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Self {
+        let size = entry.size();
+        let mut hash = FileHash::new(size);
+        let mut kept = 0;
+        let resumed = left.is_some();
+        for (segment, digest) in left.into_iter().flatten() {
+            if segment < segment_count(size) {
+                let range = segment_range(segment, size);
+                kept += range.end - range.start;
+                hash.add_segment(segment, digest);
+            }
+        }
+        if size == 0 {
+            hash.add_block(0, block_digest(&[], 0, 0));
+        }
+        let verified: Vec<bool> = (0..segment_count(size)).map(|i| hash.segment(i).is_some()).collect();
+        let unverified = verified.iter().filter(|verified| !**verified).count();
+        let state =
+            State { hash, expected: HashMap::new(), verified, unverified, fresh: Vec::new(), part: None };
+        Self {
+            id,
+            entry: Arc::new(entry),
+            size,
+            kept,
+            verify,
+            resumed,
+            state: Mutex::new(state),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// Says that the file is committed or given up; what still arrives of it is ignored.
+    pub fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// Whether everything is verified.
+    pub fn is_complete(&self) -> bool {
+        self.lock().unverified == 0
+    }
+
+    /// Segments from an earlier run, with their hashes.
+    pub fn kept_segments(&self) -> Vec<(u64, Digest)> {
+        if self.kept == 0 {
+            return Vec::new();
+        }
+        let state = self.lock();
+        (0..segment_count(self.size)).filter_map(|index| Some((index, state.hash.segment(index)?))).collect()
+    }
+
+    /// The root hash once complete; zeros if none was asked for.
+    pub fn root(&self) -> Digest {
+        match self.verify {
+            Verify::Blake3 => self.lock().hash.root().unwrap_or_default(),
+            Verify::Block => Digest::default(),
+        }
+    }
+
+    /// The unfinished file, opened on first use; `None` if the block at `offset` is written already.
+    pub fn part_for(&self, offset: u64, sink: &dyn Sink) -> Result<Option<Arc<dyn SinkFile>>> {
+        let mut state = self.lock();
+        if state.hash.has_block(offset) {
+            return Ok(None);
+        }
+        self.open(&mut state, sink).map(Some)
+    }
+
+    /// The unfinished file, opened on first use.
+    pub fn part(&self, sink: &dyn Sink) -> Result<Arc<dyn SinkFile>> {
+        self.open(&mut self.lock(), sink)
+    }
+
+    fn open(&self, state: &mut State, sink: &dyn Sink) -> Result<Arc<dyn SinkFile>> {
+        if let Some(part) = &state.part {
+            return Ok(Arc::clone(part));
+        }
+        let part: Arc<dyn SinkFile> = Arc::from(sink.open(&self.entry, self.resumed)?);
+        state.part = Some(Arc::clone(&part));
+        Ok(part)
+    }
+
+    /// The block at `offset` is written.
+    pub fn written(&self, offset: u64, digest: Digest) -> Change {
+        let mut state = self.lock();
+        match state.hash.add_block(offset, digest) {
+            Some((segment, _)) => self.verify(&mut state, segment),
+            None => Change::Nothing,
+        }
+    }
+
+    /// The sender says what a segment hashes to.
+    pub fn expect(&self, segment: u64, digest: Digest) -> Result<Change> {
+        if segment >= segment_count(self.size) {
+            return Err(Error::protocol("a hash of a segment that does not exist"));
+        }
+        let mut state = self.lock();
+        state.expected.insert(segment, digest);
+        Ok(self.verify(&mut state, segment))
+    }
+
+    /// Compares a segment with what the sender says, once both are known.
+    fn verify(&self, state: &mut State, segment: u64) -> Change {
+        let Some(ours) = state.hash.segment(segment) else { return Change::Nothing };
+        if state.verified[segment as usize] {
+            return Change::Nothing;
+        }
+        if self.verify == Verify::Blake3 {
+            let Some(theirs) = state.expected.get(&segment) else { return Change::Nothing };
+            if ours != *theirs {
+                state.hash.drop_segment(segment);
+                return Change::Damaged(segment_range(segment, self.size));
+            }
+            state.expected.remove(&segment);
+        }
+        state.verified[segment as usize] = true;
+        state.unverified -= 1;
+        state.fresh.push((segment, ours));
+        match (state.unverified, state.fresh.len()) {
+            (0, _) => Change::Complete,
+            (_, 1) => Change::Checkpoint,
+            _ => Change::Nothing,
+        }
+    }
+
+    /// Segments verified since the last time, and the file they are in; `None` if it has ended.
+    pub fn take_fresh(&self) -> Option<(Arc<dyn SinkFile>, Vec<(u64, Digest)>)> {
+        let mut state = self.lock();
+        let fresh = std::mem::take(&mut state.fresh);
+        let part = state.part.clone()?;
+        (!self.has_ended()).then_some((part, fresh))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{BLOCK, Kind, SEGMENT, Timestamp};
+    use crate::path::RelPath;
+
+    fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {
+        let kind = Kind::File { size, fingerprint: [0; 16] };
+        let path = RelPath::new(*b"file").expect("a name");
+        Incoming::new(1, Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }, verify, left)
+    }
+
+    #[test]
+    fn a_file_is_complete_once_written_and_vouched_for_in_either_order() {
+        let data = vec![7; BLOCK as usize];
+        let digest = block_digest(&data, 0, BLOCK);
+        let file = incoming(BLOCK, Verify::Blake3, None);
+        assert_eq!(file.written(0, digest), Change::Nothing);
+        assert_eq!(file.expect(0, digest), Ok(Change::Complete));
+        assert_eq!(file.expect(0, digest), Ok(Change::Nothing), "said twice");
+        let file = incoming(BLOCK, Verify::Blake3, None);
+        assert_eq!(file.expect(0, digest), Ok(Change::Nothing));
+        assert_eq!(file.written(0, digest), Change::Complete);
+        assert_eq!(file.root(), *blake3::hash(&data).as_bytes());
+        assert!(file.expect(1, digest).is_err());
+    }
+
+    #[test]
+    fn a_wrong_segment_must_come_again() {
+        let right = block_digest(&[1; 10], 0, 10);
+        let file = incoming(10, Verify::Blake3, None);
+        file.written(0, block_digest(&[2; 10], 0, 10));
+        assert_eq!(file.expect(0, right), Ok(Change::Damaged(0..10)));
+        assert_eq!(file.written(0, right), Change::Complete);
+    }
+
+    #[test]
+    fn what_is_left_needs_no_second_proof() {
+        let left = HashMap::from([(0, [9; 32]), (77, [1; 32])]);
+        let file = incoming(2 * SEGMENT, Verify::Block, Some(left));
+        assert_eq!((file.kept, file.kept_segments()), (SEGMENT, vec![(0, [9; 32])]));
+        assert!(!file.is_complete());
+        for block in 0..SEGMENT / BLOCK - 1 {
+            assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Change::Nothing);
+        }
+        assert_eq!(file.written(2 * SEGMENT - BLOCK, [0; 32]), Change::Complete);
+    }
+
+    #[test]
+    fn an_empty_file_is_complete_at_once() {
+        let file = incoming(0, Verify::Blake3, None);
+        assert!(file.is_complete());
+        assert_eq!(file.root(), *blake3::hash(b"").as_bytes());
+    }
+}
