@@ -184,6 +184,12 @@ impl<T> WorkQueue<T> {
         }
     }
 
+    /// A worker stops working on `claim`, and nothing that is left of it is wanted any more.
+    pub fn forget(&self, claim: &Arc<Claim<T>>) {
+        self.lock().claims.retain(|other| !Arc::ptr_eq(other, claim));
+        claim.take_rest();
+    }
+
     /// Hands out nothing more.
     pub fn close(&self) {
         let mut state = self.lock();

@@ -26,7 +26,12 @@ impl Shared {
                     if let Err(error) = self.read_chunk(&claim, index, gate, throttle.as_ref()) {
                         self.abandon(&claim.file, error);
                     }
-                    self.work.give_back(&claim);
+                    // Of a file that has ended nothing is given back: it would be handed out for ever.
+                    if claim.file.ended.load(Relaxed) {
+                        self.work.forget(&claim);
+                    } else {
+                        self.work.give_back(&claim);
+                    }
                 }
                 Some(Work::Bundle(files)) => self.read_bundle(&files, throttle.as_ref()),
                 None => return,
