@@ -157,6 +157,7 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
 #[derive(Debug)]
 pub struct StreamKeeper {
     shared: Arc<Keeping>,
+    most: u16,
 }
 
 #[derive(Debug)]
@@ -169,7 +170,7 @@ struct Keeping {
 
 impl StreamKeeper {
     /// Dials streams for `receiver`.
-    pub fn start(receiver: &Arc<Receiver>, dialer: Dialer) -> Result<Self> {
+    pub fn start(receiver: &Arc<Receiver>, dialer: Dialer, most: u16) -> Result<Self> {
         let shared = Arc::new(Keeping {
             wanted: Mutex::default(),
             changed: Condvar::new(),
@@ -185,8 +186,9 @@ impl StreamKeeper {
                         failures = 0;
                         let Some(receiver) = receiver.upgrade() else { return };
                         let lost = Arc::clone(&keeping);
-                        receiver.stream_arrived(index, channel, move || lost.add(-1));
+                        // Counted before it can be lost.
                         keeping.add(1);
+                        receiver.stream_arrived(index, channel, move || lost.add(-1));
                     }
                     Err(error) if error.is_retryable() && failures < DIAL_ATTEMPTS => {
                         thread::sleep(Duration::from_millis(50 << failures));
@@ -203,11 +205,11 @@ impl StreamKeeper {
             .name("dial".to_owned())
             .spawn(work)
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-        Ok(Self { shared })
+        Ok(Self { shared, most })
     }
 
     fn resize(&self, n: u16) {
-        self.shared.wanted.lock().expect("not poisoned").0 = n;
+        self.shared.wanted.lock().expect("not poisoned").0 = n.min(self.most);
         self.shared.changed.notify_all();
     }
 

@@ -4,7 +4,7 @@
 //! segments into the file's root hash, which equals what `b3sum` prints. So parallel, out-of-order
 //! transfers need no second read (BLAKE3 paper, §2.1 and §5.1; `blake3::hazmat`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -48,11 +48,12 @@ struct Open {
 
 /// Which blocks of one file are there, and their hashes so far.
 ///
-/// Memory: 33 bytes for every 4 MiB of the file, and 1 KiB for every segment in work.
+/// Memory: some 64 bytes for every 4 MiB that is there, and 1 KiB for every segment in work. It grows
+/// with what arrives, never with the size a peer claims.
 #[derive(Debug)]
 pub struct FileHash {
     size: u64,
-    done: Vec<Option<Digest>>,
+    done: BTreeMap<u64, Digest>,
     left: u64,
     open: HashMap<u64, Open>,
 }
@@ -60,8 +61,7 @@ pub struct FileHash {
 impl FileHash {
     /// A file of `size` bytes of which nothing is there.
     pub fn new(size: u64) -> Self {
-        let segments = segment_count(size);
-        Self { size, done: vec![None; segments as usize], left: segments, open: HashMap::new() }
+        Self { size, done: BTreeMap::new(), left: segment_count(size), open: HashMap::new() }
     }
 
     /// The file's size in bytes.
@@ -72,7 +72,7 @@ impl FileHash {
     /// Whether the block at `offset` is there already.
     pub fn has_block(&self, offset: u64) -> bool {
         let (segment, bit) = place(offset);
-        self.done[segment as usize].is_some()
+        self.done.contains_key(&segment)
             || self.open.get(&segment).is_some_and(|open| open.have & (1 << bit) != 0)
     }
 
@@ -95,32 +95,38 @@ impl FileHash {
         if open.have.count_ones() as usize != blocks {
             return None;
         }
-        let digest = merge(&open.leaves[..blocks], self.done.len() == 1);
+        let digest = merge(&open.leaves[..blocks], segment_count(self.size) == 1);
         self.open.remove(&segment);
         self.add_segment(segment, digest);
         Some((segment, digest))
     }
 
-    /// Adds a whole segment, as a journal remembers it.
+    /// Adds a whole segment, as a journal remembers it; one that the file does not have is ignored.
     pub fn add_segment(&mut self, segment: u64, digest: Digest) {
-        let slot = &mut self.done[segment as usize];
-        if slot.is_none() {
+        if segment >= segment_count(self.size) {
+            return;
+        }
+        if self.done.insert(segment, digest).is_none() {
             self.left -= 1;
         }
-        *slot = Some(digest);
     }
 
     /// Forgets a segment that turned out to be wrong.
     pub fn drop_segment(&mut self, segment: u64) {
         self.open.remove(&segment);
-        if self.done[segment as usize].take().is_some() {
+        if self.done.remove(&segment).is_some() {
             self.left += 1;
         }
     }
 
+    /// The complete segments and their hashes, in order.
+    pub fn segments(&self) -> impl Iterator<Item = (u64, Digest)> {
+        self.done.iter().map(|(index, digest)| (*index, *digest))
+    }
+
     /// The hash of segment `index`, once it is complete.
     pub fn segment(&self, index: u64) -> Option<Digest> {
-        self.done.get(index as usize).copied().flatten()
+        self.done.get(&index).copied()
     }
 
     /// Whether every block is there.
@@ -130,15 +136,15 @@ impl FileHash {
 
     /// The file's root hash, once every block is there.
     pub fn root(&self) -> Option<Digest> {
-        let leaves: Option<Vec<Digest>> = self.done.iter().copied().collect();
-        Some(merge(&leaves?, true))
+        let leaves = || self.done.values().copied().collect::<Vec<Digest>>();
+        self.is_complete().then(|| merge(&leaves(), true))
     }
 
     /// The complete segments' byte ranges, joined where they touch.
     pub fn ranges(&self) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for (index, _) in self.done.iter().enumerate().filter(|(_, digest)| digest.is_some()) {
-            let range = segment_range(index as u64, self.size);
+        for &index in self.done.keys() {
+            let range = segment_range(index, self.size);
             match ranges.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => ranges.push(range),

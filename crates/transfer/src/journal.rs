@@ -27,6 +27,8 @@ enum Record {
     Segments { file: Key, version: Fingerprint, digests: Vec<(u64, Digest)> },
     /// A file is complete and about to get its name.
     Ready { file: Key, version: Fingerprint, root: Digest },
+    /// What was said of a file holds no longer: it is received anew, from its first byte.
+    Anew { file: Key },
 }
 
 /// What an earlier run left of one file.
@@ -59,6 +61,7 @@ impl Journal {
         };
         let log = RecordLog::open(work, NAME, MAGIC, |record| match record {
             Record::Directory(_) => {}
+            Record::Anew { file } => of(file, Fingerprint::default(), &|state| *state = Left::default()),
             Record::Segments { file, version, digests } => {
                 of(file, version, &|state| state.segments.extend(digests.iter().copied()));
             }
@@ -70,7 +73,14 @@ impl Journal {
     /// What is left of this version of `entry` from an earlier run; asked once a file.
     pub fn take_left(&mut self, entry: &Entry) -> Option<Left> {
         let left = self.left.remove(&key(entry))?;
-        (Some(left.version) == version(entry)).then_some(left)
+        let empty = left.segments.is_empty() && left.root.is_none();
+        (Some(left.version) == version(entry) && !empty).then_some(left)
+    }
+
+    /// Records that what earlier runs left of `entry` is not used, before its unfinished file is made
+    /// anew: else the next run would take the holes in it for verified bytes.
+    pub fn anew(&mut self, entry: &Entry) -> Result<()> {
+        self.log.append([&Record::Anew { file: key(entry) }])
     }
 
     /// Remembers a directory for the end of the transfer.

@@ -18,6 +18,9 @@ pub const SEGMENT: u64 = 4 << 20;
 /// ⌈size / chunk⌉ pieces a file).
 pub const DEFAULT_CHUNK: ByteCount = ByteCount::mib(64);
 
+/// Longest file that any file system here holds (`off_t`); a peer that claims more is refused.
+pub const MAX_SIZE: u64 = i64::MAX as u64;
+
 /// A file's number within one transfer.
 pub type FileId = u32;
 
@@ -84,7 +87,7 @@ pub fn segment_count(size: u64) -> u64 {
 /// The byte range of segment `index` in a file of `size` bytes.
 pub fn segment_range(index: u64, size: u64) -> Range<u64> {
     let start = index * SEGMENT;
-    start..(start + SEGMENT).min(size)
+    start..start.saturating_add(SEGMENT).min(size)
 }
 
 /// What lies in `0..size` and in none of the sorted, disjoint ranges of `have`.

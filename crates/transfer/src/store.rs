@@ -14,6 +14,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Entry;
+use crate::path::RelPath;
 
 /// What listing a source turns up.
 #[derive(Debug)]
@@ -87,7 +88,12 @@ pub trait Sink: Send + Sync {
     /// Opens the unfinished file for `entry`; `keep` what an earlier run left in it.
     fn open(&self, entry: &Entry, keep: bool) -> Result<Box<dyn SinkFile>>;
 
-    /// Whether an earlier run left an unfinished file for `entry`.
+    /// Where the entry goes, relative to the destination's directory.
+    fn place<'a>(&'a self, entry: &'a Entry) -> &'a RelPath {
+        &entry.path
+    }
+
+    /// Whether an earlier run left an unfinished file for `entry` that can be continued.
     fn has_part(&self, entry: &Entry) -> bool;
 
     /// Removes the unfinished file for `entry`, if any.
@@ -118,6 +124,9 @@ pub trait SinkFile: Send + Sync {
 
     /// Makes `length` bytes at `offset` read as zeros.
     fn zero_at(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// Says that something was written that must not stay: what is made zero from now on may hold it.
+    fn spoiled(&self) {}
 
     /// Sets mode and times, and starts writing back what is dirty.
     fn seal(&self, entry: &Entry) -> Result<()>;

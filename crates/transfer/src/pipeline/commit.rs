@@ -125,7 +125,7 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     if let Some(catalogue) = &books.catalogue {
         let verified = named.iter().map(|file| {
             let verified = Verified { size: file.entry.size(), mtime: file.entry.mtime, root: file.root };
-            (file.entry.path.as_bytes(), verified)
+            (books.sink.place(&file.entry).as_bytes(), verified)
         });
         if let Err(error) = catalogue.lock().expect("not poisoned").put(verified) {
             tracing::warn!("cannot remember what is verified: {error}");

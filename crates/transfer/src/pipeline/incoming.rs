@@ -1,7 +1,7 @@
 //! One file on its way in: which blocks are written, what the sender says they hash to, and what
 //! follows from both.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -36,8 +36,10 @@ struct State {
     /// What the sender says segments hash to, until they are complete.
     expected: HashMap<u64, Digest>,
     /// Which segments are verified, and how many are not.
-    verified: Vec<bool>,
-    unverified: usize,
+    verified: HashSet<u64>,
+    unverified: u64,
+    /// Blocks being written right now: a second copy of one must not overwrite what was hashed.
+    writing: HashSet<u64>,
     /// Segments verified and not yet in the journal.
     fresh: Vec<(u64, Digest)>,
     part: Option<Arc<dyn SinkFile>>,
@@ -61,22 +63,25 @@ impl Incoming {
     pub fn new(id: FileId, entry: Entry, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Self {
         let size = entry.size();
         let mut hash = FileHash::new(size);
-        let mut kept = 0;
         let resumed = left.is_some();
         for (segment, digest) in left.into_iter().flatten() {
-            if segment < segment_count(size) {
-                let range = segment_range(segment, size);
-                kept += range.end - range.start;
-                hash.add_segment(segment, digest);
-            }
+            hash.add_segment(segment, digest);
         }
+        let kept = hash.ranges().iter().map(|range| range.end - range.start).sum();
         if size == 0 {
             hash.add_block(0, block_digest(&[], 0, 0));
         }
-        let verified: Vec<bool> = (0..segment_count(size)).map(|i| hash.segment(i).is_some()).collect();
-        let unverified = verified.iter().filter(|verified| !**verified).count();
-        let state =
-            State { hash, expected: HashMap::new(), verified, unverified, fresh: Vec::new(), part: None };
+        let verified: HashSet<u64> = hash.segments().map(|(index, _)| index).collect();
+        let unverified = segment_count(size) - verified.len() as u64;
+        let state = State {
+            hash,
+            expected: HashMap::new(),
+            verified,
+            unverified,
+            writing: HashSet::new(),
+            fresh: Vec::new(),
+            part: None,
+        };
         Self {
             id,
             entry: Arc::new(entry),
@@ -113,8 +118,7 @@ impl Incoming {
         if self.kept == 0 {
             return Vec::new();
         }
-        let state = self.lock();
-        (0..segment_count(self.size)).filter_map(|index| Some((index, state.hash.segment(index)?))).collect()
+        self.lock().hash.segments().collect()
     }
 
     /// The root hash once complete; zeros if none was asked for.
@@ -125,13 +129,16 @@ impl Incoming {
         }
     }
 
-    /// The unfinished file, opened on first use; `None` if the block at `offset` is written already.
+    /// The unfinished file, opened on first use, for writing the block at `offset`; `None` if that is
+    /// written already or being written. [`written`](Self::written) must follow.
     pub fn part_for(&self, offset: u64, sink: &dyn Sink) -> Result<Option<Arc<dyn SinkFile>>> {
         let mut state = self.lock();
-        if state.hash.has_block(offset) {
+        if state.hash.has_block(offset) || state.writing.contains(&offset) {
             return Ok(None);
         }
-        self.open(&mut state, sink).map(Some)
+        let part = self.open(&mut state, sink)?;
+        state.writing.insert(offset);
+        Ok(Some(part))
     }
 
     /// The unfinished file, opened on first use.
@@ -151,6 +158,7 @@ impl Incoming {
     /// The block at `offset` is written.
     pub fn written(&self, offset: u64, digest: Digest) -> Change {
         let mut state = self.lock();
+        state.writing.remove(&offset);
         match state.hash.add_block(offset, digest) {
             Some((segment, _)) => self.verify(&mut state, segment),
             None => Change::Nothing,
@@ -170,18 +178,21 @@ impl Incoming {
     /// Compares a segment with what the sender says, once both are known.
     fn verify(&self, state: &mut State, segment: u64) -> Change {
         let Some(ours) = state.hash.segment(segment) else { return Change::Nothing };
-        if state.verified[segment as usize] {
+        if state.verified.contains(&segment) {
             return Change::Nothing;
         }
         if self.verify == Verify::Blake3 {
             let Some(theirs) = state.expected.get(&segment) else { return Change::Nothing };
             if ours != *theirs {
                 state.hash.drop_segment(segment);
+                if let Some(part) = &state.part {
+                    part.spoiled();
+                }
                 return Change::Damaged(segment_range(segment, self.size));
             }
             state.expected.remove(&segment);
         }
-        state.verified[segment as usize] = true;
+        state.verified.insert(segment);
         state.unverified -= 1;
         state.fresh.push((segment, ours));
         match (state.unverified, state.fresh.len()) {

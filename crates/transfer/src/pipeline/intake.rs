@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, block_digest};
-use crate::manifest::FileId;
+use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::staging::{BUFFER, Block, Staging};
 use crate::wire::channel::Channel;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
@@ -38,7 +38,7 @@ pub trait Desk<T>: Sync {
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>);
 }
 
-static ZEROS: [u8; crate::manifest::BLOCK as usize] = [0; crate::manifest::BLOCK as usize];
+static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 /// Takes frames from `channel` until its last one; an error means that the stream is lost.
 pub fn take_in<T>(
@@ -137,8 +137,9 @@ fn check<T>(
     counts.frames += 1;
     counts.bytes += u64::from(frame.length);
     let Some((file, size)) = desk.file(frame.file) else { return };
-    let range = frame.offset..frame.offset + u64::from(frame.length);
-    if range.is_empty() || range.end > size {
+    // A whole block of the file, or nothing: part of one would count for all of it.
+    let range = frame.offset..frame.offset.saturating_add(BLOCK).min(size);
+    if range.start >= range.end || u64::from(frame.length) != range.end - range.start {
         return;
     }
     let data = at..at + frame.payload();

@@ -1,6 +1,7 @@
 //! The receiving end: says what it wants, takes it in, writes it, and commits what is verified.
 
 use std::collections::HashMap;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, RwLock};
@@ -14,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, Kind, SEGMENT};
+use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, SEGMENT};
 use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, Desk, take_in};
@@ -26,11 +27,18 @@ use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
 use crate::wire::session::Outbox;
 
+/// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
+const LINGERING: usize = 4;
+
+/// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
+const SEGMENTS_A_MESSAGE: usize = 32 << 10;
+const SEGMENTS_A_FILE: usize = 256;
+
 /// The receiving end of one transfer.
 pub struct Receiver {
     shared: Arc<Shared>,
     writers: Pool,
-    streams: Mutex<Vec<JoinHandle<()>>>,
+    streams: Mutex<Vec<(JoinHandle<()>, Option<TcpStream>)>>,
     offers: Mutex<Option<mpsc::Sender<Intent>>>,
     background: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -47,7 +55,7 @@ struct Shared {
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
-    journal: Option<Arc<Mutex<Journal>>>,
+    journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     network_bytes: AtomicU64,
     written_bytes: AtomicU64,
@@ -55,6 +63,8 @@ struct Shared {
     stopped: AtomicBool,
     finished: AtomicBool,
     taken: Mutex<HashMap<u32, Taken>>,
+    /// The number of the next entry that is offered.
+    next: Mutex<FileId>,
 }
 
 /// Frames taken from one stream.
@@ -93,7 +103,7 @@ impl Receiver {
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
-            staging: Staging::new(terms.staging),
+            staging: Staging::new(terms.staging, terms.max_workers),
             sink,
             outbox,
             ledger,
@@ -102,7 +112,7 @@ impl Receiver {
             compared: Mutex::default(),
             dirty: Mutex::default(),
             complete: Mutex::new(Some(complete)),
-            journal: journal.map(|journal| Arc::new(Mutex::new(journal))),
+            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
             catalogue,
             network_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
@@ -110,6 +120,7 @@ impl Receiver {
             stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
+            next: Mutex::default(),
             terms,
         });
         let writers = {
@@ -152,6 +163,7 @@ impl Receiver {
     /// Takes in what comes on a new data stream.
     pub fn stream_arrived(&self, index: u32, mut channel: Channel, closed: impl FnOnce() + Send + 'static) {
         let shared = Arc::clone(&self.shared);
+        let socket = channel.socket().try_clone().ok();
         let work = move || {
             let desk = StreamDesk { shared: &shared, index };
             let result = take_in(&mut channel, &shared.staging, shared.terms.verify, &desk);
@@ -165,9 +177,16 @@ impl Receiver {
             closed();
         };
         let mut streams = self.streams.lock().expect("not poisoned");
-        streams.retain(|stream| !stream.is_finished());
+        streams.retain(|(stream, _)| !stream.is_finished());
+        // `join` looks for streams after `stopped` is set: later ones are not taken in.
+        if streams.len() >= LINGERING * usize::from(self.shared.terms.max_workers)
+            || self.shared.stopped.load(Relaxed)
+        {
+            tracing::debug!("stream {index} is one too many");
+            return;
+        }
         match thread::Builder::new().name(format!("network-{index}")).spawn(work) {
-            Ok(stream) => streams.push(stream),
+            Ok(stream) => streams.push((stream, socket)),
             Err(error) => tracing::warn!("cannot take in stream {index}: {error}"),
         }
     }
@@ -176,7 +195,10 @@ impl Receiver {
     pub fn handle(&self, message: Message) -> Result<()> {
         let shared = &self.shared;
         match message {
-            Message::Offer { first, entries } => self.intend(Intent::Offer(first, entries)),
+            Message::Offer { first, entries } => {
+                self.check_offer(first, &entries)?;
+                self.intend(Intent::Offer(first, entries));
+            }
             Message::Replace(files) => self.intend(Intent::Replace(files)),
             Message::Keep(files) => self.intend(Intent::Keep(files)),
             Message::Finish => self.intend(Intent::Finish),
@@ -239,9 +261,20 @@ impl Receiver {
         self.shared.failure.lock().expect("not poisoned").clone()
     }
 
-    /// Stops, records what is verified, and waits for every worker but the streams'.
+    /// Stops, records what is verified, and waits for every worker. Afterwards the journal is free for
+    /// the next run.
     pub fn join(&self) {
         self.shared.stop();
+        // A stream may wait for a peer that is silent, and would keep the journal open until then.
+        let streams = std::mem::take(&mut *self.streams.lock().expect("not poisoned"));
+        for socket in streams.iter().filter_map(|(_, socket)| socket.as_ref()) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        for (stream, _) in streams {
+            if stream.join().is_err() {
+                tracing::error!("a stream's worker panicked");
+            }
+        }
         self.writers.close();
         self.writers.join();
         self.offers.lock().expect("not poisoned").take();
@@ -250,6 +283,18 @@ impl Receiver {
             if thread.join().is_err() {
                 tracing::error!("a worker of the receiver panicked");
             }
+        }
+        self.shared.journal.lock().expect("not poisoned").take();
+    }
+
+    /// Numbers in order, each used once, and sizes that a file can have.
+    fn check_offer(&self, first: FileId, entries: &[Entry]) -> Result<()> {
+        let mut next = self.shared.next.lock().expect("not poisoned");
+        let following = first.checked_add(entries.len() as FileId).filter(|_| first == *next);
+        *next = following.ok_or_else(|| Error::protocol("an offer whose numbers are not the next ones"))?;
+        match entries.iter().find(|entry| entry.size() > MAX_SIZE) {
+            Some(entry) => Err(Error::protocol(format!("{} is longer than any file", entry.path))),
+            None => Ok(()),
         }
     }
 
@@ -301,6 +346,10 @@ impl Shared {
         self.stop();
     }
 
+    fn journal(&self) -> Option<Arc<Mutex<Journal>>> {
+        self.journal.lock().expect("not poisoned").clone()
+    }
+
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();
@@ -331,10 +380,18 @@ impl Shared {
             }
             match intent {
                 Intent::Offer(first, entries) => {
-                    let mut verdicts = Vec::with_capacity(entries.len());
                     let mut whole = Vec::new();
+                    let mut verdicts = Vec::with_capacity(entries.len());
                     for (id, entry) in (first..).zip(entries) {
-                        verdicts.push(self.verdict(id, &entry, &mut whole));
+                        let mut verdict = self.verdict(id, &entry, &mut whole);
+                        // What is there of a large file may exceed a message: it goes ahead in parts.
+                        if let Verdict::Want { have } = &mut verdict {
+                            while have.len() > SEGMENTS_A_FILE {
+                                let part = have.split_off(have.len().saturating_sub(SEGMENTS_A_MESSAGE));
+                                self.outbox.send(&Message::Have(id, part));
+                            }
+                        }
+                        verdicts.push(verdict);
                     }
                     self.outbox.send(&Message::Verdicts { first, verdicts });
                     // After the verdicts, so that the sender knows a file before it is done.
@@ -346,7 +403,17 @@ impl Shared {
                         if let Some(entry) = entry
                             && !self.terms.dry
                         {
-                            self.expect_file(id, entry, None);
+                            let verdict = match self.start_anew(&entry) {
+                                Ok(()) => {
+                                    self.expect_file(id, entry, None);
+                                    Verdict::Want { have: Vec::new() }
+                                }
+                                Err(error) => {
+                                    self.ledger.failed(entry.path.as_bytes(), error.clone(), true);
+                                    Verdict::Failed(error)
+                                }
+                            };
+                            self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
                         }
                     }
                 }
@@ -377,14 +444,14 @@ impl Shared {
         let standing = self.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
             if entry.kind == Kind::Directory
-                && let Some(journal) = &self.journal
+                && let Some(journal) = self.journal()
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
             }
             return Ok(Verdict::Made);
         };
         let left =
-            self.journal.as_ref().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+            self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {
                 let digest = self.sink.digest(entry)?;
@@ -394,7 +461,7 @@ impl Shared {
             let known = self
                 .catalogue
                 .as_ref()
-                .and_then(|c| c.lock().expect("not poisoned").get(entry.path.as_bytes()));
+                .and_then(|c| c.lock().expect("not poisoned").get(self.sink.place(entry).as_bytes()));
             let recorded = known.is_some_and(|known| {
                 let hashed = self.terms.verify == Verify::Block || known.root != [0; 32];
                 known.size == size && known.mtime == entry.mtime && hashed
@@ -412,7 +479,12 @@ impl Shared {
         if self.terms.dry {
             return Err(Error::new(ErrorKind::NotFound, format!("{} is not there", entry.path)));
         }
-        let left = left.filter(|_| self.sink.has_part(entry)).map(|left| {
+        let was_left = left.is_some();
+        let left = left.filter(|_| self.sink.has_part(entry));
+        if was_left && left.is_none() {
+            self.start_anew(entry)?;
+        }
+        let left = left.map(|left| {
             // A small file's only segment is its root.
             let mut segments = left.segments;
             if let (true, Some(root)) = (size <= SEGMENT, left.root) {
@@ -426,6 +498,14 @@ impl Shared {
             whole.push(file);
         }
         Ok(Verdict::Want { have })
+    }
+
+    /// What earlier runs left of a file is not used.
+    fn start_anew(&self, entry: &Entry) -> Result<()> {
+        match self.journal() {
+            Some(journal) => journal.lock().expect("not poisoned").anew(entry),
+            None => Ok(()),
+        }
     }
 
     /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
@@ -451,7 +531,7 @@ impl Shared {
         if let Some(catalogue) = &self.catalogue {
             let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
             let put =
-                catalogue.lock().expect("not poisoned").put([(entry.path.as_bytes(), verified)].into_iter());
+                catalogue.lock().expect("not poisoned").put([(self.sink.place(entry).as_bytes(), verified)].into_iter());
             if let Err(error) = put {
                 tracing::warn!("cannot remember what is verified: {error}");
             }
@@ -460,7 +540,7 @@ impl Shared {
 
     /// Directories last: putting files into them has changed their times.
     fn finish(&self) -> Result<()> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+        let Some(journal) = self.journal() else { return Ok(()) };
         let directories = journal.lock().expect("not poisoned").directories()?;
         for entry in directories.iter().rev() {
             if let Err(error) = self.sink.finish_directory(entry) {
@@ -557,7 +637,7 @@ impl Shared {
     fn commit(&self, completed: &mpsc::Receiver<Complete>) {
         let books = Books {
             sink: Arc::clone(&self.sink),
-            journal: self.journal.clone(),
+            journal: self.journal(),
             catalogue: self.catalogue.clone(),
             outbox: self.outbox.clone(),
         };

@@ -114,7 +114,7 @@ impl Sender {
         let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0)),
-            staging: Staging::new(terms.staging),
+            staging: Staging::new(terms.staging, terms.max_workers),
             lanes: Lanes::new(dialer),
             link: Throttle::new(terms.limits.link),
             source,
@@ -333,7 +333,18 @@ impl Shared {
 
     fn handle(&self, message: Message) -> Result<bool> {
         match message {
-            Message::Verdicts { first, verdicts } => self.verdicts(first, verdicts),
+            Message::Verdicts { first, verdicts } => {
+                if first.checked_add(verdicts.len() as FileId).is_none() {
+                    return Err(Error::protocol("verdicts on files that were never offered"));
+                }
+                self.verdicts(first, verdicts);
+            }
+            Message::Have(id, segments) => {
+                let pending = self.pending.lock().expect("not poisoned");
+                if let Some(file) = pending.files.get(&id) {
+                    file.have(segments);
+                }
+            }
             Message::Taken(counts) => {
                 counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count));
             }
@@ -368,6 +379,7 @@ impl Shared {
         for (id, verdict) in (first..).zip(verdicts) {
             let other = self.pending.lock().expect("not poisoned").others.remove(&id);
             if let Some(other) = other {
+                self.room.notify_one();
                 if let Verdict::Failed(error) = verdict {
                     self.ledger.failed(other.entry.path.as_bytes(), error, false);
                 }
@@ -397,21 +409,12 @@ impl Shared {
 
     /// The pieces to send of a wanted file, less what is there already.
     fn wanted(&self, file: &Arc<SendFile>, have: Vec<(u64, Digest)>) -> Vec<Piece<SendFile>> {
-        let mut ranges = Vec::new();
-        if have.is_empty() {
-            ranges.push(0..file.size);
-        } else {
-            let mut hash = FileHash::new(file.size);
-            for (segment, digest) in have {
-                hash.add_segment(segment, digest);
-            }
-            let there = hash.ranges();
-            let kept = there.iter().map(|range| range.end - range.start).sum();
-            file.kept.store(kept, Relaxed);
-            self.ledger.already(kept);
-            ranges = missing(file.size, &there);
-            *file.hash.lock().expect("not poisoned") = Some(hash);
-        }
+        file.have(have);
+        let there = file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
+        let kept = there.iter().map(|range| range.end - range.start).sum();
+        file.kept.store(kept, Relaxed);
+        self.ledger.already(kept);
+        let ranges = missing(file.size, &there);
         let whole = ranges == [0..file.size];
         let small = whole && file.size <= BLOCK;
         let piece = |range: Range<u64>| Piece { file: Arc::clone(file), range, small };
@@ -427,15 +430,15 @@ impl Shared {
                 self.ledger.skipped(file.size);
             }
             Ok(_) => {
+                // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
                 if self.terms.dry {
                     self.end(file.id);
                     let error = Error::new(ErrorKind::Corrupt, format!("{} differs", file.listed.entry.path));
                     self.ledger.failed(file.path(), error, true);
-                } else {
-                    self.work.push(self.wanted(file, Vec::new()));
                 }
             }
+            Err(_) if self.stopped.load(Relaxed) => return,
             Err(error) => self.abandon(file, error),
         }
         self.finish_if_done();
@@ -447,6 +450,9 @@ impl Shared {
         let mut buffer = vec![0; BLOCK as usize];
         let mut offset = 0;
         while !hash.is_complete() {
+            if self.stopped.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Interrupted, "stopped"));
+            }
             let length = (file.size - offset).min(BLOCK) as usize;
             let data = match reader.read(offset, &mut buffer[..length])? {
                 crate::store::Piece::Data => &buffer[..length],
@@ -514,6 +520,16 @@ impl Shared {
 }
 
 impl SendFile {
+    /// The receiver has these segments from an earlier run.
+    fn have(&self, segments: Vec<(u64, Digest)>) {
+        if segments.is_empty() {
+            return;
+        }
+        let mut hash = self.hash.lock().expect("not poisoned");
+        let hash = hash.get_or_insert_with(|| FileHash::new(self.size));
+        segments.into_iter().for_each(|(segment, digest)| hash.add_segment(segment, digest));
+    }
+
     /// Adds a block's hash; answers with the segment it completes, if any.
     fn add_hash(&self, offset: u64, digest: Digest) -> Option<(FileId, u64, Digest)> {
         if self.size <= BLOCK {

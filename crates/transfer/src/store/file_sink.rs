@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
-    fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
+    fstat, fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::{Errno, pwrite};
 
@@ -64,7 +64,15 @@ impl FileSink {
             true => None,
             false => {
                 let path = [WORK_DIR, b"/", work_name.as_bytes()].concat();
-                Some(base.make_dir(&path).map_err(|error| Error::io("create", &path, error))?)
+                // Another transfer that ends just now may remove the directory between us.
+                let mut made = base.make_dir(&path);
+                for _ in 0..100 {
+                    if !matches!(made, Err(Errno::NOENT)) {
+                        break;
+                    }
+                    made = base.make_dir(&path);
+                }
+                Some(made.map_err(|error| Error::io("create", &path, error))?)
             }
         };
         Ok(Self {
@@ -86,11 +94,6 @@ impl FileSink {
     /// Where entries' paths are relative to, beneath the root.
     pub fn base_path(&self) -> &[u8] {
         &self.base_path
-    }
-
-    /// Where an entry goes beneath the base.
-    pub fn place<'a>(&'a self, entry: &'a Entry) -> &'a RelPath {
-        self.new_name.as_ref().unwrap_or(&entry.path)
     }
 
     fn work_dir(&self) -> Result<&Root> {
@@ -129,6 +132,10 @@ impl FileSink {
 }
 
 impl Sink for FileSink {
+    fn place<'a>(&'a self, entry: &'a Entry) -> &'a RelPath {
+        self.new_name.as_ref().unwrap_or(&entry.path)
+    }
+
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing> {
         let place = self.place(entry);
         let (parent, name) = place.split();
@@ -179,15 +186,13 @@ impl Sink for FileSink {
         let place = self.place(entry);
         let failed = |error| Error::io("create", place.as_bytes(), error);
         let work = self.work_dir()?;
-        let mut flags = OFlags::RDWR | OFlags::CREATE;
-        if !keep {
-            flags |= OFlags::TRUNC;
-        }
         let part = part_name(place);
         let mode = Mode::RUSR | Mode::WUSR;
+        // What is kept must be there: a new file in its place would pass off holes as verified bytes.
+        let flags = if keep { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC };
         let fd = match work.open_beneath(part.as_bytes(), flags, mode) {
-            // A link or something else in the way: it is ours to remove.
-            Err(Errno::LOOP | Errno::ISDIR | Errno::ACCESS) => {
+            // A link, or a part sealed read-only, in the way: it is ours to remove.
+            Err(Errno::LOOP | Errno::ISDIR | Errno::ACCESS) if !keep => {
                 let _ = unlinkat(work, part.as_str(), AtFlags::empty());
                 work.open_beneath(part.as_bytes(), flags, mode)
             }
@@ -202,14 +207,26 @@ impl Sink for FileSink {
             fd,
             place: place.clone(),
             size: entry.size(),
-            kept: keep,
+            stale: AtomicBool::new(keep),
             sealed: AtomicBool::new(false),
         }))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
+        let Some(work) = &self.work else { return false };
         let part = part_name(self.place(entry));
-        self.work.as_ref().is_some_and(|work| work.stat(part.as_bytes()).is_ok())
+        let open = |flags| work.open_beneath(part.as_bytes(), flags | OFlags::NONBLOCK, Mode::empty());
+        let opened = match open(OFlags::RDWR) {
+            // Sealed read-only, just before it was to get its name.
+            Err(Errno::ACCESS) => open(OFlags::RDONLY)
+                .and_then(|fd| fchmod(&fd, Mode::RUSR | Mode::WUSR))
+                .and_then(|()| open(OFlags::RDWR)),
+            opened => opened,
+        };
+        let stat = opened.and_then(|fd| fstat(&fd));
+        stat.is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size as u64 == entry.size()
+        })
     }
 
     fn discard(&self, entry: &Entry) {
@@ -271,7 +288,8 @@ struct PartFile {
     fd: OwnedFd,
     place: RelPath,
     size: u64,
-    kept: bool,
+    /// Whether it may hold bytes that were not written by this run, or that turned out wrong.
+    stale: AtomicBool,
     sealed: AtomicBool,
 }
 
@@ -301,7 +319,7 @@ impl SinkFile for PartFile {
     }
 
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
-        if !self.kept {
+        if !self.stale.load(Relaxed) {
             // A new part is one hole already, unless it is too small to have been sized.
             if self.size <= BLOCK {
                 ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
@@ -314,6 +332,10 @@ impl SinkFile for PartFile {
             Err(Errno::NOTSUP | Errno::NOSYS) => self.write_at(offset, &vec![0; length as usize]),
             Err(error) => Err(self.failed(error)),
         }
+    }
+
+    fn spoiled(&self) {
+        self.stale.store(true, Relaxed);
     }
 
     fn seal(&self, entry: &Entry) -> Result<()> {

@@ -194,7 +194,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, token);
-    let keeper = StreamKeeper::start(&receiver, dialer)?;
+    let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
     let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, pace, interrupt)?;

@@ -261,6 +261,8 @@ pub enum Message {
         /// In the order they were found.
         entries: Vec<Entry>,
     },
+    /// Receiver: segments of a file from an earlier run, ahead of its verdict when they are many.
+    Have(FileId, Vec<(u64, Digest)>),
     /// Receiver: what it wants of them, one each, in order.
     Verdicts {
         /// The number of the first one.
