@@ -2,7 +2,7 @@
 //! the connection was lost.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -12,6 +12,7 @@ use tidegate_control::optimizer::Optimizer;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Environment, Epoch, PerStage, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::message::Totals;
@@ -63,7 +64,8 @@ impl Job<'_> {
     pub fn run(self) -> Result<Ended> {
         raise_file_limit();
         let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
-        let view = View::new(&self.title, !self.json && !self.quiet && std::io::stderr().is_terminal());
+        let staging = ByteCount(self.setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK);
+        let view = View::new(&self.title, staging, !self.json && !self.quiet);
         let started = Instant::now();
         let mut sum = Sum::default();
         let mut attempt = 0;
@@ -85,13 +87,14 @@ impl Job<'_> {
                 ));
             }
         };
-        view.finish();
+        record.finish();
         // Nothing was begun: the error is all there is to say.
         if let (Some(error), false) = (&error, sum.began) {
             return Err(error.clone());
         }
         let duration = started.elapsed();
-        let summary = sum.summary(duration, &self.control.optimizer, &record, error.as_ref());
+        let summary =
+            sum.summary(duration, &self.control.optimizer, &record, error.as_ref(), self.setup.terms.dry);
         Ok(Ended { summary, error, epochs: record.epochs })
     }
 
@@ -107,7 +110,7 @@ impl Job<'_> {
         let mut transfer = begin(&self.from, &self.to, &self.setup)?;
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
-        let start = optimizer.start(transfer.bounds());
+        let start = self.control.start(optimizer, transfer.bounds());
         let offset = started.elapsed();
         let watching = view.watch(Arc::clone(&ledger), start);
         let result = run(&mut transfer, optimizer, start, |epoch| {
@@ -153,6 +156,7 @@ impl Sum {
         optimizer: &str,
         record: &Recorder,
         error: Option<&Error>,
+        dry: bool,
     ) -> Summary {
         let earlier = self.done - self.last.files_done;
         let failed = self.last.files_failed;
@@ -174,6 +178,8 @@ impl Sum {
             concurrency_mean: record.concurrency_mean(),
             failures: self.failures,
             error: error.map(ToString::to_string),
+            setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
+            dry,
             log: record.path.as_ref().map(|path| path.display().to_string()),
         }
     }
@@ -184,6 +190,8 @@ struct Recorder {
     epochs: Vec<Epoch>,
     files: Vec<BufWriter<File>>,
     path: Option<PathBuf>,
+    /// Whether the user named the file.
+    asked: bool,
 }
 
 impl Recorder {
@@ -213,7 +221,7 @@ impl Recorder {
                 }
             }
         };
-        Ok(Self { epochs: Vec::new(), files, path })
+        Ok(Self { epochs: Vec::new(), files, path, asked: asked.is_some() })
     }
 
     fn add(&mut self, epoch: Epoch) {
@@ -226,6 +234,16 @@ impl Recorder {
             written.is_ok()
         });
         self.epochs.push(epoch);
+    }
+
+    /// Removes a log of our own choosing that has nothing to tell.
+    fn finish(&mut self) {
+        if self.epochs.is_empty() && !self.asked {
+            self.files.clear();
+            if let Some(path) = self.path.take() {
+                let _ = std::fs::remove_file(path);
+            }
+        }
     }
 
     fn concurrency_mean(&self) -> PerStage<f64> {
@@ -271,6 +289,7 @@ pub fn interrupt_on_signals() -> Interrupt {
         thread::spawn(move || {
             for _ in signals.forever() {
                 if raised.is_raised() {
+                    crate::terminal::clear();
                     std::process::exit(i32::from(crate::exit::INTERRUPTED));
                 }
                 raised.raise();

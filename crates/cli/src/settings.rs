@@ -1,17 +1,17 @@
 //! Options shared by everything that moves data, and what they become.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::units::parse_duration;
+use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
-use tidegate_transfer::manifest::DEFAULT_CHUNK;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::Setup;
@@ -73,17 +73,20 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
+    /// Workers a stage to begin with [default: auto as many as processors, from 2 to 4; the rule's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub start: Option<u16>,
     /// Seed of rules that draw at random
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Base K of the utility T/K^n of the rules that climb one (1.02: FastBioDL, table 1)
-    #[arg(long, value_name = "K")]
+    #[arg(long, hide_short_help = true, value_name = "K", value_parser = at_least_one)]
     pub utility_k: Option<f64>,
     /// Weight B of lost segments in the utility (10: Falcon)
-    #[arg(long, value_name = "B")]
+    #[arg(long, hide_short_help = true, value_name = "B", value_parser = not_negative)]
     pub utility_b: Option<f64>,
     /// Form of the loss term: T·B·L, B·L, or none
-    #[arg(long, value_name = "FORM", value_parser = ["falcon", "ldm", "none"])]
+    #[arg(long, hide_short_help = true, value_name = "FORM", value_parser = ["falcon", "ldm", "none"])]
     pub utility_loss: Option<String>,
 }
 
@@ -92,10 +95,10 @@ pub struct ControlArgs {
 #[command(next_help_heading = "Transfer")]
 pub struct TransferArgs {
     /// How the bulk travels
-    #[arg(long, value_enum, default_value_t = Plane::Tls)]
+    #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     pub data_plane: Plane,
     /// How content is checked
-    #[arg(long, value_enum, default_value_t = Check::Blake3)]
+    #[arg(long, value_name = "CHECK", value_enum, default_value_t = Check::Blake3)]
     pub verify: Check,
     /// Rate of each reader, such as 80Mbit/s
     #[arg(long, value_name = "RATE")]
@@ -110,21 +113,18 @@ pub struct TransferArgs {
     #[arg(long, value_name = "RATE")]
     pub limit_link: Option<BitRate>,
     /// Memory for blocks between the stages, at each end
-    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_STAGING)]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = staging_size)]
     pub staging: ByteCount,
     /// Bytes of a large file given to one worker at a time
-    #[arg(long, value_name = "SIZE", default_value_t = DEFAULT_CHUNK)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "64MiB", value_parser = chunk_size)]
     pub chunk_size: ByteCount,
     /// Whether large files are moved in parallel pieces
-    #[arg(long, value_enum, default_value_t = Switch::On)]
+    #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, hide_short_help = true)]
     pub chunking: Switch,
     /// Whether a connection serves file after file, or one file each
-    #[arg(long, value_enum, default_value_t = Switch::On)]
+    #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, hide_short_help = true)]
     pub pipelining: Switch,
 }
-
-/// Staging at each end unless told otherwise.
-pub const DEFAULT_STAGING: ByteCount = ByteCount::mib(16);
 
 /// Where state lives and whom to trust.
 #[derive(Clone, Debug, Args)]
@@ -151,6 +151,32 @@ fn epoch_length(text: &str) -> Result<Duration, String> {
     if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
 }
 
+fn at_least_one(text: &str) -> Result<f64, String> {
+    number(text, |k| k >= 1.0, "1 or more")
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    number(text, |b| b >= 0.0, "0 or more")
+}
+
+fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && fits(*number));
+    number.ok_or_else(|| format!("must be a number, {wanted}"))
+}
+
+fn staging_size(text: &str) -> Result<ByteCount, String> {
+    size(text, ByteCount::mib(1)..=ByteCount::gib(64), "must be from 1MiB to 64GiB")
+}
+
+fn chunk_size(text: &str) -> Result<ByteCount, String> {
+    size(text, ByteCount::mib(1)..=ByteCount::gib(1 << 20), "must be from 1MiB to 1024TiB")
+}
+
+fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
+}
+
 impl ControlArgs {
     /// The rule asked for.
     pub fn optimizer(&self) -> Result<Box<dyn Optimizer>> {
@@ -169,6 +195,18 @@ impl ControlArgs {
         }
         let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
         build(&self.optimizer, &options).map_err(|error| usage(error.to_string()))
+    }
+
+    /// The set-point to begin with. A host with few processors is not helped by more workers than
+    /// those while nothing else is known, and a short transfer ends before any rule acts.
+    pub fn start(&self, optimizer: &mut dyn Optimizer, bounds: PerStage<Bounds>) -> Concurrency {
+        let rule = optimizer.start(bounds);
+        let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
+        match self.start {
+            Some(n) => bounds.clamp(PerStage::all(n)),
+            None if self.optimizer == "auto" => bounds.clamp(rule.map(|n| n.min(processors.clamp(2, 4)))),
+            None => rule,
+        }
     }
 
     /// How the transfer is driven.

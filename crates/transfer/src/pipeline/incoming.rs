@@ -28,6 +28,8 @@ pub struct Incoming {
     resumed: bool,
     state: Mutex<State>,
     ended: AtomicBool,
+    /// Whether a writer is at it right now.
+    busy: AtomicBool,
 }
 
 struct State {
@@ -91,6 +93,7 @@ impl Incoming {
             resumed,
             state: Mutex::new(state),
             ended: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
         }
     }
 
@@ -106,6 +109,17 @@ impl Incoming {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)
+    }
+
+    /// Takes the file for one writer; `false` if another one is at it. Most file systems let only one
+    /// write to a file at a time, and the others would spin.
+    pub fn occupy(&self) -> bool {
+        !self.busy.swap(true, Relaxed)
+    }
+
+    /// Lets other writers have the file.
+    pub fn leave(&self) {
+        self.busy.store(false, Relaxed);
     }
 
     /// Whether everything is verified.

@@ -557,13 +557,18 @@ impl Shared {
     fn write(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.write);
         while gate.pass(index) {
-            let Some(block) = self.staging.take() else { return };
+            // A throttled writer sleeps more than it writes: others must not wait for it.
+            let block = match throttle {
+                Some(_) => self.staging.take(),
+                None => self.staging.take_if(|block| block.frames.first().is_none_or(|first| first.file.occupy())),
+            };
+            let Some(block) = block else { return };
             for frame in &block.frames {
                 if frame.file.has_ended() {
                     continue;
                 }
                 if let Some(throttle) = &throttle {
-                    throttle.take(frame.length as usize);
+                    throttle.take(frame.length as usize, &self.stopped);
                 }
                 match self.write_frame(frame, &block.bytes) {
                     Ok(()) => {
@@ -572,7 +577,13 @@ impl Shared {
                     Err(error) => self.fail_file(&frame.file, error),
                 }
             }
+            if let Some(first) = block.frames.first() {
+                first.file.leave();
+            }
             self.staging.release(block);
+            if !gate.is_open(index) {
+                self.staging.nudge();
+            }
         }
     }
 

@@ -1,5 +1,6 @@
-//! A bounded store of blocks between two stages. Blocks are made on demand, reused last-in first-out
-//! so that few of them stay warm in the cache, and never exceed the capacity.
+//! A bounded store of blocks between two stages. Blocks are made on demand and reused last-in first-out,
+//! so that few of them stay warm in the cache. The queue is bounded by the staging's size; besides it
+//! each worker holds at most one block.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -11,6 +12,10 @@ use crate::wire::frame::HEADER;
 
 /// Room for a full block with its header, and for the header that follows it on the wire.
 pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
+
+/// How many queued blocks a choosy worker looks at, and how many may wait for their worker before
+/// another one helps.
+const LOOK_AHEAD: usize = 8;
 
 /// One staging buffer and what its bytes are.
 #[derive(Debug)]
@@ -29,7 +34,10 @@ pub struct Staging<F> {
     state: Mutex<State<F>>,
     emptied: Condvar,
     filled: Condvar,
+    /// Most blocks in the queue.
     capacity: usize,
+    /// Most blocks in all.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -46,8 +54,8 @@ struct State<F> {
 }
 
 impl<F> Staging<F> {
-    /// Staging of `size`, at least four blocks.
-    pub fn new(size: ByteCount) -> Self {
+    /// Staging of `size`, at least four blocks, for at most `workers` on either side.
+    pub fn new(size: ByteCount, workers: u16) -> Self {
         let state = State {
             empty: Vec::new(),
             full: VecDeque::new(),
@@ -58,29 +66,32 @@ impl<F> Staging<F> {
             waiting_to_take: 0,
         };
         let capacity = ((size.0 / BLOCK) as usize).max(4);
-        Self { state: Mutex::new(state), emptied: Condvar::new(), filled: Condvar::new(), capacity }
+        let most = capacity + 2 * usize::from(workers);
+        Self { state: Mutex::new(state), emptied: Condvar::new(), filled: Condvar::new(), capacity, most }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>> {
         self.state.lock().expect("not poisoned")
     }
 
-    /// An empty block; waits until there is one, `None` once aborted.
+    /// An empty block; waits until there is one and the queue has room, `None` once aborted.
     pub fn acquire(&self) -> Option<Block<F>> {
         let mut state = self.lock();
         loop {
             if state.aborted {
                 return None;
             }
-            if let Some(mut block) = state.empty.pop() {
-                block.length = 0;
-                return Some(block);
-            }
-            if state.made < self.capacity {
-                state.made += 1;
-                drop(state);
-                let bytes = vec![0; BUFFER].into_boxed_slice();
-                return Some(Block { bytes, length: 0, frames: Vec::new() });
+            if state.full.len() < self.capacity {
+                if let Some(mut block) = state.empty.pop() {
+                    block.length = 0;
+                    return Some(block);
+                }
+                if state.made < self.most {
+                    state.made += 1;
+                    drop(state);
+                    let bytes = vec![0; BUFFER].into_boxed_slice();
+                    return Some(Block { bytes, length: 0, frames: Vec::new() });
+                }
             }
             state.waiting_to_fill += 1;
             state = self.emptied.wait(state).expect("not poisoned");
@@ -120,6 +131,7 @@ impl<F> Staging<F> {
                 return None;
             }
             if let Some(block) = state.full.pop_front() {
+                self.made_room(state);
                 return Some(block);
             }
             if state.closed {
@@ -131,11 +143,47 @@ impl<F> Staging<F> {
         }
     }
 
+    /// As [`take`](Self::take), but the first of the next few blocks that `claim` accepts. While none
+    /// is and little is queued, waits: whoever works on what `claim` refused comes back for it.
+    pub fn take_if(&self, claim: impl Fn(&Block<F>) -> bool) -> Option<Block<F>> {
+        let mut state = self.lock();
+        loop {
+            if state.aborted {
+                return None;
+            }
+            if let Some(at) = state.full.iter().take(LOOK_AHEAD).position(&claim) {
+                let block = state.full.remove(at);
+                self.made_room(state);
+                return block;
+            }
+            if state.full.len() > LOOK_AHEAD.min(self.capacity / 2) || (state.closed && !state.full.is_empty()) {
+                let block = state.full.pop_front();
+                self.made_room(state);
+                return block;
+            }
+            if state.closed {
+                return None;
+            }
+            state.waiting_to_take += 1;
+            state = self.filled.wait(state).expect("not poisoned");
+            state.waiting_to_take -= 1;
+        }
+    }
+
+    /// Wakes one that waits in [`take_if`](Self::take_if): what it was refused may be free now.
+    pub fn nudge(&self) {
+        self.filled.notify_one();
+    }
+
     /// Gives an emptied block back for reuse.
     pub fn release(&self, mut block: Block<F>) {
         block.frames.clear();
         let mut state = self.lock();
         state.empty.push(block);
+        self.made_room(state);
+    }
+
+    fn made_room(&self, state: MutexGuard<'_, State<F>>) {
         let wake = state.waiting_to_fill > 0;
         drop(state);
         if wake {
@@ -175,7 +223,7 @@ mod tests {
 
     #[test]
     fn blocks_come_out_in_order_and_never_exceed_the_capacity() {
-        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK)));
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
         let filler = {
             let staging = Arc::clone(&staging);
             thread::spawn(move || {
@@ -195,18 +243,18 @@ mod tests {
             staging.release(block);
         }
         assert_eq!(expected, 1000);
-        assert!(staging.lock().made <= 4);
+        assert!(staging.lock().made <= staging.most);
         filler.join().expect("no panic");
     }
 
     #[test]
     fn aborting_wakes_everybody() {
-        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK)));
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
         let taker = {
             let staging = Arc::clone(&staging);
             thread::spawn(move || staging.take().is_none())
         };
-        let held: Vec<_> = (0..4).map(|_| staging.acquire().expect("open")).collect();
+        let held: Vec<_> = (0..8).map(|_| staging.acquire().expect("open")).collect();
         let filler = {
             let staging = Arc::clone(&staging);
             thread::spawn(move || staging.acquire().is_none())
