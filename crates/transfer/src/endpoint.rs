@@ -4,11 +4,11 @@
 
 mod hosted;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -27,7 +27,8 @@ use crate::wire::tls::{Identity, write_private};
 
 use hosted::Hosted;
 
-/// Most connections that have not proved themselves, in all and from one address.
+/// Most connections that have not proved themselves. One more ends the oldest of them: honest peers
+/// prove themselves within a few round trips, so a flood of silent ones cannot keep them out.
 const MAX_STRANGERS: usize = 512;
 
 /// How long a transfer that is replaced by a newer run of itself may take to let go.
@@ -66,7 +67,8 @@ pub struct Endpoint {
     tls: Arc<ServerConfig>,
     secret: Digest,
     catalogues: Catalogues,
-    strangers: AtomicUsize,
+    strangers: Mutex<BTreeMap<u64, TcpStream>>,
+    arrivals: AtomicU64,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     running: Mutex<HashMap<TransferId, Arc<Hosted>>>,
@@ -104,7 +106,8 @@ impl Endpoint {
             tls,
             secret,
             catalogues,
-            strangers: AtomicUsize::new(0),
+            strangers: Mutex::default(),
+            arrivals: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             running: Mutex::default(),
@@ -171,22 +174,32 @@ impl Endpoint {
     }
 
     fn receive(self: &Arc<Self>, socket: TcpStream) {
-        if self.strangers.fetch_add(1, Relaxed) >= MAX_STRANGERS {
-            self.strangers.fetch_sub(1, Relaxed);
-            tracing::warn!("too many connections that prove nothing: one refused");
-            return;
+        let number = self.arrivals.fetch_add(1, Relaxed);
+        let known = match socket.try_clone() {
+            Ok(known) => known,
+            Err(error) => return tracing::warn!("cannot serve a connection: {error}"),
+        };
+        {
+            let mut strangers = self.strangers.lock().expect("not poisoned");
+            if strangers.len() >= MAX_STRANGERS
+                && let Some((_, oldest)) = strangers.pop_first()
+            {
+                tracing::warn!("too many connections that prove nothing: the oldest one is ended");
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+            strangers.insert(number, known);
         }
         let endpoint = Arc::clone(self);
         let welcome = move || {
             let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
-            endpoint.strangers.fetch_sub(1, Relaxed);
+            endpoint.strangers.lock().expect("not poisoned").remove(&number);
             let result = arrival.and_then(|arrival| endpoint.admit(arrival));
             if let Err(error) = result {
                 tracing::info!("{error}");
             }
         };
         if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
-            self.strangers.fetch_sub(1, Relaxed);
+            self.strangers.lock().expect("not poisoned").remove(&number);
             tracing::warn!("cannot serve a connection: {error}");
         }
     }

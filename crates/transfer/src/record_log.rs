@@ -27,6 +27,8 @@ const MAX_RECORD: usize = 1 << 20;
 pub struct RecordLog<R> {
     file: File,
     name: String,
+    /// Where the last whole record ends.
+    end: u64,
     records: PhantomData<R>,
 }
 
@@ -74,7 +76,8 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
                 .and_then(|()| file.seek(SeekFrom::Start(sound as u64)))
                 .map_err(failed)?;
         }
-        Ok(Self { file, name: name.to_owned(), records: PhantomData })
+        let end = sound.max(magic.len()) as u64;
+        Ok(Self { file, name: name.to_owned(), end, records: PhantomData })
     }
 
     /// Appends records; they are durable after the next [`sync`](Self::sync).
@@ -83,7 +86,13 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         R: 'r,
     {
         let bytes = encode(records);
-        self.file.write_all(&bytes).map_err(|error| Error::io("write", self.name.as_bytes(), error))
+        if let Err(error) = self.file.write_all(&bytes) {
+            // Records behind a part of one would never be read.
+            let _ = self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
+            return Err(Error::io("write", self.name.as_bytes(), error));
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
     }
 
     /// Makes what was appended durable.
@@ -99,10 +108,12 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         let file = directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(file.map_err(|error| failed(error.into()))?);
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
-        file.write_all(magic).and_then(|()| file.write_all(&encode(records))).map_err(failed)?;
+        let bytes = [&magic[..], &encode(records)].concat();
+        file.write_all(&bytes).map_err(failed)?;
         file.sync_data().map_err(failed)?;
         renameat(directory, &fresh, directory, &self.name).map_err(|error| failed(error.into()))?;
         self.file = file;
+        self.end = bytes.len() as u64;
         Ok(())
     }
 

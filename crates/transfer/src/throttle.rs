@@ -1,6 +1,7 @@
 //! Token buckets: a rate kept by sleeping, never by spinning.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,9 @@ use tidegate_control::BitRate;
 /// How far a bucket may fall behind before the arrears are forgiven: long enough to bridge a
 /// scheduler's hiccup, short enough that no burst is seen on an epoch's scale.
 const BURST: Duration = Duration::from_millis(20);
+
+/// How long one sleep lasts at most.
+const NAP: Duration = Duration::from_millis(50);
 
 /// Lets bytes through at no more than a given rate.
 #[derive(Debug)]
@@ -23,8 +27,9 @@ impl Throttle {
         rate.filter(|rate| *rate > BitRate::ZERO).map(|rate| Self { rate, next: Mutex::new(Instant::now()) })
     }
 
-    /// Waits until `bytes` may pass. Safe to share: callers queue up one behind the other.
-    pub fn take(&self, bytes: usize) {
+    /// Waits until `bytes` may pass, or `over` comes true. Safe to share: callers queue up one behind
+    /// the other.
+    pub fn take(&self, bytes: usize, over: &AtomicBool) {
         let turn = {
             let mut next = self.next.lock().expect("not poisoned");
             let now = Instant::now();
@@ -32,7 +37,14 @@ impl Throttle {
             *next = turn + Duration::from_secs_f64(bytes as f64 / self.rate.bytes_per_second());
             turn
         };
-        thread::sleep(turn.saturating_duration_since(Instant::now()));
+        // In naps, so that a transfer with a low rate ends when it is told to.
+        loop {
+            let left = turn.saturating_duration_since(Instant::now());
+            if left.is_zero() || over.load(Relaxed) {
+                return;
+            }
+            thread::sleep(left.min(NAP));
+        }
     }
 }
 
@@ -64,7 +76,7 @@ mod tests {
         let throttle = Throttle::new(Some(BitRate::mbps(80))).expect("a limit");
         let start = Instant::now();
         for _ in 0..10 {
-            throttle.take(100_000);
+            throttle.take(100_000, &AtomicBool::new(false));
         }
         // Ten takes of 10 ms each; the first is free, and up to one burst of arrears is forgiven.
         assert!(start.elapsed() + BURST >= Duration::from_millis(90), "{:?}", start.elapsed());

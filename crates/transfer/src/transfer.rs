@@ -22,6 +22,12 @@ use crate::wire::session::{Inbox, Outbox};
 /// How often a finished or interrupted transfer is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// How long a peer may leave a poll unanswered: it answers at once unless its disk makes it wait.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long the end of a transfer that is given up is waited for, so that the journal is free again.
+const LETTING_GO: Duration = Duration::from_secs(10);
+
 /// Stops a transfer from outside, such as from a signal handler.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
@@ -164,15 +170,20 @@ impl LiveTransfer {
         }
     }
 
-    fn snapshot(&self) -> Option<Snapshot> {
+    /// `None` if the transfer ended while we asked.
+    fn snapshot(&self) -> Result<Option<Snapshot>> {
         let number = self.polls.fetch_add(1, Relaxed) + 1;
         self.outbox.send(&Message::Poll(number));
         let local = self.side.counters();
-        let remote = self.reports.wait(number, || self.ended().is_some() || self.interrupt.is_raised())?;
-        Some(match *self.side {
-            Side::Send(_) => Snapshot { sender: local, receiver: remote },
-            Side::Receive(..) => Snapshot { sender: remote, receiver: local },
-        })
+        let asked = Instant::now();
+        let over = || self.ended().is_some() || self.interrupt.is_raised();
+        let remote = self.reports.wait(number, || over() || asked.elapsed() >= SILENCE);
+        match (remote, &*self.side) {
+            (Some(remote), Side::Send(_)) => Ok(Some(Snapshot { sender: local, receiver: remote })),
+            (Some(remote), Side::Receive(..)) => Ok(Some(Snapshot { sender: remote, receiver: local })),
+            (None, _) if over() => Ok(None),
+            (None, _) => Err(Error::new(ErrorKind::Connection, "the other end has fallen silent")),
+        }
     }
 
     fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
@@ -237,12 +248,12 @@ impl Environment for LiveTransfer {
         // Without a change the last epoch's end is this one's beginning.
         let before = match self.before.filter(|_| !changed) {
             Some(before) => Some(before),
-            None => self.snapshot(),
+            None => self.snapshot()?,
         };
         if self.pass(begun + self.pace.epoch)?.is_none() {
             return Ok(None);
         }
-        let after = self.snapshot();
+        let after = self.snapshot()?;
         self.before = after;
         match (before, after) {
             (Some(before), Some(after)) => Ok(Some(self.observe(setpoint, &before, &after))),
@@ -259,5 +270,11 @@ impl Drop for LiveTransfer {
         }
         self.outbox.close();
         self.side.stop();
+        // The conversation may be the one that waits for the workers: what they hold is free after it.
+        let end = Instant::now() + LETTING_GO;
+        let mut result = self.end.result.lock().expect("not poisoned");
+        while result.is_none() && Instant::now() < end {
+            result = self.end.changed.wait_timeout(result, GLANCE).expect("not poisoned").0;
+        }
     }
 }

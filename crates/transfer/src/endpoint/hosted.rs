@@ -1,6 +1,7 @@
 //! One session at an endpoint: checks what is asked against the ticket, then runs this end of it.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,13 +25,21 @@ use crate::transfer::route::{self, Setup, Transfer, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
-use crate::wire::message::{DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, TransferId};
+use crate::wire::message::{
+    DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
+};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
 
 /// Most an initiator may ask of this host.
 const MAX_STAGING: ByteCount = ByteCount::mib(128);
 const MAX_WORKERS: u16 = 512;
+
+/// Epochs that an initiator may ask for.
+const EPOCHS: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(120);
+
+/// Most failures told in one message.
+const FAILURES_A_MESSAGE: usize = 500;
 
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
@@ -127,7 +136,7 @@ fn answer(endpoint: &Arc<Endpoint>, claims: &Claims, outbox: &Outbox, inbox: &In
             let (source_store, single) = open_source(endpoint, claims, &source, &terms)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
-                epoch: Duration::from_millis(u64::from(pace_ms.0)),
+                epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
                 settle: Duration::from_millis(u64::from(pace_ms.1)),
                 stop_after: None,
             };
@@ -282,10 +291,12 @@ fn relay(
         match inbox.receive()? {
             Message::Step(setpoint) => {
                 let seen = step(&mut transfer, setpoint, inbox, &interrupt);
-                let mut totals = transfer.ledger().totals();
+                let totals = transfer.ledger().totals();
                 let failures = transfer.ledger().failures();
-                totals.failures =
-                    failures[told..].iter().map(|f| (f.path.clone(), f.error.clone())).collect();
+                for some in failures[told..].chunks(FAILURES_A_MESSAGE) {
+                    let failures = some.iter().map(|f| (f.path.clone(), f.error.clone())).collect();
+                    outbox.send(&Message::Progress(Totals { failures, ..totals.clone() }));
+                }
                 told = failures.len();
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;

@@ -12,6 +12,9 @@ use crate::manifest::{BLOCK, SEGMENT};
 const BUNDLE_BYTES: u64 = SEGMENT;
 const BUNDLE_FILES: usize = 256;
 
+/// Longest chunk: as good as none, and far from the end of the numbers.
+const MAX_CHUNK: u64 = 1 << 50;
+
 /// A range of one file.
 #[derive(Debug)]
 pub struct Piece<T> {
@@ -105,7 +108,7 @@ impl<T> WorkQueue<T> {
         let state =
             State { urgent: VecDeque::new(), pieces: VecDeque::new(), claims: Vec::new(), closed: false };
         // Whole segments, so that a chunk's hashes are complete when it is.
-        let chunk = chunk.map(|bytes| bytes.next_multiple_of(SEGMENT).max(SEGMENT));
+        let chunk = chunk.map(|bytes| bytes.clamp(SEGMENT, MAX_CHUNK).next_multiple_of(SEGMENT));
         Self { state: Mutex::new(state), changed: Condvar::new(), chunk }
     }
 

@@ -125,9 +125,12 @@ impl FileSource {
             };
             let inner =
                 if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
+            // What an unfinished transfer into this directory left is no content of it.
+            if inner == WORK_DIR {
+                continue;
+            }
             let path = match join(&tree.prefix, &inner) {
                 Ok(path) => path,
-                Err(_) if inner == WORK_DIR => continue,
                 Err(error) => {
                     if !found(Found::Problem(inner, error)) {
                         return Ok(false);

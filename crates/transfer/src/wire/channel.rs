@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
@@ -22,13 +23,18 @@ pub enum Channel {
 pub struct Tls {
     connection: Connection,
     socket: BufReader<TcpStream>,
+    deadline: Option<Instant>,
 }
 
 impl Channel {
     /// TLS on `socket`; the handshake happens with [`finish_handshake`](Self::finish_handshake).
     pub fn tls(mut connection: Connection, socket: TcpStream) -> Self {
         connection.set_buffer_limit(None);
-        Self::Tls(Box::new(Tls { connection, socket: BufReader::with_capacity(TLS_READ, socket) }))
+        Self::Tls(Box::new(Tls {
+            connection,
+            socket: BufReader::with_capacity(TLS_READ, socket),
+            deadline: None,
+        }))
     }
 
     /// The TCP connection beneath.
@@ -37,6 +43,15 @@ impl Channel {
             Self::Clear(socket) => socket,
             Self::Tls(tls) => tls.socket.get_ref(),
         }
+    }
+
+    /// Ends reading and writing at `deadline`, however slowly the peer talks; `None` lets them take
+    /// any time.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+        if let Self::Tls(tls) = self {
+            tls.deadline = deadline;
+        }
+        limit(self.socket(), deadline)
     }
 
     /// Completes the TLS handshake; nothing to do on a clear channel.
@@ -115,6 +130,9 @@ impl Tls {
 
     /// Reads some records from the socket; `UnexpectedEof` if the peer is gone.
     fn read_records(&mut self) -> io::Result<()> {
+        if self.deadline.is_some() {
+            limit(self.socket.get_ref(), self.deadline)?;
+        }
         if self.connection.read_tls(&mut self.socket)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -127,6 +145,16 @@ impl Tls {
             }
         }
     }
+}
+
+/// Lets one read or write on `socket` last until `deadline`.
+fn limit(socket: &TcpStream, deadline: Option<Instant>) -> io::Result<()> {
+    let left = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
+        left => left,
+    };
+    socket.set_read_timeout(left)?;
+    socket.set_write_timeout(left)
 }
 
 impl Read for Tls {

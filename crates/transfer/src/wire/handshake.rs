@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{AlertDescription, ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -87,22 +87,48 @@ fn dial_tls(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
     let connection = ClientConnection::new(Arc::clone(config), name)
         .map_err(|error| Error::new(ErrorKind::Authentication, format!("cannot start TLS: {error}")))?;
     let mut channel = Channel::tls(Connection::Client(connection), socket);
-    set_deadline(channel.socket(), Some(HANDSHAKE_TIME));
-    channel.finish_handshake().map_err(|error| handshake_error(&address.place(), &error))?;
+    channel
+        .set_deadline(Some(Instant::now() + HANDSHAKE_TIME))
+        .and_then(|()| channel.finish_handshake())
+        .map_err(|error| handshake_error(&address.place(), &error))?;
     Ok(channel)
 }
 
 fn handshake_error(place: &str, error: &io::Error) -> Error {
-    if error.kind() == io::ErrorKind::InvalidData {
-        let text = error.to_string();
-        let why = if text.contains("ApplicationVerificationFailure") {
-            "its certificate is not the one the ticket names: is the ticket of this endpoint?"
-        } else {
-            &text
-        };
-        return Error::new(ErrorKind::Authentication, format!("refused the endpoint at {place}: {why}"));
+    use rustls::CertificateError::ApplicationVerificationFailure;
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(ApplicationVerificationFailure)) => Error::new(
+            ErrorKind::Authentication,
+            format!(
+                "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
+            ),
+        ),
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            Error::new(ErrorKind::Authentication, format!("refused the endpoint at {place}: {why}"))
+        }
+        Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
+            Error::new(ErrorKind::Authentication, format!("the endpoint at {place} refused us: {alert:?}"))
+        }
+        // Anything else may be damage on the way: trying again may help.
+        _ => Error::connection("no TLS connection to", place, error),
     }
-    Error::connection("no TLS connection to", place, error)
+}
+
+/// Whether an alert speaks of our certificate rather than of the bytes on the wire.
+fn is_about_trust(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::NoCertificate
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+            | A::CertificateRequired
+    )
 }
 
 /// Opens a session at `address`; afterwards reads no longer time out.
@@ -130,7 +156,7 @@ pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Cha
         Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
         _ => return Err(Error::protocol("the endpoint did not say welcome")),
     }
-    set_deadline(channel.socket(), None);
+    channel.set_deadline(None).map_err(lost)?;
     Ok(channel)
 }
 
@@ -151,18 +177,19 @@ pub fn open_stream(
             (channel, exporter)
         }
         DataPlane::Clear => {
-            let mut socket = dial(address)?;
-            set_deadline(&socket, Some(HANDSHAKE_TIME));
-            socket.write_all(CLEAR_PREFACE).map_err(lost)?;
+            let mut channel = Channel::Clear(dial(address)?);
+            let deadline = Instant::now() + HANDSHAKE_TIME;
+            channel.set_deadline(Some(deadline)).map_err(lost)?;
+            channel.write_all(CLEAR_PREFACE).map_err(lost)?;
             let mut nonce = [0; 32];
-            socket.read_exact(&mut nonce).map_err(lost)?;
-            (Channel::Clear(socket), nonce.to_vec())
+            read_before(&mut channel, &mut nonce, deadline).map_err(lost)?;
+            (channel, nonce.to_vec())
         }
     };
     let proof = *stream_proof(token, index, &binding).as_bytes();
     let hello = Opening::Stream(StreamHello { session: session_name(token), index, proof });
     channel.write_all(&encode(&hello)).map_err(lost)?;
-    set_deadline(channel.socket(), None);
+    channel.set_deadline(None).map_err(lost)?;
     Ok(channel)
 }
 
@@ -184,7 +211,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
     let deadline = Instant::now() + HANDSHAKE_TIME;
     let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", &error);
     tcp::prepare(&socket, PATIENCE).map_err(lost)?;
-    set_deadline(&socket, Some(HANDSHAKE_TIME));
+    socket.set_read_timeout(Some(HANDSHAKE_TIME)).map_err(lost)?;
     let mut first = [0];
     if socket.peek(&mut first).map_err(lost)? == 0 {
         return Err(Error::new(ErrorKind::Connection, "a peer connected and said nothing"));
@@ -196,25 +223,28 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
                 "a clear data stream, which is not allowed here",
             ));
         }
-        let mut socket = Limited { socket, deadline };
+        let mut channel = Channel::Clear(socket);
         let mut preface = [0; 8];
-        socket.read_exact(&mut preface).map_err(lost)?;
+        read_before(&mut channel, &mut preface, deadline).map_err(lost)?;
         if preface != *CLEAR_PREFACE {
             return Err(Error::protocol("a peer that speaks neither TLS nor our protocol"));
         }
         let nonce = random_bytes();
-        socket.socket.write_all(&nonce).map_err(lost)?;
-        (Channel::Clear(socket.socket), nonce.to_vec())
+        channel.write_all(&nonce).map_err(lost)?;
+        (channel, nonce.to_vec())
     } else {
         let connection = ServerConnection::new(Arc::clone(config))
             .map_err(|error| Error::protocol(format!("cannot start TLS: {error}")))?;
         let mut channel = Channel::tls(Connection::Server(connection), socket);
-        channel.finish_handshake().map_err(|error| Error::connection("no TLS with", "a peer", &error))?;
+        channel
+            .set_deadline(Some(deadline))
+            .and_then(|()| channel.finish_handshake())
+            .map_err(|error| Error::connection("no TLS with", "a peer", &error))?;
         let exporter = channel.exporter();
         (channel, exporter)
     };
     let opening = read_message(&mut channel, deadline).map_err(lost)??;
-    set_deadline(channel.socket(), None);
+    channel.set_deadline(None).map_err(lost)?;
     Ok(Arrival { channel, opening, binding })
 }
 
@@ -236,37 +266,13 @@ fn read_message<T: for<'a> Deserialize<'a>>(
 
 fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !buffer.is_empty() {
-        set_deadline(channel.socket(), Some(remaining(deadline)?));
+        channel.set_deadline(Some(deadline))?;
         match channel.read(buffer)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             n => buffer = &mut buffer[n..],
         }
     }
     Ok(())
-}
-
-fn remaining(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-/// A socket whose reads end at a deadline, so that a byte a second does not keep it for ever.
-struct Limited {
-    socket: TcpStream,
-    deadline: Instant,
-}
-
-impl Read for Limited {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        set_deadline(&self.socket, Some(remaining(self.deadline)?));
-        self.socket.read(buffer)
-    }
-}
-
-fn set_deadline(socket: &TcpStream, time: Option<Duration>) {
-    // Fails only for a zero duration, which `remaining` rules out.
-    let _ = socket.set_read_timeout(time);
-    let _ = socket.set_write_timeout(time);
 }
 
 /// Thirty-two bytes from the operating system's generator.

@@ -6,13 +6,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::channel::{Channel, Tls};
 use crate::wire::message::{MAX_MESSAGE, Message, decode, encode};
+
+/// Most bytes that wait for a peer that does not read; no honest one lets so much gather.
+const MAX_BACKLOG: usize = 256 << 20;
+
+/// How long a closing session waits for the peer to read what is still queued.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Sends messages to the peer; cheap to clone.
 #[derive(Clone, Debug)]
@@ -37,6 +43,8 @@ struct Queue {
     messages: VecDeque<Vec<u8>>,
     closing: bool,
     lost: bool,
+    /// Bytes queued since everything was last sent.
+    backlog: usize,
 }
 
 /// Starts the thread that carries `channel`'s messages; `peer` names it in errors.
@@ -58,7 +66,8 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
             let closing = queue.closing;
             drop(queue);
             let error = match result {
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                // Ours; what TLS finds damaged is the network's doing, or the end of a peer.
+                Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
                     Error::new(ErrorKind::Protocol, format!("the session with {peer}: {error}"))
                 }
                 Err(error) if !closing => Error::connection("lost the session with", &peer, &error),
@@ -78,6 +87,7 @@ impl Outbox {
         if queue.closing || queue.lost {
             return;
         }
+        queue.backlog += bytes.len();
         queue.messages.push_back(bytes);
         drop(queue);
         self.wake();
@@ -125,11 +135,17 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
     let mut received = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     let mut pending = Vec::new();
+    let mut last_words = None;
     loop {
         let closing = {
             let mut queue = shared.queue.lock().expect("not poisoned");
             pending.clear();
             queue.messages.drain(..).for_each(|message| pending.extend_from_slice(&message));
+            if !tls.wants_write() {
+                queue.backlog = pending.len();
+            } else if queue.backlog > MAX_BACKLOG {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+            }
             queue.closing
         };
         // In one piece: many small messages share a record and a system call.
@@ -139,6 +155,13 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
+        }
+        let timeout = closing.then(|| {
+            let end = *last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+            end.saturating_duration_since(Instant::now())
+        });
+        if timeout.is_some_and(|left| left.is_zero()) {
+            return Ok(());
         }
         // Everything that has arrived, before sleeping: TLS may hold decrypted bytes.
         loop {
@@ -168,7 +191,8 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
             PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
             PollFd::new(&shared.wake, PollFlags::IN),
         ];
-        match poll(&mut polled, None) {
+        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

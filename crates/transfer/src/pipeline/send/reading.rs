@@ -109,7 +109,7 @@ impl Shared {
     ) -> Result<()> {
         let length = (range.end - range.start) as usize;
         if let Some(throttle) = throttle {
-            throttle.take(length);
+            throttle.take(length, &self.stopped);
         }
         let start = block.length + HEADER;
         let piece = reader.read(range.start, &mut block.bytes[start..start + length])?;

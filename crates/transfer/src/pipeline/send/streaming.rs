@@ -25,10 +25,10 @@ impl Shared {
             };
             let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
             if let Some(throttle) = &throttle {
-                throttle.take(block.length);
+                throttle.take(block.length, &self.stopped);
             }
             if let Some(link) = &self.link {
-                link.take(block.length);
+                link.take(block.length, &self.stopped);
             }
             match self.lanes.send(open, &mut block) {
                 Ok(()) => {
