@@ -8,6 +8,7 @@ mod progress;
 mod remotes;
 mod settings;
 mod summary;
+mod terminal;
 mod command {
     pub mod copy;
     pub mod demo;
@@ -22,7 +23,8 @@ mod command {
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind as Misuse;
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
 ///
@@ -54,8 +56,24 @@ enum Command {
     Generate(command::generate::GenerateArgs),
 }
 
+impl Command {
+    /// Whether a script reads standard output, and what optimizer it asked for.
+    fn asks_for_json(&self) -> Option<&str> {
+        match self {
+            Self::Copy(args) => args.json().then_some(args.optimizer()),
+            Self::Verify(args) => args.json().then_some(args.optimizer()),
+            Self::Demo(args) => args.json().then_some(args.optimizer()),
+            Self::Probe(args) => args.json().then_some(args.optimizer()),
+            _ => None,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
     log(cli.verbose);
     let result = match &cli.command {
         Command::Copy(args) => command::copy::run(args),
@@ -69,9 +87,37 @@ fn main() -> ExitCode {
         Command::Generate(args) => command::generate::run::<Cli>(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("tidegate: {error:#}");
+        if let Some(optimizer) = cli.command.asks_for_json() {
+            // Nothing was begun, and a script still gets its one object.
+            let summary = summary::Summary::of_nothing(optimizer, &error);
+            let _ = serde_json::to_string(&summary).map(|text| terminal::print(&text));
+        }
+        terminal::complain(&format!("{error:#}"));
         exit::code_of(&error)
     })
+}
+
+/// A command line that makes no sense: one line that says why, and where to read more.
+fn misused(error: &clap::Error) -> ExitCode {
+    let is_help = matches!(
+        error.kind(),
+        Misuse::DisplayHelp | Misuse::DisplayVersion | Misuse::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        let _ = error.print();
+        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
+    }
+    let text = error.render().to_string();
+    let reason = text.split("\n\nUsage:").next().unwrap_or(&text);
+    let reason = reason.split("\n\nFor more information").next().unwrap_or(reason);
+    let reason = reason.strip_prefix("error:").unwrap_or(reason).replace("\n\n  tip:", "; tip:");
+    let words: Vec<&str> = reason.split_whitespace().collect();
+    let known = Cli::command();
+    let command = std::env::args_os().nth(1).and_then(|name| name.into_string().ok());
+    let command = command.filter(|name| known.find_subcommand(name).is_some());
+    let help = command.map_or_else(|| "--help".to_owned(), |name| format!("{name} --help"));
+    terminal::complain(&format!("{} (see `tidegate {help}`)", words.join(" ")));
+    ExitCode::from(exit::USAGE)
 }
 
 /// Quiet by default: warnings only. `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
@@ -86,7 +132,8 @@ fn log(verbose: u8) {
     let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(terminal::Log::default)
+        .log_internal_errors(false)
         .with_target(false)
         .compact()
         .init();

@@ -1,32 +1,55 @@
-//! The live view on a terminal: a bar with rate and ETA, the three concurrencies, and how full the
-//! staging is at both ends.
+//! The live view on a terminal: a bar with rate and ETA, the three concurrencies with what they
+//! move, and how full the staging is at both ends.
+//!
+//! ```text
+//! source/ → tg://host:7117/in/
+//!   ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╸───────────────  64 %   942 Mbit/s   ETA 6 s
+//!   1.28 GiB of 2 GiB   231 of 379 files
+//!             workers                             throughput
+//!   read      13  ▂▄▇███████████████████  1.01 Gbit/s  ▂▄▇███████████████████
+//!   network    7  ▂▄▅▅▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄   942 Mbit/s  ▂▄▇███████████████████
+//!   write      5  ▂▄▅▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃   940 Mbit/s  ▂▄▇███████████████████
+//!   staging   sender ━━━╸────────  31 %   receiver ────────────   0 %
+//! ```
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use tidegate_control::{BitRate, ByteCount, Concurrency, Epoch, PerStage, Stage};
+use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, Epoch, PerStage, Stage};
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::wire::message::Totals;
+
+use crate::terminal;
 
 /// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Weight of the newest tenth of a second in the rate that the ETA is based on.
-const WEIGHT: f64 = 0.05;
+/// What the rate and the ETA look back on.
+const MEMORY: Duration = Duration::from_secs(5);
+
+/// Most epochs a trend shows.
+const TREND: usize = 40;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const CYAN: &str = "36";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
 
 /// What is shown while a job runs.
+#[derive(Clone)]
 pub struct View {
-    lines: Option<Lines>,
+    heading: Option<Heading>,
 }
 
 #[derive(Clone)]
-struct Lines {
-    all: MultiProgress,
-    bar: ProgressBar,
-    workers: ProgressBar,
-    staging: ProgressBar,
+struct Heading {
+    title: String,
+    staging: ByteCount,
+    colour: bool,
 }
 
 /// Shows one try of a transfer until dropped.
@@ -35,60 +58,54 @@ pub struct Watching {
 }
 
 struct Shown {
-    epoch: Mutex<(Concurrency, Option<Epoch>, u64)>,
+    setpoint: Mutex<Concurrency>,
+    epochs: Mutex<VecDeque<Epoch>>,
     over: AtomicBool,
 }
 
 impl View {
-    /// A view headed with `title`, or none at all.
-    pub fn new(title: &str, visible: bool) -> Self {
-        if !visible {
-            return Self { lines: None };
-        }
-        let all = MultiProgress::new();
-        let line = |template: &str| {
-            let style =
-                ProgressStyle::with_template(template).expect("a template").progress_chars("█▉▊▋▌▍▎▏ ");
-            all.add(ProgressBar::new(0).with_style(style))
-        };
-        let heading = line("{msg}");
-        heading.set_message(title.to_owned());
-        heading.tick();
-        let bar = line("  {bar:32.cyan/black} {percent:>3} %  {msg}");
-        let workers = line("  {msg}");
-        let staging = line("  {msg}");
-        Self { lines: Some(Lines { all, bar, workers, staging }) }
+    /// A view headed with `title` of a transfer with so much `staging` an end, or none at all.
+    pub fn new(title: &str, staging: ByteCount, visible: bool) -> Self {
+        let visible = visible && terminal::can_show_view();
+        let heading = || Heading { title: title.to_owned(), staging, colour: terminal::has_colour() };
+        Self { heading: visible.then(heading) }
     }
 
     /// Follows `ledger` until the answer is dropped.
     pub fn watch(&self, ledger: Arc<Ledger>, start: Concurrency) -> Watching {
-        let Some(lines) = self.lines.clone() else { return Watching { state: None } };
-        let shown = Arc::new(Shown { epoch: Mutex::new((start, None, 0)), over: AtomicBool::new(false) });
+        let Some(heading) = self.heading.clone() else { return Watching { state: None } };
+        let shown = Arc::new(Shown {
+            setpoint: Mutex::new(start),
+            epochs: Mutex::default(),
+            over: AtomicBool::new(false),
+        });
         let theirs = Arc::clone(&shown);
         let draw = move || {
-            let mut meter = Meter::new(ledger.totals().bytes_moved);
+            let mut meter = Meter::default();
             while !theirs.over.load(Relaxed) {
-                lines.draw(&ledger, &theirs, &mut meter);
-                thread::sleep(FRAME);
+                let totals = ledger.totals();
+                let rate = meter.update(Instant::now(), totals.bytes_moved);
+                let setpoint = *theirs.setpoint.lock().expect("not poisoned");
+                let epochs = theirs.epochs.lock().expect("not poisoned").clone();
+                let frame = Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs };
+                terminal::draw(&frame.lines(terminal::width()));
+                thread::park_timeout(FRAME);
             }
-            lines.draw(&ledger, &theirs, &mut meter);
+            terminal::clear();
         };
         Watching { state: Some((shown, thread::spawn(draw))) }
-    }
-
-    /// Takes the view off the screen.
-    pub fn finish(&self) {
-        if let Some(lines) = &self.lines {
-            let _ = lines.all.clear();
-        }
     }
 }
 
 impl Watching {
     /// Shows a new epoch.
     pub fn show(&self, epoch: &Epoch) {
-        if let Some((shown, _)) = &self.state {
-            *shown.epoch.lock().expect("not poisoned") = (epoch.setpoint, Some(epoch.clone()), 0);
+        let Some((shown, _)) = &self.state else { return };
+        *shown.setpoint.lock().expect("not poisoned") = epoch.setpoint;
+        let mut epochs = shown.epochs.lock().expect("not poisoned");
+        epochs.push_back(epoch.clone());
+        if epochs.len() > TREND {
+            epochs.pop_front();
         }
     }
 }
@@ -97,77 +114,155 @@ impl Drop for Watching {
     fn drop(&mut self) {
         if let Some((shown, thread)) = self.state.take() {
             shown.over.store(true, Relaxed);
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
 }
 
-/// A smoothed rate.
+/// The rate over the last few seconds.
+#[derive(Default)]
 struct Meter {
-    at: Instant,
-    bytes: u64,
-    rate: Option<f64>,
+    seen: VecDeque<(Instant, u64)>,
 }
 
 impl Meter {
-    fn new(bytes: u64) -> Self {
-        Self { at: Instant::now(), bytes, rate: None }
-    }
-
-    /// Bytes a second, after `bytes` in all.
-    fn update(&mut self, bytes: u64) -> f64 {
-        let now = Instant::now();
-        let seconds = now.duration_since(self.at).as_secs_f64();
-        if seconds > 0.01 {
-            let fresh = bytes.saturating_sub(self.bytes) as f64 / seconds;
-            // A plain mean at first, so that the first seconds are not held against the rest.
-            self.rate = Some(self.rate.map_or(fresh, |old| old + WEIGHT * (fresh - old)));
-            (self.at, self.bytes) = (now, bytes);
+    /// The rate, now that `bytes` have been moved in all.
+    fn update(&mut self, now: Instant, bytes: u64) -> BitRate {
+        self.seen.push_back((now, bytes));
+        while self.seen.len() > 2 && now - self.seen[1].0 >= MEMORY {
+            self.seen.pop_front();
         }
-        self.rate.unwrap_or(0.0)
+        let (since, before) = self.seen[0];
+        BitRate::over(ByteCount(bytes.saturating_sub(before)), now - since)
     }
 }
 
-impl Lines {
-    fn draw(&self, ledger: &Ledger, shown: &Shown, meter: &mut Meter) {
-        let totals = ledger.totals();
-        let rate = meter.update(totals.bytes_moved);
-        let skipped = totals.bytes_skipped;
-        let fresh = totals.bytes_listed.saturating_sub(skipped);
+/// One picture.
+struct Frame<'a> {
+    heading: &'a Heading,
+    totals: Totals,
+    rate: BitRate,
+    setpoint: Concurrency,
+    epochs: &'a VecDeque<Epoch>,
+}
+
+impl Frame<'_> {
+    fn lines(&self, width: usize) -> Vec<String> {
+        let mut lines = vec![self.paint(BOLD, &self.heading.title)];
+        lines.extend(self.progress(width));
+        lines.extend(self.stages(width));
+        if let Some(epoch) = self.epochs.back() {
+            lines.push(self.staging(epoch.staging_free_bytes, width));
+        }
+        lines
+    }
+
+    fn progress(&self, width: usize) -> [String; 2] {
+        let totals = &self.totals;
+        let fresh = totals.bytes_listed.saturating_sub(totals.bytes_skipped);
         // What is moved but not yet committed counts too, as long as it is not more than there is.
         let moved = totals.bytes_moved.saturating_sub(totals.bytes_again).max(totals.bytes_done).min(fresh);
-        self.bar.set_length(totals.bytes_listed.max(1));
-        self.bar.set_position(skipped + moved);
+        let here = totals.bytes_skipped + moved;
         let files = totals.files_done + totals.files_skipped + totals.files_failed;
-        let more = if totals.listed { "" } else { "+" };
-        let eta = if rate > 1.0 && totals.listed {
-            format!("  ETA {}", clock((fresh - moved) as f64 / rate))
+        let share = if totals.bytes_listed > 0 {
+            here as f64 / totals.bytes_listed as f64
         } else {
-            String::new()
+            f64::from(u8::from(totals.listed))
         };
-        self.bar.set_message(format!(
-            "{} of {}{more}  {}/{}{more} files  {}{eta}",
-            ByteCount(skipped + moved),
+        // Not before everything is there.
+        let whole = totals.listed && files == totals.files_listed;
+        let percent = if whole { 100 } else { ((share * 100.0) as u64).min(99) };
+        let left = (fresh - moved) as f64 * 8.0 / self.rate.0 as f64;
+        let eta = match totals.listed {
+            true if left.is_finite() => format!("ETA {}", clock(left)),
+            _ => "ETA -".to_owned(),
+        };
+        let behind = format!("  {percent:>3} %  {:>11}  {eta:<12}", self.rate.to_string());
+        let bar = self.bar(share, width.saturating_sub(2 + behind.chars().count()), CYAN);
+        let more = if totals.listed { "" } else { " or more" };
+        let mut counts = format!(
+            "{} of {}{more}   {} of {}{more} files",
+            ByteCount(here),
             ByteCount(totals.bytes_listed),
             files,
-            totals.files_listed,
-            BitRate::from_bps(rate * 8.0),
-        ));
-        let (setpoint, epoch, _) = &*shown.epoch.lock().expect("not poisoned");
-        let rates = epoch.as_ref().map_or(PerStage::all(BitRate::ZERO), |epoch| epoch.throughput_bps);
-        let stage = |stage: Stage| format!("{stage} {:>2} × {:<11}", setpoint[stage], rates[stage]);
-        self.workers.set_message(format!(
-            "{}  {}  {}",
-            stage(Stage::Read),
-            stage(Stage::Network),
-            stage(Stage::Write)
-        ));
-        if let Some(epoch) = epoch {
-            let free = epoch.staging_free_bytes;
-            self.staging
-                .set_message(format!("staging free: sender {}, receiver {}", free.sender, free.receiver));
+            totals.files_listed
+        );
+        for (number, what) in [(totals.files_skipped, "there already"), (totals.files_failed, "failed")] {
+            if number > 0 {
+                counts.push_str(&format!("   {number} {what}"));
+            }
+        }
+        [format!("  {bar}{behind}"), format!("  {counts}")]
+    }
+
+    fn stages(&self, width: usize) -> Vec<String> {
+        // Name, workers, rate and what separates them; the rest is for the two trends.
+        let room = (width.saturating_sub(31) / 2).clamp(4, TREND);
+        let newest: Vec<&Epoch> = self.epochs.iter().rev().take(room).rev().collect();
+        let stages = [Stage::Read, Stage::Network, Stage::Write];
+        // One scale for all three, so that they can be compared.
+        let most = |of: &dyn Fn(&Epoch, Stage) -> f64| {
+            let all = newest.iter().flat_map(|epoch| stages.map(|stage| of(epoch, stage)));
+            all.fold(0.0, f64::max)
+        };
+        let workers = |epoch: &Epoch, stage: Stage| f64::from(epoch.concurrency[stage]);
+        let rate = |epoch: &Epoch, stage: Stage| epoch.throughput_bps[stage].0 as f64;
+        let (most_workers, most_rate) = (most(&workers), most(&rate));
+        let rates = self.epochs.back().map_or(PerStage::all(BitRate::ZERO), |epoch| epoch.throughput_bps);
+        let head = format!("  {:<10}{:<width$}{:>11}", "", "workers", "throughput", width = room + 6);
+        let mut lines = vec![self.paint(DIM, &head)];
+        for stage in stages {
+            let trend = |of: &dyn Fn(&Epoch, Stage) -> f64, most: f64| {
+                let bars: String = newest.iter().map(|epoch| spark(of(epoch, stage), most)).collect();
+                format!("{bars:<room$}")
+            };
+            lines.push(format!(
+                "  {:<8}{:>4}  {}{:>13}  {}",
+                stage.to_string(),
+                self.setpoint[stage],
+                self.paint(GREEN, &trend(&workers, most_workers)),
+                rates[stage].to_string(),
+                self.paint(DIM, &trend(&rate, most_rate)),
+            ));
+        }
+        lines
+    }
+
+    fn staging(&self, free: Ends<ByteCount>, width: usize) -> String {
+        let room = (width.saturating_sub(48) / 2).clamp(4, 16);
+        let end = |name: &str, free: ByteCount| {
+            let used = 1.0 - free.0 as f64 / self.heading.staging.0.max(1) as f64;
+            let used = used.clamp(0.0, 1.0);
+            format!("{name} {} {:>3.0} %", self.bar(used, room, YELLOW), used * 100.0)
+        };
+        format!("  staging       {}   {}", end("sender", free.sender), end("receiver", free.receiver))
+    }
+
+    /// A bar of `width` characters, filled up to `share`, half a character exactly.
+    fn bar(&self, share: f64, width: usize, colour: &str) -> String {
+        let halves = (share.clamp(0.0, 1.0) * width as f64 * 2.0) as usize;
+        let mut full = "━".repeat(halves / 2);
+        if halves % 2 == 1 {
+            full.push('╸');
+        }
+        let rest = "─".repeat(width - full.chars().count());
+        format!("{}{}", self.paint(colour, &full), self.paint(DIM, &rest))
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        match self.heading.colour && !text.trim().is_empty() {
+            true => format!("\x1b[{colour}m{text}\x1b[0m"),
+            false => text.to_owned(),
         }
     }
+}
+
+/// A bar one character wide, an eighth to eight eighths of `most` high.
+fn spark(value: f64, most: f64) -> char {
+    const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let share = if most > 0.0 { value / most } else { 0.0 };
+    LEVELS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
 fn clock(seconds: f64) -> String {
@@ -176,5 +271,87 @@ fn clock(seconds: f64) -> String {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
         _ => format!("{}:{:02} h", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame_lines(width: usize, totals: Totals) -> Vec<String> {
+        let heading = Heading {
+            title: "demo: 80 Mbit/s a reader, 160 Mbit/s a stream, 200 Mbit/s a writer".to_owned(),
+            staging: ByteCount::mib(16),
+            colour: false,
+        };
+        let mut epochs = VecDeque::new();
+        for i in 1..=TREND as u64 {
+            epochs.push_back(Epoch {
+                t_ms: i * 1000,
+                interval_ms: 1000,
+                concurrency: PerStage { read: 512, network: 7, write: 5 },
+                setpoint: PerStage { read: 512, network: 7, write: 5 },
+                throughput_bps: PerStage::all(BitRate::mbps(1010 * i)),
+                staging_free_bytes: Ends { sender: ByteCount::mib(4), receiver: ByteCount(0) },
+                loss: None,
+                rtt_us: None,
+                utility: None,
+            });
+        }
+        let setpoint = PerStage { read: 512, network: 7, write: 5 };
+        let rate = BitRate::mbps(942);
+        Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs }.lines(width)
+    }
+
+    fn totals() -> Totals {
+        Totals {
+            bytes_listed: 2 << 30,
+            bytes_moved: 1 << 30,
+            bytes_skipped: 1023 << 20,
+            files_listed: 123_456,
+            files_done: 654,
+            files_skipped: 12,
+            listed: true,
+            ..Totals::default()
+        }
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_terminal() {
+        for width in [79, 100, 119, 160] {
+            for line in frame_lines(width, totals()).iter().skip(1) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_only_there_when_the_last_file_is() {
+        let almost = Totals { bytes_moved: 2 << 30, bytes_skipped: 0, ..totals() };
+        assert!(frame_lines(79, almost.clone())[1].contains(" 99 %"));
+        let whole = Totals { files_listed: 666, ..almost };
+        assert!(frame_lines(79, whole)[1].contains("100 %"));
+        assert!(frame_lines(79, Totals::default())[1].contains("  0 %"));
+    }
+
+    #[test]
+    fn trends_and_times_read_well() {
+        assert_eq!([0.0, 1.0, 4.0, 8.0].map(|value| spark(value, 8.0)), ['▁', '▁', '▄', '█']);
+        assert_eq!(spark(0.0, 0.0), '▁');
+        assert_eq!(
+            (clock(9.4), clock(75.0), clock(7300.0)),
+            ("9 s".into(), "1:15 min".into(), "2:01 h".into())
+        );
+    }
+
+    #[test]
+    fn the_rate_looks_back_a_few_seconds() {
+        let mut meter = Meter::default();
+        let start = Instant::now();
+        let mut rate = BitRate::ZERO;
+        for tenth in 0..200_u32 {
+            rate = meter.update(start + Duration::from_millis(100) * tenth, u64::from(tenth) * 12_500);
+        }
+        assert_eq!(rate, BitRate::mbps(1));
     }
 }

@@ -3,12 +3,12 @@
 use serde::Serialize;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount, PerStage};
+use tidegate_control::{BitRate, ByteCount, Concurrency, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::text::show;
 
-use crate::exit;
+use crate::{exit, terminal};
 
 /// Most failures printed one by one; all of them are in the JSON.
 const SHOWN_FAILURES: usize = 20;
@@ -42,6 +42,12 @@ pub struct Summary {
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// Workers in the last epoch.
+    #[serde(skip)]
+    pub setpoint: Option<Concurrency>,
+    /// Whether both sides were only compared.
+    #[serde(skip)]
+    pub dry: bool,
 }
 
 /// Numbers of files.
@@ -101,42 +107,109 @@ impl Summary {
         if self.files.failed > 0 { exit::SOME_FAILED } else { 0 }
     }
 
+    /// The summary of a run that ended before anything was begun.
+    pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Self {
+        let ours = error.downcast_ref::<Error>();
+        Self {
+            status: ours.map_or("failed", |error| Self::status(Some(error), 0)),
+            verified: false,
+            files: Files::default(),
+            bytes: 0,
+            resent_bytes: 0,
+            duration_ms: 0,
+            goodput_bps: 0,
+            optimizer: optimizer.to_owned(),
+            concurrency_mean: PerStage::all(0.0),
+            failures: Vec::new(),
+            error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
+            log: None,
+            setpoint: None,
+            dry: false,
+        }
+    }
+
     /// Prints it for people: the result on standard output, failures on standard error.
-    pub fn print(&self) {
+    pub fn print(&self) -> std::io::Result<()> {
         for failure in self.failures.iter().take(SHOWN_FAILURES) {
-            eprintln!("tidegate: {}", failure.message);
+            terminal::complain(&failure.message);
         }
-        if self.failures.len() > SHOWN_FAILURES {
-            eprintln!(
-                "tidegate: … and {} more (--json lists them all)",
-                self.failures.len() - SHOWN_FAILURES
-            );
+        if let Some(more @ 1..) = self.failures.len().checked_sub(SHOWN_FAILURES) {
+            terminal::complain(&format!("… and {more} more (--json lists them all)"));
         }
-        let duration = Duration::from_millis(self.duration_ms);
+        terminal::print(&self.text())
+    }
+
+    fn text(&self) -> String {
+        let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
         let Files { total, ok, failed, skipped } = self.files;
-        let mut parts = vec![format!("{ok} {}", if ok == 1 { "file" } else { "files" })];
-        parts.push(format!("{} in {:.1} s", ByteCount(self.bytes), duration.as_secs_f64()));
-        parts.push(BitRate(self.goodput_bps).to_string());
-        if skipped > 0 {
-            parts.push(format!("{skipped} there already"));
-        }
-        if failed > 0 {
-            parts.push(format!("{failed} of {total} failed"));
-        }
-        if self.resent_bytes > 0 {
-            parts.push(format!("{} sent again", ByteCount(self.resent_bytes)));
-        }
-        let verdict = if self.verified { "all verified" } else { self.status };
-        println!("{}: {}", verdict, parts.join(", "));
-        let mean = self.concurrency_mean;
-        if mean.network > 0.0 {
-            println!(
-                "workers on average: read {:.1}, network {:.1}, write {:.1} ({})",
-                mean.read, mean.network, mean.write, self.optimizer
+        let mut text = if self.dry {
+            match failed {
+                0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
+                _ => format!("{failed} of {} missing or different", count(total)),
+            }
+        } else if self.verified && ok == 0 {
+            format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
+        } else {
+            let verdict = if self.verified { "all verified" } else { self.status };
+            let mut text = format!(
+                "{}, {}, {verdict} in {seconds:.1} s: {}",
+                count(ok),
+                ByteCount(self.bytes),
+                BitRate(self.goodput_bps)
             );
+            if failed > 0 {
+                text.push_str(&format!(", {failed} of {total} failed"));
+            }
+            if skipped > 0 {
+                text.push_str(&format!(", {skipped} there already"));
+            }
+            if self.resent_bytes > 0 {
+                text.push_str(&format!(", {} sent again", ByteCount(self.resent_bytes)));
+            }
+            text
+        };
+        if let Some(last) = self.setpoint {
+            let mean = self.concurrency_mean;
+            text.push_str(&format!(
+                "\n  workers  read {:.1}, network {:.1}, write {:.1} on average ({})",
+                mean.read, mean.network, mean.write, self.optimizer
+            ));
+            text.push_str(&format!(
+                "\n  at last  read {}, network {}, write {}",
+                last.read, last.network, last.write
+            ));
+            if let Some(log) = &self.log {
+                text.push_str(&format!("\n  epochs   {log}"));
+            }
         }
-        if let Some(log) = &self.log {
-            println!("epochs: {log}");
-        }
+        text
+    }
+}
+
+fn count(files: u64) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        let error = anyhow::anyhow!("no");
+        Summary { status: "complete", verified: true, error: None, ..Summary::of_nothing("auto", &error) }
+    }
+
+    #[test]
+    fn the_text_says_what_happened() {
+        let files = Files { total: 3, ok: 2, failed: 0, skipped: 1 };
+        let copied =
+            Summary { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..summary() };
+        assert_eq!(copied.text(), "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already");
+        let files = Files { total: 1, ok: 0, failed: 0, skipped: 1 };
+        let nothing = Summary { files, ..summary() };
+        assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
+        let files = Files { total: 3, ok: 0, failed: 1, skipped: 2 };
+        let different = Summary { files, dry: true, verified: false, ..summary() };
+        assert_eq!(different.text(), "1 of 3 files missing or different");
     }
 }

@@ -13,6 +13,7 @@ use crate::drive::{Job, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::{Place, sources};
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
+use crate::terminal;
 
 /// Copy files and directories, verified and resumable.
 ///
@@ -33,7 +34,7 @@ pub struct CopyArgs {
     #[arg(long)]
     checksum: bool,
     /// What to do about symbolic links
-    #[arg(long, value_enum, default_value_t = LinkRule::Keep)]
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
     links: LinkRule,
     /// Print one JSON object on standard output
     #[arg(long)]
@@ -50,6 +51,18 @@ pub struct CopyArgs {
     transfer: TransferArgs,
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl CopyArgs {
+    /// Whether a script reads the result.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The rule asked for, by name.
+    pub fn optimizer(&self) -> &str {
+        &self.control.optimizer
+    }
 }
 
 /// Runs the command.
@@ -98,12 +111,12 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
 pub fn finish(job: Job<'_>, json: bool) -> anyhow::Result<ExitCode> {
     let ended = job.run()?;
     if json {
-        println!("{}", serde_json::to_string(&ended.summary)?);
+        terminal::print(&serde_json::to_string(&ended.summary)?)?;
     } else {
-        ended.summary.print();
+        ended.summary.print()?;
     }
     if let Some(error) = &ended.error {
-        eprintln!("tidegate: {error}");
+        terminal::complain(&error.message);
     }
     Ok(ExitCode::from(ended.summary.code(ended.error.as_ref())))
 }

@@ -8,6 +8,8 @@ use anyhow::Context;
 use clap::Args;
 use tidegate_control::rng::Rng;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::command::copy::finish;
@@ -15,6 +17,7 @@ use crate::command::endpoint::Loopback;
 use crate::drive::{Job, interrupt_on_signals};
 use crate::exit::usage;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::terminal;
 
 /// AutoMDT's read bottleneck (figure 5): what one worker of each stage may move, and the link.
 const READ: BitRate = BitRate::mbps(80);
@@ -49,6 +52,18 @@ pub struct DemoArgs {
     trust: TrustArgs,
 }
 
+impl DemoArgs {
+    /// Whether a script reads the result.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The rule asked for, by name.
+    pub fn optimizer(&self) -> &str {
+        &self.control.optimizer
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if args.size < ByteCount::mib(1) || args.size > ByteCount::gib(1024) {
@@ -59,15 +74,10 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let scratch = Scratch::new(&home)?;
     scratch.has_room(args.size)?;
     if !args.json {
-        eprintln!(
-            "making {} of mixed files beneath {} (seed {})",
-            args.size,
-            scratch.0.display(),
-            args.control.seed
-        );
+        terminal::tell(&format!("making {} of mixed files beneath {}", args.size, scratch.0.display()));
     }
     let source = scratch.0.join("source");
-    make_files(&source, args.size, args.control.seed)?;
+    make_files(&source, args.size, args.control.seed, &interrupt)?;
     let destination = scratch.0.join("destination");
     fs::create_dir(&destination).context("cannot make the destination")?;
     let loopback = Loopback::start(&destination, &scratch.0)?;
@@ -80,7 +90,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let limits = shaped.terms(1).limits;
     let show = |rate: Option<BitRate>| rate.unwrap_or_default().to_string();
     let title = format!(
-        "demo: {} a reader, {} a stream, {} a writer, {} the link",
+        "demo: read {}, network {}, write {} each, link {}",
         show(limits.read),
         show(limits.network),
         show(limits.write),
@@ -105,7 +115,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let code = finish(job, args.json)?;
     if !args.json && limits.link == Some(LINK) && limits.read == Some(READ) {
-        println!("best on this path: read 13, network 7, write 5");
+        terminal::print("  best     read 13, network 7, write 5 on this path")?;
     }
     Ok(code)
 }
@@ -132,11 +142,7 @@ impl Scratch {
                 "{} has {free} free and the demo needs {needed}: choose another place with --directory, or less with --size",
                 self.0.display()
             );
-            return Err(tidegate_transfer::error::Error::new(
-                tidegate_transfer::error::ErrorKind::NoSpace,
-                why,
-            )
-            .into());
+            return Err(Error::new(ErrorKind::NoSpace, why).into());
         }
         Ok(())
     }
@@ -149,7 +155,7 @@ impl Drop for Scratch {
 }
 
 /// Nine tenths of `size` in six large files, the rest in small ones of 4 KiB to 1 MiB.
-fn make_files(directory: &Path, size: ByteCount, seed: u64) -> anyhow::Result<()> {
+fn make_files(directory: &Path, size: ByteCount, seed: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
     let mut rng = Rng::new(seed);
     let mut buffer = vec![0; 1 << 20];
     let mut make = |path: PathBuf, mut size: u64, rng: &mut Rng| -> std::io::Result<()> {
@@ -158,7 +164,7 @@ fn make_files(directory: &Path, size: ByteCount, seed: u64) -> anyhow::Result<()
             fs::create_dir_all(parent)?;
         }
         let mut file = fs::File::create(path)?;
-        while size > 0 {
+        while size > 0 && !interrupt.is_raised() {
             let piece = (size as usize).min(buffer.len());
             for word in buffer[..piece].chunks_mut(8) {
                 let bytes = rng.next_u64().to_le_bytes();
@@ -180,6 +186,9 @@ fn make_files(directory: &Path, size: ByteCount, seed: u64) -> anyhow::Result<()
         make(directory.join(format!("small/{:02}/{i:05}.bin", i % 20)), size, &mut rng)?;
         left -= size;
         i += 1;
+    }
+    if interrupt.is_raised() {
+        return Err(Error::new(ErrorKind::Interrupted, "interrupted").into());
     }
     Ok(())
 }

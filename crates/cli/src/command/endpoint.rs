@@ -35,7 +35,7 @@ pub struct EndpointArgs {
     #[arg(long)]
     read_only: bool,
     /// Whether peers may ask for data streams that are not encrypted
-    #[arg(long, value_enum, default_value_t = Plane::Tls)]
+    #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     data_plane: Plane,
     #[command(flatten)]
     trust: TrustArgs,

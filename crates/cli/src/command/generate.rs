@@ -31,7 +31,9 @@ enum What {
 pub fn run<C: CommandFactory>(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
     match &args.what {
         What::Completions { shell } => {
-            clap_complete::generate(*shell, &mut C::command(), "tidegate", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut C::command(), "tidegate", &mut script);
+            crate::terminal::print(String::from_utf8_lossy(&script).trim_end())?;
         }
         What::Man { directory } => {
             std::fs::create_dir_all(directory)?;

@@ -16,6 +16,7 @@ use crate::drive::{Job, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::terminal;
 
 /// More than any probe moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
@@ -60,6 +61,7 @@ fn probe_time(text: &str) -> Result<Duration, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    status: &'static str,
     optimizer: &'a str,
     duration_ms: u64,
     throughput_bps: u64,
@@ -68,6 +70,18 @@ struct Report<'a> {
     loss: Option<f64>,
     rtt_us: Option<u64>,
     epochs: &'a [Epoch],
+}
+
+impl ProbeArgs {
+    /// Whether a script reads the result.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The rule asked for, by name.
+    pub fn optimizer(&self) -> &str {
+        &self.control.optimizer
+    }
 }
 
 /// Runs the command.
@@ -114,6 +128,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let last = epochs.last();
     if args.json {
         let report = Report {
+            status: ended.summary.status,
             optimizer: &args.control.optimizer,
             duration_ms: ended.summary.duration_ms,
             throughput_bps: mean.0,
@@ -123,25 +138,27 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             rtt_us: last.and_then(|epoch| epoch.rtt_us),
             epochs,
         };
-        println!("{}", serde_json::to_string(&report)?);
+        terminal::print(&serde_json::to_string(&report)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{:>8}  {:>7}  {:>12}  {:>8}  {:>8}", "time", "streams", "throughput", "loss", "rtt");
-    for epoch in epochs {
-        println!(
+    let mut lines =
+        vec![format!("{:>8}  {:>7}  {:>12}  {:>8}  {:>8}", "time", "streams", "throughput", "loss", "rtt")];
+    lines.extend(epochs.iter().map(|epoch| {
+        format!(
             "{:>6.1} s  {:>7}  {:>12}  {:>8}  {:>8}",
             epoch.t_ms as f64 / 1000.0,
             epoch.concurrency.network,
             network(epoch).to_string(),
             epoch.loss.map_or_else(|| "-".to_owned(), |loss| format!("{:.2} %", loss * 100.0)),
             epoch.rtt_us.map_or_else(|| "-".to_owned(), |rtt| format!("{:.1} ms", rtt as f64 / 1000.0)),
-        );
-    }
-    match best {
+        )
+    }));
+    lines.push(match best {
         Some(best) => {
-            println!("mean {mean}, best {} with {} streams", network(best), best.concurrency.network);
+            format!("mean {mean}, best {} with {} streams", network(best), best.concurrency.network)
         }
-        None => println!("no epoch was completed: give --time more, or --epoch less"),
-    }
+        None => "no epoch was completed: give --time more, or --epoch less".to_owned(),
+    });
+    terminal::print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

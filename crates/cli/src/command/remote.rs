@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
-use crate::remotes;
+use crate::{remotes, terminal};
 
 /// Remember endpoints by name.
 ///
@@ -74,10 +74,12 @@ pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
                 })
                 .collect::<std::collections::BTreeMap<_, _>>();
             if *json {
-                println!("{}", serde_json::to_string(&public)?);
+                terminal::print(&serde_json::to_string(&public)?)?;
             } else {
                 let width = public.keys().map(String::len).max().unwrap_or(0);
-                public.iter().for_each(|(name, shown)| println!("{name:width$}  {shown}"));
+                for (name, shown) in &public {
+                    terminal::print(&format!("{name:width$}  {shown}"))?;
+                }
             }
         }
         Action::Remove { name } => {

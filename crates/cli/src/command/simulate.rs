@@ -12,8 +12,8 @@ use tidegate_control::simulation::{Summary, simulate};
 use tidegate_control::units::parse_duration;
 use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, SimulatorOptions};
 
-/// Exit code for a scenario or an option that makes no sense.
-const USAGE: u8 = 2;
+use crate::exit::usage;
+use crate::terminal;
 
 /// Run optimizers on a simulated path and compare them.
 #[derive(Debug, Args)]
@@ -62,14 +62,8 @@ struct Line<'a> {
 
 /// Runs the command: 0, or 2 with one line of why.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
-    let prepared = load(&args.scenario).and_then(|scenario| Ok((scenario, rules(args)?)));
-    let (scenario, rules) = match prepared {
-        Ok(prepared) => prepared,
-        Err(why) => {
-            eprintln!("tidegate: {why}");
-            return Ok(ExitCode::from(USAGE));
-        }
-    };
+    let scenario = load(&args.scenario).map_err(usage)?;
+    let rules = rules(args).map_err(usage)?;
     let mut results = Vec::new();
     for (name, mut rule) in rules {
         let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
@@ -86,9 +80,9 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
             goodput_bps: oracle.goodput.0,
             results,
         };
-        println!("{}", serde_json::to_string(&report)?);
+        terminal::print(&serde_json::to_string(&report)?)?;
     } else {
-        print_table(&scenario, args.seed, oracle, &results);
+        terminal::print(&table(&scenario, args.seed, oracle, &results))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,43 +101,37 @@ fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, String> {
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
 }
 
-fn print_table(scenario: &Scenario, seed: u64, oracle: Oracle, results: &[Line<'_>]) {
+fn table(scenario: &Scenario, seed: u64, oracle: Oracle, results: &[Line<'_>]) -> String {
     let best = oracle.setpoint;
-    println!("{}: {}", scenario.name, scenario.description);
-    println!(
-        "seed {seed}, best at the start {} with {}/{}/{} workers",
-        oracle.goodput, best.read, best.network, best.write
-    );
-    println!();
-    println!(
-        "{:<24} {:>6} {:>6} {:>12} {:>12} {:>6} {:>6}  {:<18} {:>9}",
-        "optimizer",
-        "epoch",
-        "epochs",
-        "to 95 %",
-        "throughput",
-        "share",
-        "2nd ½",
-        "workers r/n/w",
-        "stability"
-    );
+    let names = results.iter().map(|line| line.optimizer.len()).max().unwrap_or(0).max(9);
+    let mut lines = vec![
+        format!("{}: {}", scenario.name, scenario.description),
+        format!(
+            "seed {seed}, best at the start {} with {}/{}/{} workers (read/network/write)",
+            oracle.goodput, best.read, best.network, best.write
+        ),
+        String::new(),
+        format!(
+            "{:<names$}  {:>5}  {:>9}  {:>11}  {:>6}  {:<14}  {:>9}",
+            "optimizer", "epoch", "to 95 %", "throughput", "share", "mean workers", "stability"
+        ),
+    ];
     for Line { optimizer, summary } in results {
         let seconds = |epochs: u32| f64::from(epochs) * summary.epoch_ms as f64 / 1000.0;
         let reached = summary
             .epochs_to_95
-            .map_or_else(|| "never".to_owned(), |epochs| format!("{epochs} ({:.0} s)", seconds(epochs)));
+            .map_or_else(|| "never".to_owned(), |epochs| format!("{} s", seconds(epochs)));
         let mean = summary.concurrency_mean;
-        println!(
-            "{:<24} {:>6} {:>6} {:>12} {:>12} {:>5.1}% {:>5.1}%  {:<18} {:>9}",
+        lines.push(format!(
+            "{:<names$}  {:>5}  {:>9}  {:>11}  {:>4.0} %  {:<14}  {:>9}",
             optimizer,
             format!("{} s", seconds(1)),
-            summary.epochs,
             reached,
             summary.throughput_bps.to_string(),
             summary.throughput_share * 100.0,
-            summary.second_half_share * 100.0,
             format!("{:.1}/{:.1}/{:.1}", mean.read, mean.network, mean.write),
-            summary.stability.map_or_else(|| "-".to_owned(), |value| format!("{:.1}%", value * 100.0)),
-        );
+            summary.stability.map_or_else(|| "-".to_owned(), |value| format!("{:.1} %", value * 100.0)),
+        ));
     }
+    lines.join("\n")
 }

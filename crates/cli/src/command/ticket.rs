@@ -10,6 +10,7 @@ use tidegate_transfer::wire::ticket::{Address, Claims, SCHEME};
 
 use crate::exit::usage;
 use crate::settings::TrustArgs;
+use crate::terminal;
 
 /// Make a ticket for an endpoint of this host, narrowed to a path, a direction or a time.
 ///
@@ -61,6 +62,6 @@ pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
     let claims =
         Claims { read: !args.write_only, write: !args.read_only, path: path.clone(), expires, once: None };
     let ticket = ticket_from_state(&args.trust.state_dir()?, &claims)?;
-    println!("{}", Address { ticket: Some(ticket), ..address }.with_path(path));
+    terminal::print(&Address { ticket: Some(ticket), ..address }.with_path(path).to_string())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,7 @@ pub struct VerifyArgs {
     #[arg(value_name = "DST")]
     destination: OsString,
     /// What to do about symbolic links
-    #[arg(long, value_enum, default_value_t = LinkRule::Keep)]
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
     links: LinkRule,
     /// Print one JSON object on standard output
     #[arg(long)]
@@ -38,6 +38,18 @@ pub struct VerifyArgs {
     transfer: TransferArgs,
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl VerifyArgs {
+    /// Whether a script reads the result.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The rule asked for, by name.
+    pub fn optimizer(&self) -> &str {
+        &self.control.optimizer
+    }
 }
 
 /// Runs the command.
