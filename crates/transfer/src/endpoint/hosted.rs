@@ -278,7 +278,7 @@ fn relay(
                 b"relay",
                 &endpoint.absolute,
                 &names,
-                address.place().as_bytes(),
+                &address.identity(),
                 &address.path,
             ]);
             (id, SinkSpec::Files { path: address.path.clone(), single })

@@ -400,9 +400,11 @@ impl Shared {
                 Intent::Replace(files) => {
                     for id in files {
                         let entry = self.compared.lock().expect("not poisoned").remove(&id);
-                        if let Some(entry) = entry
-                            && !self.terms.dry
-                        {
+                        let Some(entry) = entry else { continue };
+                        if self.terms.dry {
+                            let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
+                            self.ledger.failed(entry.path.as_bytes(), error, true);
+                        } else {
                             let verdict = match self.start_anew(&entry) {
                                 Ok(()) => {
                                     self.expect_file(id, entry, None);
@@ -477,7 +479,7 @@ impl Shared {
             }
         }
         if self.terms.dry {
-            return Err(Error::new(ErrorKind::NotFound, format!("{} is not there", entry.path)));
+            return Err(Error::new(ErrorKind::NotFound, format!("{} is missing, or has another size", entry.path)));
         }
         let was_left = left.is_some();
         let left = left.filter(|_| self.sink.has_part(entry));

@@ -187,9 +187,11 @@ impl Sink for FileSink {
         let failed = |error| Error::io("create", place.as_bytes(), error);
         let work = self.work_dir()?;
         let part = part_name(place);
-        let mode = Mode::RUSR | Mode::WUSR;
         // What is kept must be there: a new file in its place would pass off holes as verified bytes.
-        let flags = if keep { OFlags::RDWR } else { OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC };
+        let (flags, mode) = match keep {
+            true => (OFlags::RDWR, Mode::empty()),
+            false => (OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, Mode::RUSR | Mode::WUSR),
+        };
         let fd = match work.open_beneath(part.as_bytes(), flags, mode) {
             // A link, or a part sealed read-only, in the way: it is ours to remove.
             Err(Errno::LOOP | Errno::ISDIR | Errno::ACCESS) if !keep => {

@@ -1,7 +1,7 @@
 //! A third-party transfer as its initiator sees it: the sending endpoint runs the epochs, we decide.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
 
@@ -23,6 +23,7 @@ pub struct RelayedTransfer {
     pace: Pace,
     interrupt: Interrupt,
     ledger: Arc<Ledger>,
+    started: Instant,
 }
 
 impl RelayedTransfer {
@@ -34,7 +35,7 @@ impl RelayedTransfer {
         pace: Pace,
         interrupt: Interrupt,
     ) -> Self {
-        Self { outbox, inbox, bounds, pace, interrupt, ledger: Arc::default() }
+        Self { outbox, inbox, bounds, pace, interrupt, ledger: Arc::default(), started: Instant::now() }
     }
 
     /// The transfer's books, as of the last epoch.
@@ -51,6 +52,10 @@ impl Environment for RelayedTransfer {
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        if self.pace.stop_after.is_some_and(|time| self.started.elapsed() >= time) {
+            self.outbox.send(&Message::Stop);
+            return Ok(None);
+        }
         self.outbox.send(&Message::Step(setpoint));
         let mut waited = Duration::ZERO;
         let tick = Duration::from_millis(50);

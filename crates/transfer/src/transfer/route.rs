@@ -118,7 +118,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let source = FileSource::local(paths, setup.terms.links)?;
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
-            let id = transfer_id(&[b"push", &identity, address.place().as_bytes(), &address.path]);
+            let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
             push(Box::new(source), address, Request::Receive { id, sink, terms: setup.terms.clone() }, setup)
         }
@@ -181,7 +181,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
             let names = paths.join(&b'\0');
-            let id = transfer_id(&[b"pull", address.place().as_bytes(), &names, &local.absolute]);
+            let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let sink = FileSink::new(&local.root, &local.path, single, &id, setup.terms.dry)?;
             let journal = sink.work().map(Journal::open).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);

@@ -157,6 +157,15 @@ impl Address {
         }
     }
 
+    /// What tells this endpoint from others for as long as it lives: its certificate, which stays when
+    /// its port or its name changes, or with a PKI the name.
+    pub fn identity(&self) -> Vec<u8> {
+        match &self.ticket {
+            Some(ticket) => ticket.fingerprint.to_vec(),
+            None => self.place().into_bytes(),
+        }
+    }
+
     /// The address without its secret, for messages.
     pub fn public(&self) -> String {
         format!("{SCHEME}{}/{}", self.place(), show(&self.path))
