@@ -3,11 +3,32 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use clap::Args;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
 use crate::remotes;
+
+/// The paths of a command line: what is copied, and where to.
+///
+/// One list, so that anything may stand behind `--`.
+#[derive(Debug, Args)]
+pub struct Paths {
+    /// One or more sources, and last the destination
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+}
+
+impl Paths {
+    /// The sources and the destination.
+    pub fn split(&self) -> Result<(&[OsString], &OsStr), Error> {
+        match self.paths.split_last() {
+            Some((destination, sources @ [_, ..])) => Ok((sources, destination)),
+            _ => Err(usage("a source and a destination are needed")),
+        }
+    }
+}
 
 /// One side of a copy.
 #[derive(Clone, Debug)]

@@ -150,9 +150,15 @@ impl Summary {
         } else if self.verified && ok == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
-            let verdict = if self.verified { "all verified" } else { self.status };
+            let (before, all) = match self.status {
+                "complete" => ("", "all "),
+                "incomplete" => ("incomplete: ", ""),
+                "interrupted" => ("interrupted: ", ""),
+                "no_space" => ("no space left: ", ""),
+                _ => ("failed: ", ""),
+            };
             let mut text = format!(
-                "{}, {}, {verdict} in {seconds:.1} s: {}",
+                "{before}{}, {}, {all}verified in {seconds:.1} s: {}",
                 count(ok),
                 ByteCount(self.bytes),
                 BitRate(self.goodput_bps)

@@ -1,17 +1,17 @@
 //! `tidegate copy`: push, pull, third-party, or from here to here.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::{Compare, DataPlane};
+use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 
 use crate::command::endpoint::Loopback;
 use crate::drive::{Job, interrupt_on_signals};
 use crate::exit::usage;
-use crate::place::{Place, sources};
+use crate::place::{Paths, Place, sources};
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
 use crate::terminal;
 
@@ -22,13 +22,10 @@ use crate::terminal;
 /// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
 /// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
 #[derive(Debug, Args)]
+#[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>")]
 pub struct CopyArgs {
-    /// What to copy
-    #[arg(required = true, value_name = "SRC")]
-    sources: Vec<OsString>,
-    /// Where to
-    #[arg(value_name = "DST")]
-    destination: OsString,
+    #[command(flatten)]
+    paths: Paths,
     /// Read files that are there already on both sides and compare, instead of trusting size, time
     /// and the recorded hash
     #[arg(long)]
@@ -67,44 +64,62 @@ impl CopyArgs {
 
 /// Runs the command.
 pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
-    let (paths, endpoint) = sources(&args.sources)?;
-    let destination = Place::parse(&args.destination)?;
     let mut terms = args.transfer.terms(args.control.max_workers);
     terms.links = args.links.into();
     if args.checksum {
         terms.compare = Compare::Checksum;
     }
-    let title = format!("{} → {}", shown_sources(&args.sources), destination.show());
-    // From here to here goes through an endpoint of our own, on the loopback and in the clear.
-    let (from, to, _loopback) = match (endpoint, destination) {
-        (None, Place::Endpoint(address)) => (From::Local(paths), To::Endpoint(address), None),
-        (Some(source), Place::Local(path)) => (From::Endpoint(source, paths), To::Local(path), None),
-        (Some(source), Place::Endpoint(address)) => {
-            (From::Endpoint(source, paths), To::Endpoint(address), None)
-        }
-        (None, Place::Local(path)) => {
-            terms.data_plane = DataPlane::Clear;
-            let loopback = Loopback::start(std::path::Path::new("/"), &args.trust.state_dir()?)?;
-            let absolute = absolute(&path)?;
-            let address = loopback.address()?.with_path(absolute);
-            (From::Local(paths), To::Endpoint(address), Some(loopback))
-        }
-    };
+    let ends = Ends::of(&args.paths, &mut terms, &args.trust)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
-    let setup = setup(terms, pace, &args.trust, interrupt_on_signals())?;
     let job = Job {
-        from,
-        to,
-        setup,
+        from: ends.from,
+        to: ends.to,
+        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
         control: &args.control,
-        title,
+        title: ends.title,
         json: args.json,
         quiet: args.quiet,
         epochs: args.epochs.clone(),
         state: args.trust.state_dir()?,
     };
     finish(job, args.json)
+}
+
+/// The two ends of a copy.
+pub struct Ends {
+    /// From where.
+    pub from: From,
+    /// To where.
+    pub to: To,
+    /// Both, for people.
+    pub title: String,
+    _loopback: Option<Loopback>,
+}
+
+impl Ends {
+    /// What the paths on the command line mean. From here to here goes through an endpoint of our own,
+    /// on the loopback and in the clear.
+    pub fn of(paths: &Paths, terms: &mut Terms, trust: &TrustArgs) -> anyhow::Result<Self> {
+        let (typed, destination) = paths.split()?;
+        let (sources, endpoint) = sources(typed)?;
+        let destination = Place::parse(destination)?;
+        let title = format!("{} → {}", shown_sources(typed), destination.show());
+        let (from, to, _loopback) = match (endpoint, destination) {
+            (None, Place::Endpoint(address)) => (From::Local(sources), To::Endpoint(address), None),
+            (Some(source), Place::Local(path)) => (From::Endpoint(source, sources), To::Local(path), None),
+            (Some(source), Place::Endpoint(address)) => {
+                (From::Endpoint(source, sources), To::Endpoint(address), None)
+            }
+            (None, Place::Local(path)) => {
+                terms.data_plane = DataPlane::Clear;
+                let loopback = Loopback::start(Path::new("/"), &trust.state_dir()?)?;
+                let address = loopback.address()?.with_path(absolute(&path)?);
+                (From::Local(sources), To::Endpoint(address), Some(loopback))
+            }
+        };
+        Ok(Self { from, to, title, _loopback })
+    }
 }
 
 /// Runs a job, prints how it ended, and answers with the exit code.
@@ -130,9 +145,9 @@ fn shown_sources(sources: &[OsString]) -> String {
 }
 
 /// A local destination as a path beneath `/`, symlinks in its existing part resolved.
-pub fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
+fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let typed = std::path::Path::new(std::ffi::OsStr::from_bytes(path));
+    let typed = Path::new(std::ffi::OsStr::from_bytes(path));
     let mut existing = std::path::absolute(typed)?;
     let mut rest = Vec::new();
     while !existing.exists() {

@@ -1,16 +1,13 @@
 //! `tidegate verify`: reads both sides and compares, without moving or writing anything.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
-use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::{Compare, DataPlane};
+use tidegate_transfer::wire::message::Compare;
 
-use crate::command::copy::finish;
-use crate::command::endpoint::Loopback;
+use crate::command::copy::{Ends, finish};
 use crate::drive::{Job, interrupt_on_signals};
-use crate::place::{Place, sources};
+use crate::place::Paths;
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
 
 /// Compare the files of a copy by content, on both sides.
@@ -19,13 +16,10 @@ use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
 /// compared; files that are missing at DST or differ are listed and give exit code 1. What is at DST
 /// besides is not looked at.
 #[derive(Debug, Args)]
+#[command(override_usage = "tidegate verify [OPTIONS] <SRC>... <DST>")]
 pub struct VerifyArgs {
-    /// What was copied
-    #[arg(required = true, value_name = "SRC")]
-    sources: Vec<OsString>,
-    /// Where to
-    #[arg(value_name = "DST")]
-    destination: OsString,
+    #[command(flatten)]
+    paths: Paths,
     /// What to do about symbolic links
     #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
     links: LinkRule,
@@ -54,34 +48,19 @@ impl VerifyArgs {
 
 /// Runs the command.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let (paths, endpoint) = sources(&args.sources)?;
-    let destination = Place::parse(&args.destination)?;
     let mut terms = args.transfer.terms(args.control.max_workers);
     terms.links = args.links.into();
     terms.compare = Compare::Checksum;
     terms.dry = true;
-    let title = format!("comparing with {}", destination.show());
-    let (from, to, _loopback) = match (endpoint, destination) {
-        (None, Place::Endpoint(address)) => (From::Local(paths), To::Endpoint(address), None),
-        (Some(source), Place::Local(path)) => (From::Endpoint(source, paths), To::Local(path), None),
-        (Some(source), Place::Endpoint(address)) => {
-            (From::Endpoint(source, paths), To::Endpoint(address), None)
-        }
-        (None, Place::Local(path)) => {
-            terms.data_plane = DataPlane::Clear;
-            let loopback = Loopback::start(std::path::Path::new("/"), &args.trust.state_dir()?)?;
-            let address = loopback.address()?.with_path(super::copy::absolute(&path)?);
-            (From::Local(paths), To::Endpoint(address), Some(loopback))
-        }
-    };
+    let ends = Ends::of(&args.paths, &mut terms, &args.trust)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let job = Job {
-        from,
-        to,
+        from: ends.from,
+        to: ends.to,
         setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
         control: &args.control,
-        title,
+        title: format!("comparing {}", ends.title),
         json: args.json,
         quiet: false,
         epochs: None,

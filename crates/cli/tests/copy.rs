@@ -1,0 +1,277 @@
+//! What `tidegate copy` and `tidegate verify` do, on every route.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use common::World;
+
+/// A world with a small tree in `dir`.
+fn with_tree() -> World {
+    let world = World::new();
+    world.fill("dir/large", 5_000_000, 1);
+    world.write("dir/deep/er/small", "small");
+    world.write("dir/empty", "");
+    fs::create_dir_all(world.path("dir/hollow")).expect("made");
+    symlink("deep/er/small", world.path("dir/link")).expect("linked");
+    world
+}
+
+const TREE: [&str; 7] = ["deep/", "deep/er/", "deep/er/small", "empty", "hollow/", "large", "link"];
+
+#[test]
+fn a_trailing_slash_means_the_contents_on_every_route() {
+    let world = with_tree();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    let at_a = |path: &str| a.at(path);
+    world.ok(&["copy", "dir", "local/"]);
+    world.ok(&["copy", "dir/", "local/contents/"]);
+    world.ok(&["copy", "dir", &at_a("push/")]);
+    world.ok(&["copy", "dir/", &at_a("push/contents")]);
+    world.ok(&["copy", &at_a("push/dir"), "pull/"]);
+    world.ok(&["copy", &at_a("push/dir/"), "pull/contents"]);
+    world.ok(&["copy", &at_a("push/dir"), &b.at("third/")]);
+    world.ok(&["copy", &at_a("push/dir/"), &b.at("third/contents/")]);
+    for place in ["local", "a/push", "pull", "b/third"] {
+        for name in ["dir", "contents"] {
+            assert_eq!(world.tree(format!("{place}/{name}")), TREE, "{place}/{name}");
+        }
+        assert_eq!(world.read(format!("{place}/dir/large")), world.read("dir/large"));
+        assert_eq!(world.tree(place).len(), 16, "nothing else is left in {place}");
+    }
+    // The endpoint's whole root, and several sources at it.
+    world.ok(&["copy", &a.address, "all/"]);
+    assert_eq!(world.tree("all/push/dir"), TREE);
+    world.ok(&["copy", &at_a("push/dir/empty"), &at_a("push/dir/deep"), "some/"]);
+    assert_eq!(world.tree("some"), ["deep/", "deep/er/", "deep/er/small", "empty"]);
+}
+
+#[test]
+fn one_file_may_be_given_a_name() {
+    let world = with_tree();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    fs::create_dir_all(world.path("there")).expect("made");
+    world.ok(&["copy", "dir/large", "renamed"]);
+    world.ok(&["copy", "dir/large", "there"]);
+    world.ok(&["copy", "dir/large", "new/"]);
+    world.ok(&["copy", "dir/large", &a.at("renamed")]);
+    world.ok(&["copy", "dir/large", &a.at("new/")]);
+    world.ok(&["copy", "dir/deep/er/small", &a.at("new")]);
+    world.ok(&["copy", &a.at("renamed"), "back"]);
+    world.ok(&["copy", &a.at("renamed"), "there"]);
+    world.ok(&["copy", &a.at("renamed"), &b.at("third")]);
+    world.ok(&["copy", &a.at("new/small"), &b.at("new/")]);
+    let large = world.read("dir/large");
+    for name in [
+        "renamed",
+        "there/large",
+        "new/large",
+        "a/renamed",
+        "a/new/large",
+        "back",
+        "there/renamed",
+        "b/third",
+    ] {
+        assert!(world.read(name) == large, "{name}");
+    }
+    for name in ["a/new/small", "b/new/small"] {
+        assert_eq!(world.read(name), b"small", "{name}");
+    }
+}
+
+#[test]
+fn several_sources_go_into_one_directory() {
+    let world = with_tree();
+    let a = world.endpoint("a", &[]);
+    world.write("other/file", "file");
+    world.ok(&["copy", "dir/large", "dir/deep", "other/", &a.at("in")]);
+    assert_eq!(world.tree("a/in"), ["deep/", "deep/er/", "deep/er/small", "file", "large"]);
+    for bad in [vec!["other/file", "dir/../other/file"], vec!["other", &a.address]] {
+        let ran = world.run(&[&["copy"], &bad[..], &["local/"]].concat());
+        assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{ran:?}");
+        assert!(!ran.err.contains(a.secret()));
+    }
+}
+
+#[test]
+fn modes_times_and_links_are_kept() {
+    let world = with_tree();
+    let a = world.endpoint("a", &[]);
+    fs::set_permissions(world.path("dir/large"), fs::Permissions::from_mode(0o751)).expect("set");
+    fs::set_permissions(world.path("dir/hollow"), fs::Permissions::from_mode(0o700)).expect("set");
+    world.ok(&["copy", "dir", &a.address]);
+    for name in ["large", "hollow", "deep/er", "empty"] {
+        let (from, to) = (world.path("dir").join(name), world.path("a/dir").join(name));
+        let (from, to) = (fs::metadata(from).expect("there"), fs::metadata(to).expect("there"));
+        assert_eq!((from.mode(), from.mtime(), from.mtime_nsec()), (to.mode(), to.mtime(), to.mtime_nsec()));
+    }
+    assert_eq!(fs::read_link(world.path("a/dir/link")).expect("a link").to_str(), Some("deep/er/small"));
+    world.ok(&["copy", "--links", "skip", "dir/", "skipped"]);
+    assert!(!world.path("skipped/link").exists());
+    world.ok(&["copy", "--links", "follow", "dir/", "followed"]);
+    assert!(world.path("followed/link").symlink_metadata().expect("there").is_file());
+    assert_eq!(world.read("followed/link"), b"small");
+    // A link out of the tree is kept as it is, and never followed.
+    symlink("/etc/hostname", world.path("dir/out")).expect("linked");
+    world.ok(&["copy", "dir/", "kept"]);
+    assert!(world.path("kept/out").symlink_metadata().expect("there").is_symlink());
+    let ran = world.run(&["copy", "--links", "follow", "dir/", "unfollowed"]);
+    assert!(ran.code == 1 && ran.err.contains("points out of the source tree"), "{ran:?}");
+    assert!(!world.path("unfollowed/out").exists());
+}
+
+#[test]
+fn a_second_run_moves_only_what_changed() {
+    let world = with_tree();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    for (from, to) in [
+        ("dir/".to_owned(), "local/".to_owned()),
+        ("dir/".to_owned(), a.at("x/")),
+        (a.at("x/"), "back/".to_owned()),
+        (a.at("x/"), b.at("y/")),
+    ] {
+        let run = |more: &[&str]| {
+            let (code, seen) = world.json(&[&["copy", &from, &to], more].concat());
+            let files = &seen["files"];
+            let number = |name: &str| files[name].as_u64().expect("a number");
+            (
+                code,
+                number("total"),
+                number("ok"),
+                number("skipped"),
+                seen["bytes"].as_u64().expect("a number"),
+            )
+        };
+        assert_eq!(run(&[]), (0, 3, 3, 0, 5_000_005), "{to}");
+        assert_eq!(run(&[]), (0, 3, 0, 3, 0), "{to}");
+        assert_eq!(run(&["--checksum"]), (0, 3, 0, 3, 0), "{to}");
+    }
+    world.write("dir/empty", "no more");
+    let out = world.ok(&["copy", "dir/", "local/"]);
+    assert!(out.starts_with("1 file, 7 B, all verified in ") && out.contains("2 there already"), "{out}");
+    let out = world.ok(&["copy", "dir/", "local/"]);
+    assert!(out.starts_with("nothing to do: 3 files there already"), "{out}");
+}
+
+#[test]
+fn checksum_and_verify_find_what_size_and_time_hide() {
+    let world = with_tree();
+    let a = world.endpoint("a", &[]);
+    let there = a.at("x/");
+    world.ok(&["copy", "dir/", &there]);
+    world.ok(&["verify", "dir/", &there]);
+    let path = world.path("a/x/large");
+    let times = fs::metadata(&path).expect("there").modified().expect("known");
+    let mut content = world.read("a/x/large");
+    content[2_500_000] ^= 1;
+    fs::write(&path, content).expect("written");
+    fs::File::options().write(true).open(&path).expect("opened").set_modified(times).expect("set");
+    fs::remove_file(world.path("a/x/empty")).expect("removed");
+    world.write("a/x/more", "not looked at");
+
+    let (code, seen) = world.json(&["verify", "dir/", &there]);
+    assert_eq!((code, &seen["status"], &seen["verified"]), (1, &"incomplete".into(), &false.into()));
+    assert_eq!((seen["files"]["total"].as_u64(), seen["files"]["failed"].as_u64()), (Some(3), Some(2)));
+    let mut kinds: Vec<_> = seen["failures"].as_array().expect("a list").iter().collect();
+    kinds.sort_by_key(|failure| failure["path"].as_str());
+    assert_eq!((&kinds[0]["path"], &kinds[0]["kind"]), (&"empty".into(), &"not_found".into()));
+    assert_eq!((&kinds[1]["path"], &kinds[1]["kind"]), (&"large".into(), &"corrupt".into()));
+    let ran = world.run(&["verify", &there, "dir/"]);
+    assert!(ran.code == 1 && ran.out.starts_with("2 of 3 files missing or different"), "{ran:?}");
+
+    // Trusting size and time, the copy sees one of the two; reading, it sees both.
+    let (code, seen) = world.json(&["copy", "dir/", &there]);
+    assert_eq!((code, seen["files"]["ok"].as_u64()), (0, Some(1)));
+    let (code, seen) = world.json(&["copy", "--checksum", "dir/", &there]);
+    assert_eq!((code, seen["files"]["ok"].as_u64()), (0, Some(1)));
+    world.ok(&["verify", "dir/", &there]);
+    assert!(world.read("a/x/large") == world.read("dir/large"));
+}
+
+#[test]
+fn verify_writes_nothing() {
+    let world = with_tree();
+    let a = world.endpoint("a", &[]);
+    assert_eq!(world.run(&["verify", "dir/", &a.at("nowhere/")]).code, 3);
+    assert_ne!(world.run(&["verify", "dir/", "nowhere/"]).code, 0);
+    assert!(world.tree("a").is_empty() && !world.path("nowhere").exists());
+}
+
+#[test]
+fn endpoints_are_remembered_by_name() {
+    let world = with_tree();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    world.ok(&["remote", "add", "dtn-1", &a.address]);
+    let mut command = world.command();
+    command.args(["remote", "add", "other"]).stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut input = child.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut input, format!("{}\n", b.at("sub/")).as_bytes()).expect("written");
+    drop(input);
+    assert_eq!(common::wait(child).code, 0);
+    let file = world.path("config/tidegate/remotes.json");
+    assert_eq!(fs::metadata(&file).expect("there").mode() & 0o777, 0o600);
+
+    let out = world.ok(&["remote", "list"]);
+    assert_eq!(out, format!("dtn-1  tg://{}/\nother  tg://{}/sub/\n", a.place(), b.place()));
+    let (_, list) = world.json(&["remote", "list"]);
+    assert_eq!(list["dtn-1"].as_str(), Some(format!("tg://{}/", a.place()).as_str()));
+
+    world.ok(&["copy", "dir", "dtn-1:/in/"]);
+    world.ok(&["copy", "dtn-1:in/dir/empty", "back"]);
+    world.ok(&["copy", "dtn-1:/in/dir", "other:/x/"]);
+    assert_eq!(world.tree("a/in/dir"), TREE);
+    assert_eq!(world.tree("b/sub/x/dir"), TREE);
+    // The environment comes first, and names are not told apart by case or punctuation there.
+    let ran = common::finish(world.command().env("TIDEGATE_REMOTE_DTN_1", &b.address).args([
+        "copy",
+        "dir/empty",
+        "dtn-1:from-env",
+    ]));
+    assert!(ran.code == 0 && world.path("b/from-env").exists(), "{ran:?}");
+    // A local name with a colon.
+    world.write("dtn-1:x", "local");
+    world.ok(&["copy", "./dtn-1:x", "plain"]);
+    assert_eq!(world.read("plain"), b"local");
+
+    world.ok(&["remote", "remove", "dtn-1"]);
+    for (arguments, word) in [
+        (vec!["copy", "dir", "dtn-1:/in/"], "no endpoint is called 'dtn-1'"),
+        (vec!["remote", "remove", "dtn-1"], "no endpoint is called 'dtn-1'"),
+        (vec!["remote", "add", "a/b", &a.address], "cannot be a name"),
+        (vec!["remote", "add", "c", "tg://nonsense@x/"], "the ticket is damaged"),
+    ] {
+        let ran = world.run(&arguments);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.err.contains(word)), (2, 1, true), "{ran:?}");
+    }
+}
+
+#[test]
+fn any_name_is_copied_and_shown_safely() {
+    let world = World::new();
+    let a = world.endpoint("a", &[]);
+    let longest = [b'z'; 255];
+    let names: [&[u8]; 6] = [b"-rf", b"new\nline", b"\x1b[31mred", b"\xff\xfe", b"tg:x", &longest];
+    for name in names {
+        world.write(std::path::Path::new("odd").join(OsStr::from_bytes(name)), name);
+    }
+    world.ok(&["copy", "odd/", &a.at("x/")]);
+    world.ok(&["copy", &a.at("x/"), "back"]);
+    for name in names {
+        assert_eq!(world.read(std::path::Path::new("back").join(OsStr::from_bytes(name))), name);
+    }
+    world.ok(&["copy", "--", "odd/-rf", "-dash"]);
+    assert_eq!(world.read("-dash"), b"-rf");
+    let missing = OsStr::from_bytes(b"a\x1b[31m\xff\nb");
+    let ran = world.run(&[OsStr::new("copy"), missing, OsStr::new("x")]);
+    assert_eq!(
+        (ran.code, ran.err.as_str()),
+        (3, "tidegate: cannot read a\\x1b[31m\\xff\\x0ab: No such file or directory\n")
+    );
+    let ran = world.run(&["verify", "odd/", "odd2"]);
+    assert!(ran.err.lines().all(|line| line.starts_with("tidegate: ")), "{ran:?}");
+}

@@ -1,0 +1,185 @@
+//! What an endpoint promises: its ticket lasts, it opens no more than it says, it ends in order, and
+//! no secret is ever written where others may read it.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+
+use common::{World, eventually, signal, wait};
+use rustix::process::Signal;
+
+#[test]
+fn the_ticket_survives_a_restart_and_ends_with_the_secret() {
+    let world = World::new();
+    world.write("file", "file");
+    let a = world.endpoint("a", &[]);
+    let (ticket, place) = (a.address.clone(), a.place());
+    world.ok(&["copy", "file", &a.at("one")]);
+    assert_eq!(a.terminate(), 0);
+    let a = world.endpoint_at("a", &place, &[]);
+    assert_eq!(a.address, ticket);
+    world.ok(&["copy", "file", &a.at("two")]);
+    drop(a);
+    for name in ["endpoint.secret", "endpoint.key.pem"] {
+        let mode = fs::metadata(world.state_of("a").join(name)).expect("there").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600, "{name}");
+    }
+    fs::remove_file(world.state_of("a").join("endpoint.secret")).expect("removed");
+    let a = world.endpoint_at("a", &place, &[]);
+    let ran = world.run(&["copy", "file", &format!("{ticket}three")]);
+    assert!(ran.code == 1 && ran.err.contains("the ticket is not valid here"), "{ran:?}");
+    // Another endpoint's certificate is noticed before anything is said.
+    drop(a);
+    fs::remove_dir_all(world.state_of("a")).expect("removed");
+    let _a = world.endpoint_at("a", &place, &[]);
+    let ran = world.run(&["copy", "file", &format!("{ticket}three")]);
+    assert!(ran.code == 1 && ran.err.contains("certificate is not the one"), "{ran:?}");
+    assert_eq!(world.tree("a"), ["one", "two"]);
+}
+
+#[test]
+fn a_first_signal_lets_a_transfer_finish_and_refuses_new_ones() {
+    let world = World::new();
+    let mut a = world.endpoint("a", &[]);
+    world.fill("file", 10 << 20, 1);
+    let mut command = world.command();
+    command.args(["copy", "file", &a.at("x/"), "--limit-link", "40Mbit/s", "--epochs", "epochs"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    eventually(|| fs::read_to_string(world.path("epochs")).is_ok_and(|text| !text.is_empty()));
+    signal(a.id(), Signal::TERM);
+    eventually(|| a.log().contains("draining"));
+    assert!(!a.has_ended());
+    assert_eq!(world.run(&["copy", "file", &a.at("y/")]).code, 1);
+    let ran = wait(child);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(a.terminate(), 0);
+    assert_eq!(world.tree("a"), ["x/", "x/file"]);
+}
+
+#[test]
+fn a_read_only_endpoint_gives_and_takes_nothing() {
+    let world = World::new();
+    let a = world.endpoint("a", &["--read-only"]);
+    world.write("a/file", "file");
+    world.ok(&["copy", &a.at("file"), "back"]);
+    let ran = world.run(&["copy", "back", &a.at("in")]);
+    assert!(ran.code == 1 && ran.err.contains("read-only"), "{ran:?}");
+    let b = world.endpoint("b", &[]);
+    world.ok(&["copy", &a.at("file"), &b.at("third")]);
+    let ran = world.run(&["copy", &b.at("third"), &a.at("in")]);
+    assert!(ran.code == 1 && ran.err.contains("read-only"), "{ran:?}");
+    assert_eq!(world.tree("a"), ["file"]);
+}
+
+#[test]
+fn a_narrowed_ticket_opens_no_more_than_it_says() {
+    let world = World::new();
+    let a = world.endpoint("a", &[]);
+    world.write("a/in/file", "file");
+    world.write("a/inside/file", "file");
+    world.write("new", "new");
+    let state = world.state_of("a");
+    let narrowed = |more: &[&str]| {
+        let state = state.to_str().expect("text");
+        let place = a.place();
+        let out = world.ok(&[&["ticket", &place, "--state", state], more].concat());
+        out.trim_end().to_owned()
+    };
+    let allowed = |from: &str, to: &str| {
+        let ran = world.run(&["copy", from, to]);
+        assert!(ran.code == 0 || ran.err.lines().count() == 1, "{ran:?}");
+        assert!(!ran.err.contains("tg://") || ran.err.contains('…'), "{ran:?}");
+        ran.code
+    };
+    let beneath = narrowed(&["--path", "in"]);
+    assert!(beneath.ends_with("/in"), "the path is part of it");
+    let elsewhere = |path: &str| format!("{}{path}", beneath.strip_suffix("in").expect("its path"));
+    assert_eq!(allowed(&format!("{beneath}/file"), "one"), 0);
+    assert_eq!(allowed("new", &format!("{beneath}/new")), 0);
+    for path in ["inside/file", "", "in/../inside/file"] {
+        assert_eq!(allowed(&elsewhere(path), "never/"), 1, "{path}");
+        assert_eq!(allowed("new", &elsewhere(path)), 1, "{path}");
+    }
+    let reading = narrowed(&["--read-only"]);
+    assert_eq!(
+        (allowed(&format!("{reading}in/file"), "two"), allowed("new", &format!("{reading}two"))),
+        (0, 1)
+    );
+    let writing = narrowed(&["--write-only"]);
+    assert_eq!(
+        (allowed(&format!("{writing}in/file"), "three"), allowed("new", &format!("{writing}three"))),
+        (1, 0)
+    );
+    let short = narrowed(&["--expires", "1s"]);
+    assert_eq!(allowed(&format!("{short}in/file"), "four"), 0);
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let ran = world.run(&["copy", &format!("{short}in/file"), "five"]);
+    assert!(ran.code == 1 && ran.err.contains("expired"), "{ran:?}");
+    assert_eq!(world.run(&["ticket", "h", "--read-only", "--write-only"]).code, 2);
+    assert_eq!(world.tree("a"), ["in/", "in/file", "in/new", "inside/", "inside/file", "three"]);
+    assert!(!world.path("never").exists());
+}
+
+#[test]
+fn clear_data_must_be_asked_for_on_both_ends() {
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &["--data-plane", "clear"]));
+    world.fill("file", 1 << 20, 1);
+    let clear = ["--data-plane", "clear"];
+    let ran = world.run(&[&["copy", "file", &a.at("x")], &clear[..]].concat());
+    assert!(ran.code == 1 && ran.err.contains("not allowed here"), "{ran:?}");
+    world.ok(&[&["copy", "file", &b.at("x")], &clear[..]].concat());
+    world.ok(&[&["copy", &b.at("x"), "back"], &clear[..]].concat());
+    world.ok(&["copy", "file", &b.at("y")]);
+    assert!(world.read("back") == world.read("file") && !world.path("a/x").exists());
+}
+
+#[test]
+fn secrets_never_reach_a_log() {
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    world.fill("file", 1 << 20, 1);
+    world.ok(&["remote", "add", "a", &a.address]);
+    let mut text = String::new();
+    for arguments in [
+        vec!["-vvv", "copy", "file", &a.at("x")],
+        vec!["-vvv", "copy", &a.at("x"), &b.at("y")],
+        vec!["-vvv", "copy", "a:x", "back"],
+        vec!["-vvv", "copy", &a.at("nowhere"), "back"],
+        vec!["remote", "list", &a.address],
+        vec!["copy", &format!(" {}", a.address), "x"],
+        vec!["copy", &a.address.replace("@", " "), "x"],
+        vec!["probe", &a.address, "--json", "--bogus"],
+        vec!["-vvv", "remote", "list"],
+    ] {
+        let ran = world.run(&arguments);
+        text.push_str(&ran.out);
+        text.push_str(&ran.err);
+    }
+    text.push_str(&a.log());
+    text.push_str(&b.log());
+    for entry in fs::read_dir(world.path("state/tidegate")).expect("there").flatten() {
+        text.push_str(&fs::read_to_string(entry.path()).unwrap_or_default());
+    }
+    for secret in [a.secret(), b.secret()] {
+        // Half of it would be too much.
+        assert!(!text.contains(&secret[..40]) && !text.contains(&secret[60..]), "{text}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_cannot_serve_says_why_in_one_line() {
+    let world = World::new();
+    let a = world.endpoint("a", &[]);
+    for (arguments, code, word) in [
+        (vec!["endpoint", "--root", "nowhere"], 3, "nowhere"),
+        (vec!["endpoint", "--root", "a", "--listen", &a.place()], 1, "cannot listen"),
+        (vec!["endpoint", "--root", "a", "--listen", "what"], 2, "cannot listen"),
+        (vec!["endpoint"], 2, "--root"),
+    ] {
+        let ran = world.run(&arguments);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (code, 1, ""), "{ran:?}");
+        assert!(ran.err.contains(word), "{ran:?}");
+    }
+}

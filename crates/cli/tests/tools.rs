@@ -1,0 +1,90 @@
+//! The commands around the copy: probe, simulate, demo, and what packagers need.
+
+mod common;
+
+use std::fs;
+
+use common::World;
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+
+#[test]
+fn a_path_is_measured_in_every_direction() {
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    let (at_a, at_b) = (a.address.as_str(), b.address.as_str());
+    let short = ["--time", "900ms", "--epoch", "200ms", "--limit-link", "80Mbit/s"];
+    for route in [&[at_a][..], &[at_a, "--pull"], &[at_b, "--from", at_a]] {
+        let (code, seen) = world.json(&[&["probe"], route, &short[..]].concat());
+        assert_eq!((code, &seen["status"]), (0, &"complete".into()), "{route:?}: {seen}");
+        for key in ["duration_ms", "throughput_bps", "best_throughput_bps", "best_concurrency"] {
+            assert!(seen[key].as_u64().expect("a number") > 0, "{key}: {seen}");
+        }
+        let epochs = seen["epochs"].as_array().expect("a list");
+        assert!(!epochs.is_empty() && epochs[0]["throughput_bps"]["network"].is_u64(), "{seen}");
+    }
+    let out = world.ok(&[&["probe", at_a], &short[..]].concat());
+    assert!(out.contains("streams") && out.contains("best "), "{out}");
+    assert!(world.tree("a").is_empty() && world.tree("b").is_empty(), "nothing is written");
+    assert_eq!(world.run(&["probe", "directory"]).code, 2);
+    let (code, seen) = world.json(&["probe", "tg://127.0.0.1:1/"]);
+    assert_eq!((code, &seen["status"]), (1, &"failed".into()));
+}
+
+#[test]
+fn rules_are_compared_on_a_scenario() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/automdt-read.toml");
+    let arguments = ["simulate", "--scenario", &scenario, "--optimizer", "auto", "gradient", "coupled:aimd"];
+    let (code, seen) = world.json(&arguments);
+    assert_eq!((code, &seen["scenario"]), (0, &"automdt-read".into()));
+    assert_eq!(seen["optimum"], serde_json::json!({ "read": 13, "network": 7, "write": 5 }));
+    let results = seen["results"].as_array().expect("a list");
+    let names: Vec<_> = results.iter().map(|line| line["optimizer"].as_str().expect("text")).collect();
+    assert_eq!(names, ["auto", "gradient", "coupled:aimd"]);
+    for key in ["epochs", "epoch_ms", "throughput_bps", "throughput_share", "concurrency_mean"] {
+        assert!(!results[0][key].is_null(), "{key}: {seen}");
+    }
+    assert_eq!(world.json(&arguments).1, seen, "the same seed gives the same");
+    let out = world.ok(&arguments);
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+
+    world.write("bad.toml", "name = \"bad\"\nnonsense = 1\n");
+    for bad in ["bad.toml", "nowhere.toml"] {
+        let ran = world.run(&["simulate", "--scenario", bad]);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.err.contains(bad)), (2, 1, true), "{ran:?}");
+    }
+    let ran = world.run(&["simulate", "--scenario", &scenario, "--optimizer", "magic"]);
+    assert!(ran.code == 2 && ran.err.contains("magic"), "{ran:?}");
+}
+
+#[test]
+fn the_demo_verifies_and_leaves_nothing_behind() {
+    let world = World::new();
+    fs::create_dir(world.path("scratch")).expect("made");
+    let (code, seen) = world.json(&["demo", "--size", "24MiB", "--directory", "scratch", "--epoch", "200ms"]);
+    assert_eq!((code, &seen["status"], &seen["verified"]), (0, &"complete".into(), &true.into()), "{seen}");
+    assert_eq!(seen["bytes"].as_u64(), Some(24 << 20));
+    assert_eq!(seen["files"]["ok"], seen["files"]["total"]);
+    assert!(fs::metadata(seen["log"].as_str().expect("a log")).expect("there").len() > 0);
+    assert!(world.tree("scratch").is_empty());
+    assert_eq!(world.run(&["demo", "--size", "1KiB"]).code, 2);
+    let ran = world.run(&["demo", "--directory", "nowhere"]);
+    assert!(ran.code == 2 && ran.err.contains("--directory"), "{ran:?}");
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_definitions() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let out = world.ok(&["generate", "completions", shell]);
+        assert!(out.contains("tidegate") && out.contains("limit-link"), "{shell}");
+    }
+    world.ok(&["generate", "man", "man"]);
+    let pages = world.tree("man");
+    for page in ["tidegate.1", "tidegate-copy.1", "tidegate-endpoint.1", "tidegate-remote-add.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page}: {pages:?}");
+    }
+    let copy = String::from_utf8(world.read("man/tidegate-copy.1")).expect("text");
+    assert!(copy.contains("checksum") && copy.contains("CONTROL"));
+}
