@@ -20,7 +20,8 @@ use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, Desk, take_in};
 use crate::pipeline::pool::{Gate, Pool};
-use crate::pipeline::staging::Staging;
+use crate::pipeline::shortcut::Shortcut;
+use crate::pipeline::staging::{Block, Staging};
 use crate::store::{Sink, Standing};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
@@ -54,6 +55,8 @@ struct Shared {
     compared: Mutex<HashMap<FileId, Entry>>,
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
+    /// Around the queue, while writing is as quick as memory.
+    shortcut: Shortcut,
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -104,6 +107,7 @@ impl Receiver {
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
             staging: Staging::new(terms.staging, terms.max_workers),
+            shortcut: Shortcut::new(terms.limits.write.is_none()),
             sink,
             outbox,
             ledger,
@@ -158,6 +162,7 @@ impl Receiver {
     /// Lets this many writers run.
     pub fn resize(&self, setpoint: Concurrency) {
         self.writers.resize(setpoint.write);
+        self.shared.shortcut.resize(self.writers.size());
     }
 
     /// Takes in what comes on a new data stream.
@@ -322,6 +327,10 @@ impl Desk<Incoming> for StreamDesk<'_> {
         files.get(&id).map(|file| (Arc::clone(file), file.size))
     }
 
+    fn deliver(&self, block: Block<Arrived<Incoming>>) {
+        self.shared.deliver(block);
+    }
+
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
         self.shared.network_bytes.fetch_add(bytes, Relaxed);
         self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
@@ -452,8 +461,7 @@ impl Shared {
             }
             return Ok(Verdict::Made);
         };
-        let left =
-            self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {
                 let digest = self.sink.digest(entry)?;
@@ -479,7 +487,10 @@ impl Shared {
             }
         }
         if self.terms.dry {
-            return Err(Error::new(ErrorKind::NotFound, format!("{} is missing, or has another size", entry.path)));
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("{} is missing, or has another size", entry.path),
+            ));
         }
         let was_left = left.is_some();
         let left = left.filter(|_| self.sink.has_part(entry));
@@ -532,8 +543,10 @@ impl Shared {
     fn remember(&self, entry: &Entry, root: Digest) {
         if let Some(catalogue) = &self.catalogue {
             let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
-            let put =
-                catalogue.lock().expect("not poisoned").put([(self.sink.place(entry).as_bytes(), verified)].into_iter());
+            let put = catalogue
+                .lock()
+                .expect("not poisoned")
+                .put([(self.sink.place(entry).as_bytes(), verified)].into_iter());
             if let Err(error) = put {
                 tracing::warn!("cannot remember what is verified: {error}");
             }
@@ -562,30 +575,56 @@ impl Shared {
             // A throttled writer sleeps more than it writes: others must not wait for it.
             let block = match throttle {
                 Some(_) => self.staging.take(),
-                None => self.staging.take_if(|block| block.frames.first().is_none_or(|first| first.file.occupy())),
+                None => {
+                    self.staging.take_if(|block| block.frames.first().is_none_or(|first| first.file.occupy()))
+                }
             };
             let Some(block) = block else { return };
-            for frame in &block.frames {
-                if frame.file.has_ended() {
-                    continue;
-                }
-                if let Some(throttle) = &throttle {
-                    throttle.take(frame.length as usize, &self.stopped);
-                }
-                match self.write_frame(frame, &block.bytes) {
-                    Ok(()) => {
-                        self.written_bytes.fetch_add(u64::from(frame.length), Relaxed);
-                    }
-                    Err(error) => self.fail_file(&frame.file, error),
-                }
-            }
-            if let Some(first) = block.frames.first() {
-                first.file.leave();
-            }
+            self.write_block(&block, throttle.as_ref());
             self.staging.release(block);
             if !gate.is_open(index) {
                 self.staging.nudge();
             }
+        }
+    }
+
+    /// Writes a block that has just arrived in place, or leaves it to the pool.
+    fn deliver(&self, block: Block<Arrived<Incoming>>) {
+        let unoccupied = || block.frames.first().is_some_and(|first| first.file.occupy());
+        if !self.staging.is_empty() {
+            return self.staging.put(block);
+        }
+        match self.shortcut.enter() {
+            Some(_pass) if unoccupied() => {
+                self.write_frames(&block, None);
+                self.staging.release(block);
+            }
+            _ => self.staging.put(block),
+        }
+    }
+
+    fn write_block(&self, block: &Block<Arrived<Incoming>>, throttle: Option<&Throttle>) {
+        let _pass = self.shortcut.count();
+        self.write_frames(block, throttle);
+    }
+
+    fn write_frames(&self, block: &Block<Arrived<Incoming>>, throttle: Option<&Throttle>) {
+        for frame in &block.frames {
+            if frame.file.has_ended() {
+                continue;
+            }
+            if let Some(throttle) = throttle {
+                throttle.take(frame.length as usize);
+            }
+            match self.write_frame(frame, &block.bytes) {
+                Ok(()) => {
+                    self.written_bytes.fetch_add(u64::from(frame.length), Relaxed);
+                }
+                Err(error) => self.fail_file(&frame.file, error),
+            }
+        }
+        if let Some(first) = block.frames.first() {
+            first.file.leave();
         }
     }
 
