@@ -19,6 +19,9 @@ use crate::wire::session::{Inbox, Outbox};
 /// How often the receiver confirms what it took.
 const CONFIRM: Duration = Duration::from_millis(5);
 
+/// How often the sender looks for streams that the receiver closed.
+const CHECK: Duration = Duration::from_millis(200);
+
 /// How often a stream is dialled in vain before the transfer is given up.
 const DIAL_ATTEMPTS: u32 = 5;
 
@@ -114,6 +117,7 @@ impl Reports {
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) -> Result<()> {
     let mut confirmed = Instant::now();
+    let mut checked = Instant::now();
     loop {
         let message = match inbox.receive_within(CONFIRM) {
             Ok(message) => message,
@@ -145,6 +149,12 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
             confirmed = Instant::now();
             if let Side::Receive(receiver, _) = side {
                 receiver.report_taken();
+            }
+        }
+        if checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            if let Side::Send(sender) = side {
+                sender.check_streams();
             }
         }
         if let Some(error) = side.failure() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -166,6 +167,19 @@ impl<F> Lanes<F> {
         // A worker may be blocked on it.
         let _ = flight.socket.shutdown(std::net::Shutdown::Both);
         flight.unconfirmed.into()
+    }
+
+    /// Streams that the peer has closed or reset while frames are on their way. A receiver that never
+    /// got to know a stream cannot miss it, and an idle worker does not look.
+    pub fn broken(&self) -> Vec<u32> {
+        let flights = self.flights.lock().expect("not poisoned");
+        let broken = |flight: &Flight<F>| {
+            let mut polled = [PollFd::new(&flight.socket, PollFlags::IN | PollFlags::RDHUP)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            // Receivers say nothing on a stream: anything to read is its end.
+            !flight.unconfirmed.is_empty() && matches!(poll(&mut polled, Some(&now)), Ok(n) if n > 0)
+        };
+        flights.live.iter().filter(|(_, flight)| broken(flight)).map(|(index, _)| *index).collect()
     }
 
     /// Ends `lane` properly: the receiver will not miss it.

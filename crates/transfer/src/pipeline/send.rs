@@ -177,6 +177,14 @@ impl Sender {
         self.shared.handle(message)
     }
 
+    /// Sends again what was on its way on streams that the peer has closed; called a few times a second.
+    pub fn check_streams(&self) {
+        for lane in self.shared.lanes.broken() {
+            tracing::debug!("stream {lane} was closed by the receiver");
+            self.shared.lost(lane);
+        }
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
