@@ -194,3 +194,46 @@ pub fn is_error<T>(result: Result<T>) -> Error {
         Err(error) => error,
     }
 }
+
+pub mod proxy;
+
+/// Waits until `what` holds; fails after half a minute.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "never came true: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Every path beneath `root` that lies in a transfer's work directory.
+pub fn leftovers(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![root.to_path_buf()];
+    while let Some(path) = todo.pop() {
+        for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_name() == ".tidegate" {
+                found.push(path);
+            } else if path.symlink_metadata().is_ok_and(|m| m.is_dir()) {
+                todo.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Tells the suite that a test could not run, and why.
+pub fn skip(test: &str, why: &str) {
+    use std::io::Write;
+    eprintln!("skipped: {test}: {why}");
+    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).expect("opened");
+        writeln!(log, "{test}: {why}").expect("written");
+    }
+}
+
+/// A limit for each reader, so that a source can be changed while it is read.
+pub fn slow_readers(rate: u64) -> Limits {
+    Limits { read: Some(BitRate::mbps(rate)), ..Limits::default() }
+}

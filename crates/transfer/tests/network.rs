@@ -1,0 +1,195 @@
+//! A network that resets, flips bits and stalls.
+
+mod common;
+
+use std::time::Duration;
+
+use common::proxy::{Fault, Plan, Proxy, Random};
+use common::{Fixture, assert_same_tree, drive, eventually, is_error, leftovers, limit, write};
+use tidegate_control::Environment;
+use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::transfer::route::begin;
+use tidegate_transfer::wire::message::{DataPlane, Verify};
+
+fn fixture(plane: DataPlane) -> Fixture {
+    let mut f = Fixture::new();
+    f.terms.data_plane = plane;
+    let source = f.dir("source");
+    write(&source.join("large"), 6_000_000, 1);
+    write(&source.join("middle"), 300_001, 2);
+    for i in 0..60 {
+        write(&source.join(format!("small/{i}")), i * 331, i);
+    }
+    f
+}
+
+/// Pushes and pulls through a proxy that follows `plan`; both must end well.
+fn both_ways(
+    plane: DataPlane,
+    verify: Verify,
+    least: usize,
+    plan: impl Fn(usize) -> Plan + Send + Clone + 'static,
+) {
+    let mut f = fixture(plane);
+    f.terms.verify = verify;
+    let source = f.dir("source");
+    let direct = f.address.port;
+    {
+        let proxy = Proxy::start(direct, plan.clone());
+        f.address.port = proxy.port;
+        let (totals, failures) = f.try_push(&[source.clone()], "in/").expect("pushed");
+        assert_eq!((totals.files_done, failures.len()), (62, 0), "{failures:?}");
+        let happened = proxy.happened.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(happened >= least, "only {happened} faults came to pass on the way there");
+    }
+    assert_same_tree(&source, &f.root.join("in/source"));
+    assert!(leftovers(&f.root).is_empty());
+    let proxy = Proxy::start(direct, plan);
+    f.address.port = proxy.port;
+    let back = f.dir("back");
+    let totals = f.pull(&["in/source"], &back);
+    assert_eq!((totals.files_done, totals.files_failed), (62, 0));
+    assert_same_tree(&source, &back.join("source"));
+    assert!(leftovers(&back).is_empty());
+}
+
+/// One fault for both directions: data flows up in a push and down in a pull.
+fn each_way(fault: Fault) -> Plan {
+    Plan { up: vec![fault], down: vec![fault] }
+}
+
+#[test]
+fn streams_reset_anywhere_cost_only_what_was_on_its_way() {
+    for (plane, seed) in [(DataPlane::Tls, 1), (DataPlane::Clear, 2)] {
+        both_ways(plane, Verify::Blake3, 2, move |index| match index {
+            // The first bytes, in the handshake, and later ones, in the midst of blocks.
+            1..=6 => {
+                let mut random = Random::new(seed * 1000 + index as u64);
+                each_way(Fault::Reset(if index == 1 {
+                    40 + random.below(100)
+                } else {
+                    random.below(900_000)
+                }))
+            }
+            _ => Plan::default(),
+        });
+    }
+}
+
+#[test]
+fn a_stream_cut_before_the_receiver_knows_it_is_missed_all_the_same() {
+    // Everything fits into the socket's buffer, so that no later write can notice.
+    for plane in [DataPlane::Tls, DataPlane::Clear] {
+        let mut f = Fixture::new();
+        f.terms.data_plane = plane;
+        let source = f.dir("source");
+        write(&source.join("one"), 1000, 1);
+        let proxy = Proxy::start(f.address.port, |index| match index {
+            1 | 2 => Plan { up: vec![Fault::Reset(if index == 1 { 60 } else { 20 })], ..Plan::default() },
+            _ => Plan::default(),
+        });
+        f.address.port = proxy.port;
+        assert_eq!(f.push(&[source.clone()], "in/").files_done, 1);
+        assert_same_tree(&source, &f.root.join("in/source"));
+    }
+}
+
+#[test]
+fn flipped_bits_are_found_and_the_blocks_sent_again() {
+    for seed in 0..6u64 {
+        for verify in [Verify::Blake3, Verify::Block] {
+            both_ways(DataPlane::Clear, verify, 2, move |index| {
+                if index == 0 {
+                    return Plan::default();
+                }
+                let mut random = Random::new(seed * 100 + index as u64);
+                let mut faults: Vec<Fault> =
+                    (0..3).map(|_| Fault::Flip(200 + random.below(500_000), random.below(8) as u8)).collect();
+                // A header: the first frame begins behind the stream's opening.
+                if seed % 2 == 0 {
+                    faults.push(Fault::Flip(90 + random.below(40), random.below(8) as u8));
+                }
+                // Not for ever, or nothing would arrive.
+                if index > 4 {
+                    faults.clear();
+                }
+                Plan { up: faults.clone(), down: faults }
+            });
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_end_an_encrypted_stream_and_nothing_else() {
+    both_ways(DataPlane::Tls, Verify::Blake3, 2, |index| match index {
+        1..=3 => {
+            let mut random = Random::new(index as u64);
+            each_way(Fault::Flip(
+                if index == 1 { 50 } else { 1500 + random.below(300_000) },
+                random.below(8) as u8,
+            ))
+        }
+        _ => Plan::default(),
+    });
+}
+
+#[test]
+fn a_pause_is_waited_out() {
+    both_ways(DataPlane::Tls, Verify::Blake3, 1, |index| match index {
+        1 | 2 => each_way(Fault::Pause(100_000 * index as u64, Duration::from_millis(700))),
+        _ => Plan::default(),
+    });
+}
+
+#[test]
+fn a_lost_session_is_a_connection_error_and_the_next_run_continues() {
+    for (seed, flip) in [(1u64, false), (2, false), (3, true)] {
+        let mut f = fixture(DataPlane::Tls);
+        let source = f.dir("source");
+        write(&source.join("huge"), 20_000_000, 9);
+        f.terms.limits = limit(100);
+        let direct = f.address.port;
+        let proxy = Proxy::start(direct, move |index| match (index, flip) {
+            (0, true) => Plan { up: vec![Fault::Flip(6_000 + seed, 3)], ..Plan::default() },
+            _ => Plan::default(),
+        });
+        f.address.port = proxy.port;
+        let from = f.local(&[source.clone()]);
+        let mut transfer = begin(&from, &f.to_endpoint("in/"), &f.setup()).expect("begun");
+        let mut stepped = Ok(None);
+        for epoch in 0..200 {
+            stepped = transfer.step(f.setpoint);
+            if epoch == 12 && !flip {
+                assert!(proxy.reset(0));
+            }
+            if !matches!(stepped, Ok(Some(_))) {
+                break;
+            }
+        }
+        let error = is_error(stepped);
+        assert_eq!(error.kind, ErrorKind::Connection, "{error}");
+        let first = transfer.ledger().totals();
+        drop(transfer);
+        // The same place, as the transfer's id counts it.
+        f.terms.limits = tidegate_transfer::throttle::Limits::default();
+        eventually("the endpoint has let go", || {
+            let transfer = begin(&from, &f.to_endpoint("in/"), &f.setup());
+            match transfer {
+                Ok(transfer) => {
+                    let (second, failures) = drive(transfer, f.setpoint).expect("continued");
+                    assert_eq!(failures, []);
+                    // A flip ends the session early, before anything was worth keeping.
+                    let kept = second.bytes_skipped;
+                    assert!(flip || kept > 0, "nothing was kept of {} bytes", first.bytes_moved);
+                    true
+                }
+                Err(error) => {
+                    assert!(matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy), "{error}");
+                    false
+                }
+            }
+        });
+        assert_same_tree(&source, &f.root.join("in/source"));
+        assert!(leftovers(&f.root).is_empty());
+    }
+}
