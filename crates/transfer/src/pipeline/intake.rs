@@ -86,9 +86,10 @@ pub fn take_in<T>(
                     length
                 }
             };
-            // The frame at `at` is not whole. It continues in this block if it began it, or if the
-            // block is nearly empty; otherwise it moves to the next one.
-            if at > 0 && (at + needed > BUFFER || !block.frames.is_empty()) {
+            // The frame at `at` is not whole. It continues in this block if it began it; otherwise it
+            // moves to the next one, and what came before is passed on, damage included, before the
+            // stream is waited for.
+            if at > 0 {
                 break Ok(());
             }
             // A large frame asks for just its end and the next header, so that payloads never move;
