@@ -9,7 +9,7 @@ use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 
 use crate::command::endpoint::Loopback;
-use crate::drive::{Job, interrupt_on_signals};
+use crate::drive::{Ended, Job, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::{Paths, Place, sources};
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
@@ -124,7 +124,11 @@ impl Ends {
 
 /// Runs a job, prints how it ended, and answers with the exit code.
 pub fn finish(job: Job<'_>, json: bool) -> anyhow::Result<ExitCode> {
-    let ended = job.run()?;
+    report(&job.run()?, json)
+}
+
+/// Prints how a job ended, and answers with the exit code.
+pub fn report(ended: &Ended, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         terminal::print(&serde_json::to_string(&ended.summary)?)?;
     } else {

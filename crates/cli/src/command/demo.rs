@@ -12,7 +12,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::command::copy::finish;
+use crate::command::copy::report;
 use crate::command::endpoint::Loopback;
 use crate::drive::{Job, interrupt_on_signals};
 use crate::exit::usage;
@@ -113,8 +113,14 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         epochs: args.epochs.clone(),
         state: args.trust.state_dir()?,
     };
-    let code = finish(job, args.json)?;
-    if !args.json && limits.link == Some(LINK) && limits.read == Some(READ) {
+    let mut ended = job.run()?;
+    if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
+        let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
+        ended.summary.error = Some(error.message.clone());
+        ended.error = Some(error);
+    }
+    let code = report(&ended, args.json)?;
+    if !args.json && ended.error.is_none() && limits.link == Some(LINK) && limits.read == Some(READ) {
         terminal::print("  best     read 13, network 7, write 5 on this path")?;
     }
     Ok(code)
