@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, RwLock};
@@ -20,7 +21,6 @@ use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, Desk, take_in};
 use crate::pipeline::pool::{Gate, Pool};
-use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::{Block, Staging};
 use crate::store::{Sink, Standing};
 use crate::throttle::Throttle;
@@ -55,8 +55,6 @@ struct Shared {
     compared: Mutex<HashMap<FileId, Entry>>,
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
-    /// Around the queue, while writing is as quick as memory.
-    shortcut: Shortcut,
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -107,7 +105,6 @@ impl Receiver {
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
             staging: Staging::new(terms.staging, terms.max_workers),
-            shortcut: Shortcut::new(terms.limits.write.is_none()),
             sink,
             outbox,
             ledger,
@@ -162,7 +159,6 @@ impl Receiver {
     /// Lets this many writers run.
     pub fn resize(&self, setpoint: Concurrency) {
         self.writers.resize(setpoint.write);
-        self.shared.shortcut.resize(self.writers.size());
     }
 
     /// Takes in what comes on a new data stream.
@@ -327,15 +323,15 @@ impl Desk<Incoming> for StreamDesk<'_> {
         files.get(&id).map(|file| (Arc::clone(file), file.size))
     }
 
-    fn deliver(&self, block: Block<Arrived<Incoming>>) {
-        self.shared.deliver(block);
-    }
-
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
         self.shared.network_bytes.fetch_add(bytes, Relaxed);
+        self.shared.ledger.bytes_moved.fetch_add(bytes, Relaxed);
         self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
         if !damaged.is_empty() {
             tracing::warn!("{} damaged blocks on stream {}: sent again", damaged.len(), self.index);
+            for again in &damaged {
+                self.shared.again(&again.range);
+            }
             self.shared.outbox.send(&Message::Again(damaged));
         }
     }
@@ -363,6 +359,11 @@ impl Shared {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();
         Some(file)
+    }
+
+    /// These bytes arrived in vain, or twice.
+    fn again(&self, range: &Range<u64>) {
+        self.ledger.bytes_again.fetch_add(range.end - range.start, Relaxed);
     }
 
     fn report_taken(&self) {
@@ -580,32 +581,12 @@ impl Shared {
                 }
             };
             let Some(block) = block else { return };
-            self.write_block(&block, throttle.as_ref());
+            self.write_frames(&block, throttle.as_ref());
             self.staging.release(block);
             if !gate.is_open(index) {
                 self.staging.nudge();
             }
         }
-    }
-
-    /// Writes a block that has just arrived in place, or leaves it to the pool.
-    fn deliver(&self, block: Block<Arrived<Incoming>>) {
-        let unoccupied = || block.frames.first().is_some_and(|first| first.file.occupy());
-        if !self.staging.is_empty() {
-            return self.staging.put(block);
-        }
-        match self.shortcut.enter() {
-            Some(_pass) if unoccupied() => {
-                self.write_frames(&block, None);
-                self.staging.release(block);
-            }
-            _ => self.staging.put(block),
-        }
-    }
-
-    fn write_block(&self, block: &Block<Arrived<Incoming>>, throttle: Option<&Throttle>) {
-        let _pass = self.shortcut.count();
-        self.write_frames(block, throttle);
     }
 
     fn write_frames(&self, block: &Block<Arrived<Incoming>>, throttle: Option<&Throttle>) {
@@ -614,7 +595,7 @@ impl Shared {
                 continue;
             }
             if let Some(throttle) = throttle {
-                throttle.take(frame.length as usize);
+                throttle.take(frame.length as usize, &self.stopped);
             }
             match self.write_frame(frame, &block.bytes) {
                 Ok(()) => {
@@ -630,7 +611,10 @@ impl Shared {
 
     fn write_frame(&self, frame: &Arrived<Incoming>, bytes: &[u8]) -> Result<()> {
         let file = &frame.file;
-        let Some(part) = file.part_for(frame.offset, &*self.sink)? else { return Ok(()) };
+        let Some(part) = file.part_for(frame.offset, &*self.sink)? else {
+            self.again(&(frame.offset..frame.offset + u64::from(frame.length)));
+            return Ok(());
+        };
         if frame.data.is_empty() {
             part.zero_at(frame.offset, u64::from(frame.length))?;
         } else {
@@ -648,6 +632,7 @@ impl Shared {
             Change::Complete => self.completed(file),
             Change::Damaged(range) => {
                 tracing::warn!("{}: a segment's hash does not match: sent again", file.entry.path);
+                self.again(&range);
                 self.outbox.send(&Message::Again(vec![Again { file: file.id, range }]));
             }
         }
