@@ -1,6 +1,6 @@
 //! `tidegate remote`: names for endpoints.
 
-use std::io::Read;
+use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -52,8 +52,11 @@ pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
             }
             let text = match ticket.as_deref() {
                 None | Some("-") => {
+                    if std::io::stdin().is_terminal() {
+                        terminal::tell("paste the ticket and press Enter:");
+                    }
                     let mut text = String::new();
-                    std::io::stdin().take(64 << 10).read_to_string(&mut text)?;
+                    std::io::stdin().lock().take(64 << 10).read_line(&mut text)?;
                     text
                 }
                 Some(text) => text.to_owned(),
