@@ -10,6 +10,8 @@ pub mod file_source;
 pub mod memory;
 
 use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
@@ -64,6 +66,11 @@ pub trait RangeReader: Send {
     /// Fills `buffer` from `offset`, or fails with [`ErrorKind::Changed`](crate::error::ErrorKind)
     /// unless the file is still the version that was listed.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece>;
+
+    /// The open file, if the kernel can send from it.
+    fn sendable(&self) -> Option<&Arc<OwnedFd>> {
+        None
+    }
 }
 
 /// What a sink has of an entry.

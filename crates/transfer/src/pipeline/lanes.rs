@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -141,7 +142,15 @@ impl<F> Lanes<F> {
             // The receiver said it lost this stream.
             None => return Err(io::ErrorKind::ConnectionReset.into()),
         }
-        lane.channel.write_all(&block.bytes[..block.length])
+        match &block.tail {
+            None => lane.channel.write_all(&block.bytes[..block.length]),
+            Some(tail) => lane.channel.write_with_file(
+                &block.bytes[..block.length],
+                tail.file.as_fd(),
+                tail.offset,
+                tail.length,
+            ),
+        }
     }
 
     /// Whether the receiver has taken everything sent on `lane`.

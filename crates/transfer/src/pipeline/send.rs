@@ -1,6 +1,6 @@
 //! The sending end: lists the source, offers entries, reads what is wanted and sends it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
@@ -79,6 +79,8 @@ struct Shared {
     staging: Staging<Sent>,
     lanes: Lanes<Sent>,
     link: Option<Throttle>,
+    /// Works that have a connection of their own, without pipelining.
+    owned: Mutex<HashSet<u64>>,
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     failure: Mutex<Option<Error>>,
@@ -113,10 +115,11 @@ impl Sender {
     ) -> Self {
         let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
-            work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0)),
+            work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::new(terms.staging, terms.max_workers),
             lanes: Lanes::new(dialer),
             link: Throttle::new(terms.limits.link),
+            owned: Mutex::default(),
             source,
             outbox,
             ledger,
@@ -137,7 +140,10 @@ impl Sender {
         };
         let streams = {
             let shared = Arc::clone(&shared);
-            Pool::new("network", most, move |index, gate| shared.stream(index, gate))
+            Pool::new("network", most, move |index, gate| match shared.terms.pipelining {
+                true => shared.stream(index, gate),
+                false => shared.stream_one_by_one(index, gate),
+            })
         };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             if let Err(error) = thread::Builder::new().name(name.to_owned()).spawn(work) {
@@ -163,7 +169,10 @@ impl Sender {
 
     /// Lets this many readers and streams run.
     pub fn resize(&self, setpoint: Concurrency) {
-        self.readers.resize(setpoint.read);
+        // Without pipelining a file waits for a connection: reading more of them only fills the staging.
+        let one_by_one = !self.shared.terms.pipelining;
+        let readers = if one_by_one { setpoint.read.min(setpoint.network) } else { setpoint.read };
+        self.readers.resize(readers);
         self.streams.resize(setpoint.network);
     }
 
@@ -418,7 +427,8 @@ impl Shared {
     /// The pieces to send of a wanted file, less what is there already.
     fn wanted(&self, file: &Arc<SendFile>, have: Vec<(u64, Digest)>) -> Vec<Piece<SendFile>> {
         file.have(have);
-        let there = file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
+        let there =
+            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
         let kept = there.iter().map(|range| range.end - range.start).sum();
         file.kept.store(kept, Relaxed);
         self.ledger.already(kept);

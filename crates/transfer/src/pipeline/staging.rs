@@ -3,7 +3,8 @@
 //! each worker holds at most one block.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use tidegate_control::ByteCount;
 
@@ -17,6 +18,17 @@ pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
 /// another one helps.
 const LOOK_AHEAD: usize = 8;
 
+/// A part of a file that follows a block's bytes on the wire without being copied here.
+#[derive(Debug)]
+pub struct FileTail {
+    /// The file.
+    pub file: Arc<OwnedFd>,
+    /// Where the part begins.
+    pub offset: u64,
+    /// Its length.
+    pub length: usize,
+}
+
 /// One staging buffer and what its bytes are.
 #[derive(Debug)]
 pub struct Block<F> {
@@ -24,8 +36,19 @@ pub struct Block<F> {
     pub bytes: Box<[u8]>,
     /// Bytes in use.
     pub length: usize,
+    /// What follows the bytes on a clear stream; then the block holds the header alone.
+    pub tail: Option<FileTail>,
     /// The frames within.
     pub frames: Vec<F>,
+    /// Which work it is a part of, and whether it is the last part (for one connection a file).
+    pub work: (u64, bool),
+}
+
+impl<F> Block<F> {
+    /// Bytes it has on the wire.
+    pub fn wire_length(&self) -> usize {
+        self.length + self.tail.as_ref().map_or(0, |tail| tail.length)
+    }
 }
 
 /// A bounded queue of blocks with a store of empty ones.
@@ -90,7 +113,13 @@ impl<F> Staging<F> {
                     state.made += 1;
                     drop(state);
                     let bytes = vec![0; BUFFER].into_boxed_slice();
-                    return Some(Block { bytes, length: 0, frames: Vec::new() });
+                    return Some(Block {
+                        bytes,
+                        length: 0,
+                        tail: None,
+                        frames: Vec::new(),
+                        work: (0, false),
+                    });
                 }
             }
             state.waiting_to_fill += 1;
@@ -156,7 +185,9 @@ impl<F> Staging<F> {
                 self.made_room(state);
                 return block;
             }
-            if state.full.len() > LOOK_AHEAD.min(self.capacity / 2) || (state.closed && !state.full.is_empty()) {
+            if state.full.len() > LOOK_AHEAD.min(self.capacity / 2)
+                || (state.closed && !state.full.is_empty())
+            {
                 let block = state.full.pop_front();
                 self.made_room(state);
                 return block;
@@ -170,6 +201,27 @@ impl<F> Staging<F> {
         }
     }
 
+    /// As [`take`](Self::take), but only a block that `claim` accepts.
+    pub fn take_only(&self, mut claim: impl FnMut(&Block<F>) -> bool) -> Option<Block<F>> {
+        let mut state = self.lock();
+        loop {
+            if state.aborted {
+                return None;
+            }
+            if let Some(at) = state.full.iter().position(&mut claim) {
+                let block = state.full.remove(at);
+                self.made_room(state);
+                return block;
+            }
+            if state.closed && state.full.is_empty() {
+                return None;
+            }
+            // What one refuses another may wait for: everybody looks again, also without a new block.
+            let nap = std::time::Duration::from_millis(2);
+            state = self.filled.wait_timeout(state, nap).expect("not poisoned").0;
+        }
+    }
+
     /// Wakes one that waits in [`take_if`](Self::take_if): what it was refused may be free now.
     pub fn nudge(&self) {
         self.filled.notify_one();
@@ -178,6 +230,7 @@ impl<F> Staging<F> {
     /// Gives an emptied block back for reuse.
     pub fn release(&self, mut block: Block<F>) {
         block.frames.clear();
+        block.tail = None;
         let mut state = self.lock();
         state.empty.push(block);
         self.made_room(state);
@@ -218,7 +271,6 @@ impl<F> Staging<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::thread;
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Piece<T> {
 pub struct Claim<T> {
     /// The file.
     pub file: Arc<T>,
+    /// The claim's number in its queue.
+    pub number: u64,
     left: Mutex<Range<u64>>,
 }
 
@@ -49,6 +51,11 @@ impl<T> Claim<T> {
     fn remaining(&self) -> u64 {
         let left = self.left.lock().expect("not poisoned");
         left.end.saturating_sub(left.start)
+    }
+
+    /// Whether nothing is left.
+    pub fn is_done(&self) -> bool {
+        self.remaining() == 0
     }
 
     /// What is left now; reading starts there.
@@ -92,6 +99,8 @@ pub struct WorkQueue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     chunk: Option<u64>,
+    /// Whether small files are bundled and last chunks shared out.
+    shares: bool,
 }
 
 #[derive(Debug)]
@@ -99,17 +108,25 @@ struct State<T> {
     urgent: VecDeque<Piece<T>>,
     pieces: VecDeque<Piece<T>>,
     claims: Vec<Arc<Claim<T>>>,
+    claimed: u64,
     closed: bool,
 }
 
 impl<T> WorkQueue<T> {
-    /// A queue that hands out chunks of `chunk` bytes, or whole files for `None`.
-    pub fn new(chunk: Option<u64>) -> Self {
-        let state =
-            State { urgent: VecDeque::new(), pieces: VecDeque::new(), claims: Vec::new(), closed: false };
+    /// A queue that hands out chunks of `chunk` bytes, or whole files for `None`. Small files are
+    /// bundled and last chunks shared out only if it `shares`, and never without chunks.
+    pub fn new(chunk: Option<u64>, shares: bool) -> Self {
+        let state = State {
+            urgent: VecDeque::new(),
+            pieces: VecDeque::new(),
+            claims: Vec::new(),
+            claimed: 0,
+            closed: false,
+        };
+        let shares = shares && chunk.is_some();
         // Whole segments, so that a chunk's hashes are complete when it is.
         let chunk = chunk.map(|bytes| bytes.clamp(SEGMENT, MAX_CHUNK).next_multiple_of(SEGMENT));
-        Self { state: Mutex::new(state), changed: Condvar::new(), chunk }
+        Self { state: Mutex::new(state), changed: Condvar::new(), chunk, shares }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -139,7 +156,7 @@ impl<T> WorkQueue<T> {
             if let Some(piece) = piece {
                 return Some(self.claim(&mut state, piece));
             }
-            if self.chunk.is_some()
+            if self.shares
                 && let Some(work) = steal(&mut state)
             {
                 return Some(work);
@@ -149,13 +166,12 @@ impl<T> WorkQueue<T> {
     }
 
     fn claim(&self, state: &mut State<T>, mut piece: Piece<T>) -> Work<T> {
-        if piece.small {
+        if piece.small && self.shares {
             let mut bytes = piece.range.end;
             let mut files = vec![piece.file];
             while files.len() < BUNDLE_FILES
-                && let Some(next) = state.pieces.pop_front_if(|next| {
-                    next.small && bytes + next.range.end <= BUNDLE_BYTES && self.chunk.is_some()
-                })
+                && let Some(next) =
+                    state.pieces.pop_front_if(|next| next.small && bytes + next.range.end <= BUNDLE_BYTES)
             {
                 bytes += next.range.end;
                 files.push(next.file);
@@ -170,9 +186,7 @@ impl<T> WorkQueue<T> {
             piece.range.end = end;
             state.pieces.push_front(rest);
         }
-        let claim = Arc::new(Claim { file: piece.file, left: Mutex::new(piece.range) });
-        state.claims.push(Arc::clone(&claim));
-        Work::Chunk(claim)
+        state.claim(piece.file, piece.range)
     }
 
     /// A worker stops working on `claim`; what is left of it goes to the next one.
@@ -204,12 +218,20 @@ impl<T> WorkQueue<T> {
     }
 }
 
+impl<T> State<T> {
+    fn claim(&mut self, file: Arc<T>, range: Range<u64>) -> Work<T> {
+        self.claimed += 1;
+        let claim = Arc::new(Claim { file, number: self.claimed, left: Mutex::new(range) });
+        self.claims.push(Arc::clone(&claim));
+        Work::Chunk(claim)
+    }
+}
+
 fn steal<T>(state: &mut State<T>) -> Option<Work<T>> {
     let busiest = state.claims.iter().max_by_key(|claim| claim.remaining())?;
     let range = busiest.split()?;
-    let claim = Arc::new(Claim { file: Arc::clone(&busiest.file), left: Mutex::new(range) });
-    state.claims.push(Arc::clone(&claim));
-    Some(Work::Chunk(claim))
+    let file = Arc::clone(&busiest.file);
+    Some(state.claim(file, range))
 }
 
 #[cfg(test)]
@@ -226,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_large_file_becomes_chunks() {
-        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(5 * SEGMENT + 1)]);
         let sizes: Vec<u64> = (0..3)
             .map(|_| match queue.take() {
@@ -239,7 +261,7 @@ mod tests {
 
     #[test]
     fn small_files_are_bundled_and_large_ones_are_not() {
-        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push((0..300).map(|_| whole(10)).chain([whole(SEGMENT)]));
         let mut seen = Vec::new();
         for _ in 0..3 {
@@ -254,7 +276,7 @@ mod tests {
 
     #[test]
     fn an_idle_worker_takes_half_of_the_last_chunk() {
-        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(SEGMENT)]);
         let Some(Work::Chunk(first)) = queue.take() else { panic!("a chunk") };
         first.next();
@@ -264,17 +286,17 @@ mod tests {
 
     #[test]
     fn without_chunking_a_file_stays_with_one_worker() {
-        let queue = WorkQueue::new(None);
+        let queue = WorkQueue::new(None, true);
         queue.push([whole(100 * SEGMENT), whole(5), whole(5)]);
         let Some(Work::Chunk(claim)) = queue.take() else { panic!("a file") };
         assert_eq!(drain(&claim), 100 * SEGMENT);
-        let Some(Work::Bundle(files)) = queue.take() else { panic!("a file") };
-        assert_eq!(files.len(), 1);
+        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a file") };
+        assert_eq!(drain(&claim), 5);
     }
 
     #[test]
     fn what_a_parked_worker_leaves_is_next() {
-        let queue = WorkQueue::new(Some(2 * SEGMENT));
+        let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(2 * SEGMENT), whole(7)]);
         let Some(Work::Chunk(claim)) = queue.take() else { panic!("a chunk") };
         claim.next();

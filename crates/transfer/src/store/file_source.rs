@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fstat, readlinkat, seek, statat};
 use rustix::io::{Errno, pread};
@@ -283,7 +284,7 @@ impl Source for FileSource {
         let fd = self.open_file(file)?;
         let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
         let reader = FileReader {
-            fd,
+            fd: Arc::new(fd),
             path,
             fingerprint,
             sparse: (stat.st_blocks as u64) * 512 < size,
@@ -341,7 +342,7 @@ fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links)
 
 /// An open file, known to be one version.
 struct FileReader {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: Vec<u8>,
     fingerprint: Fingerprint,
     sparse: bool,
@@ -383,6 +384,10 @@ impl FileReader {
 }
 
 impl RangeReader for FileReader {
+    fn sendable(&self) -> Option<&Arc<OwnedFd>> {
+        Some(&self.fd)
+    }
+
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece> {
         let piece = if self.in_hole(&(offset..offset + buffer.len() as u64)) {
             Piece::Zero

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustls::Connection;
@@ -82,6 +83,39 @@ impl Channel {
                 exported.expect("the handshake is complete").to_vec()
             }
         }
+    }
+
+    /// Writes `bytes`, then `length` bytes of `file` from `offset` without copying them here. Clear
+    /// channels only.
+    pub fn write_with_file(
+        &mut self,
+        bytes: &[u8],
+        file: BorrowedFd<'_>,
+        mut offset: u64,
+        length: usize,
+    ) -> io::Result<()> {
+        use rustix::net::{SendFlags, send};
+        let Self::Clear(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // More: the header shares a segment with what follows.
+            match send(&*socket, rest, SendFlags::MORE | SendFlags::NOSIGNAL) {
+                Ok(n) => rest = &rest[n..],
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let end = offset + length as u64;
+        while offset < end {
+            let left = (end - offset) as usize;
+            match rustix::fs::sendfile(&*socket, file, Some(&mut offset), left) {
+                // The file has become shorter, and the frame cannot be completed.
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Tells the peer that nothing more comes, without losing what is under way.

@@ -7,25 +7,38 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{SendFile, Sent, Shared, ZEROS};
 use crate::error::Result;
 use crate::hash::{Digest, block_digest};
-use crate::manifest::FileId;
+use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::pool::Gate;
-use crate::pipeline::staging::{BUFFER, Block};
+use crate::pipeline::staging::{BUFFER, Block, FileTail};
 use crate::pipeline::work::{Claim, Work};
 use crate::store::{Piece, RangeReader};
 use crate::throttle::Throttle;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
-use crate::wire::message::{Message, Verify};
+use crate::wire::message::{DataPlane, Message, Verify};
+
+/// Blocks that are sent from the file itself; below this the copy costs less than the call.
+const IN_PLACE: usize = 64 << 10;
+
+/// What one reader has at hand.
+struct Desk {
+    throttle: Option<Throttle>,
+    scratch: Vec<u8>,
+    /// Segments it completed and has not told the receiver of.
+    hashes: Vec<(FileId, u64, Digest)>,
+}
 
 impl Shared {
     /// What one reader does until the transfer ends.
     pub(super) fn read(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.read);
+        let mut desk = Desk { throttle, scratch: vec![0; BLOCK as usize], hashes: Vec::new() };
         while gate.pass(index) {
             match self.work.take() {
                 Some(Work::Chunk(claim)) => {
-                    if let Err(error) = self.read_chunk(&claim, index, gate, throttle.as_ref()) {
+                    if let Err(error) = self.read_chunk(&claim, index, gate, &mut desk) {
                         self.abandon(&claim.file, error);
                     }
+                    self.close_claim(&claim);
                     // Of a file that has ended nothing is given back: it would be handed out for ever.
                     if claim.file.ended.load(Relaxed) {
                         self.work.forget(&claim);
@@ -33,33 +46,28 @@ impl Shared {
                         self.work.give_back(&claim);
                     }
                 }
-                Some(Work::Bundle(files)) => self.read_bundle(&files, throttle.as_ref()),
+                Some(Work::Bundle(files)) => self.read_bundle(&files, &mut desk),
                 None => return,
             }
         }
     }
 
-    fn read_chunk(
-        &self,
-        claim: &Claim<SendFile>,
-        index: u16,
-        gate: &Gate,
-        throttle: Option<&Throttle>,
-    ) -> Result<()> {
+    fn read_chunk(&self, claim: &Claim<SendFile>, index: u16, gate: &Gate, desk: &mut Desk) -> Result<()> {
         let file = &claim.file;
         if file.ended.load(Relaxed) {
             return Ok(());
         }
         let mut reader = self.source.open(&file.listed, claim.left())?;
-        while gate.is_open(index) && !file.ended.load(Relaxed) {
+        // Without pipelining a claim is read to its end: its connection waits for it.
+        while (gate.is_open(index) || !self.terms.pipelining) && !file.ended.load(Relaxed) {
             let Some(mut block) = self.staging.acquire() else { return Ok(()) };
             let Some(range) = claim.next() else {
                 self.staging.release(block);
                 return Ok(());
             };
-            let mut hashes = Vec::new();
-            let read = self.read_frame(file, &mut *reader, range, &mut block, &mut hashes, throttle);
-            self.tell(hashes);
+            block.work = (claim.number, claim.is_done());
+            let read = self.read_frame(file, &mut *reader, range, &mut block, desk);
+            self.tell(&mut desk.hashes);
             match read {
                 Ok(()) => self.staging.put(block),
                 Err(error) => {
@@ -71,10 +79,20 @@ impl Shared {
         Ok(())
     }
 
+    /// Without pipelining: tells the connection that nothing more comes of a claim that was given up.
+    fn close_claim(&self, claim: &Claim<SendFile>) {
+        if !self.terms.pipelining
+            && !claim.is_done()
+            && let Some(mut block) = self.staging.acquire()
+        {
+            block.work = (claim.number, true);
+            self.staging.put(block);
+        }
+    }
+
     /// Packs whole small files into as few blocks as possible.
-    fn read_bundle(&self, files: &[Arc<SendFile>], throttle: Option<&Throttle>) {
+    fn read_bundle(&self, files: &[Arc<SendFile>], desk: &mut Desk) {
         let Some(mut block) = self.staging.acquire() else { return };
-        let mut hashes = Vec::new();
         for file in files {
             if file.ended.load(Relaxed) {
                 continue;
@@ -86,14 +104,15 @@ impl Shared {
                     None => return,
                 }
             }
-            let read = self.source.open(&file.listed, 0..file.size).and_then(|mut r| {
-                self.read_frame(file, &mut *r, 0..file.size, &mut block, &mut hashes, throttle)
-            });
+            let read = self
+                .source
+                .open(&file.listed, 0..file.size)
+                .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, desk));
             if let Err(error) = read {
                 self.abandon(file, error);
             }
         }
-        self.tell(hashes);
+        self.tell(&mut desk.hashes);
         if block.frames.is_empty() { self.staging.release(block) } else { self.staging.put(block) }
     }
 
@@ -104,35 +123,50 @@ impl Shared {
         reader: &mut dyn RangeReader,
         range: Range<u64>,
         block: &mut Block<Sent>,
-        hashes: &mut Vec<(FileId, u64, Digest)>,
-        throttle: Option<&Throttle>,
+        desk: &mut Desk,
     ) -> Result<()> {
         let length = (range.end - range.start) as usize;
-        if let Some(throttle) = throttle {
+        if let Some(throttle) = &desk.throttle {
             throttle.take(length, &self.stopped);
         }
+        // On a clear stream the kernel can send a large block from the file itself. It is read all the
+        // same, into a buffer that stays in the cache, for its checksum; if the file changes in between,
+        // the receiver notices.
+        let in_place =
+            self.terms.data_plane == DataPlane::Clear && length >= IN_PLACE && block.frames.is_empty();
+        let file_tail = if in_place { reader.sendable().cloned() } else { None };
         let start = block.length + HEADER;
-        let piece = reader.read(range.start, &mut block.bytes[start..start + length])?;
+        let buffer = match &file_tail {
+            Some(_) => &mut desk.scratch[..length],
+            None => &mut block.bytes[start..start + length],
+        };
+        let piece = reader.read(range.start, buffer)?;
         let (kind, data) = match piece {
-            Piece::Data => (FrameKind::Data, &block.bytes[start..start + length]),
+            Piece::Data => (FrameKind::Data, &*buffer),
             Piece::Zero => (FrameKind::Zero, &ZEROS[..length]),
         };
         if self.terms.verify == Verify::Blake3 {
-            hashes.extend(file.add_hash(range.start, block_digest(data, range.start, file.size)));
+            desk.hashes.extend(file.add_hash(range.start, block_digest(data, range.start, file.size)));
         }
         let checksum = if kind == FrameKind::Data { crc32c::crc32c(data) } else { 0 };
         let frame = Frame { kind, length: length as u32, file: file.id, checksum, offset: range.start };
         block.bytes[block.length..start].copy_from_slice(&frame.encode());
-        block.length = start + frame.payload();
+        block.length = start;
+        match file_tail {
+            Some(file) if kind == FrameKind::Data => {
+                block.tail = Some(FileTail { file, offset: range.start, length });
+            }
+            _ => block.length += frame.payload(),
+        }
         block.frames.push(Sent { file: Arc::clone(file), offset: range.start, length: length as u32 });
         self.read_bytes.fetch_add(length as u64, Relaxed);
         Ok(())
     }
 
     /// Tells the receiver what to expect, over the encrypted session.
-    fn tell(&self, hashes: Vec<(FileId, u64, Digest)>) {
+    fn tell(&self, hashes: &mut Vec<(FileId, u64, Digest)>) {
         if !hashes.is_empty() {
-            self.outbox.send(&Message::Hashes(hashes));
+            self.outbox.send(&Message::Hashes(std::mem::take(hashes)));
         }
     }
 }
