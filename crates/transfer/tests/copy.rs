@@ -4,6 +4,7 @@ mod common;
 
 use common::{Fixture, assert_same_tree, write};
 use std::fs;
+use tidegate_transfer::wire::message::DataPlane;
 
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
@@ -30,4 +31,24 @@ fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
     assert_same_tree(&source.join("tree"), &back.join("here"));
     let again = f.pull(&["in/tree/"], &back.join("here"));
     assert_eq!((again.files_done, again.files_skipped), (0, 503));
+}
+
+#[test]
+fn nothing_is_sent_twice_on_a_sound_network() {
+    for data_plane in [DataPlane::Tls, DataPlane::Clear] {
+        let mut f = Fixture::new();
+        f.terms.data_plane = data_plane;
+        let source = f.dir("source");
+        // Around the sizes where a file is bundled, sent in place, or cut into blocks.
+        for (i, size) in
+            [1, 60_000, 65_536, 70_000, 100_000, 131_072, 131_073, 200_000, 262_144].iter().enumerate()
+        {
+            for copy in 0..6 {
+                write(&source.join(format!("{copy}/{i}")), *size, (10 * i + copy) as u64);
+            }
+        }
+        let totals = f.push(&[source.join("")], "in/");
+        assert_eq!((totals.files_done, totals.bytes_again), (54, 0), "{data_plane:?}");
+        assert_same_tree(&source, &f.root.join("in"));
+    }
 }

@@ -97,7 +97,9 @@ impl Shared {
             if file.ended.load(Relaxed) {
                 continue;
             }
-            if block.length + HEADER + file.size as usize > BUFFER - HEADER {
+            // Nothing can be packed behind a part that is sent from its file.
+            let full = block.length + HEADER + file.size as usize > BUFFER - HEADER;
+            if full || block.tail.is_some() {
                 self.staging.put(block);
                 match self.staging.acquire() {
                     Some(next) => block = next,
