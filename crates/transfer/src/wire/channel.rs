@@ -155,7 +155,8 @@ impl Tls {
     /// Writes queued records; `WouldBlock` on a non-blocking socket that is full.
     pub fn flush_records(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
-            if self.connection.write_tls(self.socket.get_mut())? == 0 {
+            // A caller that tried again after a signal would queue its bytes twice.
+            if retry(|| self.connection.write_tls(self.socket.get_mut()))? == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
@@ -167,7 +168,7 @@ impl Tls {
         if self.deadline.is_some() {
             limit(self.socket.get_ref(), self.deadline)?;
         }
-        if self.connection.read_tls(&mut self.socket)? == 0 {
+        if retry(|| self.connection.read_tls(&mut self.socket))? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         match self.connection.process_new_packets() {
@@ -177,6 +178,16 @@ impl Tls {
                 let _ = self.flush_records();
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }
+        }
+    }
+}
+
+/// Calls again what a signal interrupted: sockets with a timeout are not resumed by the kernel.
+pub fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
         }
     }
 }
@@ -205,7 +216,7 @@ impl Read for Tls {
 impl Read for Channel {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Clear(socket) => socket.read(buffer),
+            Self::Clear(socket) => retry(|| socket.read(buffer)),
             Self::Tls(tls) => tls.read(buffer),
         }
     }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
-use crate::wire::channel::Channel;
+use crate::wire::channel::{Channel, retry};
 use crate::wire::message::{DataPlane, Hello, MAX_UNAUTHENTICATED, Message, VERSION, decode, encode};
 use crate::wire::ticket::{Address, proof};
 
@@ -213,7 +213,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
     tcp::prepare(&socket, PATIENCE).map_err(lost)?;
     socket.set_read_timeout(Some(HANDSHAKE_TIME)).map_err(lost)?;
     let mut first = [0];
-    if socket.peek(&mut first).map_err(lost)? == 0 {
+    if retry(|| socket.peek(&mut first)).map_err(lost)? == 0 {
         return Err(Error::new(ErrorKind::Connection, "a peer connected and said nothing"));
     }
     let (mut channel, binding) = if first == CLEAR_PREFACE[..1] {
