@@ -280,11 +280,15 @@ fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
     true
 }
 
-/// Ctrl-C and SIGTERM stop the transfer and keep what is needed to resume; a second one ends at once.
+/// Ctrl-C, SIGTERM and a closed terminal stop the transfer and keep what is needed to resume; a second
+/// one ends at once.
 pub fn interrupt_on_signals() -> Interrupt {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let interrupt = Interrupt::default();
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
+    // `nohup` asks us not to mind.
+    let wanted =
+        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) {
         let raised = interrupt.clone();
         thread::spawn(move || {
             for _ in signals.forever() {
@@ -297,6 +301,14 @@ pub fn interrupt_on_signals() -> Interrupt {
         });
     }
     interrupt
+}
+
+/// Whether whoever started us has set `signal` to be ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (signal - 1)) != 0
 }
 
 /// Many small files in flight need many descriptors: asks for as many as we may have.

@@ -181,7 +181,7 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
     let a = world.endpoint("a", &[]);
     world.fill("file", 60 << 20, 1);
     let target = a.at("x/");
-    for signal_sent in [Signal::INT, Signal::TERM] {
+    for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut command = world.command();
         command.args(["copy", "file", &target, "--json", "--limit-link", "80Mbit/s", "--epochs", "epochs"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -114,7 +114,10 @@ fn names_after(code: &[&str], prefix: &str) -> Vec<(usize, String)> {
 /// The name in `pub mod name;`, with any visibility.
 fn declared_module(line: &str) -> Option<&str> {
     let line = line.trim();
-    let after = if line.starts_with("mod ") { &line[4..] } else { line.split_once(" mod ")?.1 };
+    let after = match line.strip_prefix("mod ") {
+        Some(after) => after,
+        None => line.split_once(" mod ")?.1,
+    };
     let visible = line.starts_with("mod ") || line.starts_with("pub");
     let name = after.strip_suffix(';')?.trim();
     (visible && name.chars().all(is_word)).then_some(name)

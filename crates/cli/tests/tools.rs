@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::process::Stdio;
 
-use common::World;
+use common::{World, eventually, signal, wait};
+use rustix::process::Signal;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
@@ -68,6 +70,22 @@ fn the_demo_verifies_and_leaves_nothing_behind() {
     assert_eq!(seen["files"]["ok"], seen["files"]["total"]);
     assert!(fs::metadata(seen["log"].as_str().expect("a log")).expect("there").len() > 0);
     assert!(world.tree("scratch").is_empty());
+    // Also when the terminal is closed, unless `nohup` asks it not to mind.
+    for (wrapper, code) in [("exec", 130), ("exec nohup", 0)] {
+        let demo = "demo --size 24MiB --directory scratch --limit-link 160Mbit/s --json --epochs epochs";
+        let script = format!("{wrapper} '{}' {demo}", env!("CARGO_BIN_EXE_tidegate"));
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(world.path("")).env_clear();
+        command.envs(world.command().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("started");
+        eventually(|| world.path("epochs").exists());
+        signal(child.id(), Signal::HUP);
+        let ran = wait(child);
+        assert_eq!(ran.code, code, "{wrapper}: {ran:?}");
+        assert!(world.tree("scratch").is_empty(), "{wrapper}: {ran:?}");
+        fs::remove_file(world.path("epochs")).expect("removed");
+    }
     assert_eq!(world.run(&["demo", "--size", "1KiB"]).code, 2);
     let ran = world.run(&["demo", "--directory", "nowhere"]);
     assert!(ran.code == 2 && ran.err.contains("--directory"), "{ran:?}");
