@@ -136,6 +136,49 @@ fn clear_data_must_be_asked_for_on_both_ends() {
 }
 
 #[test]
+fn a_site_with_its_own_pki_needs_no_tickets() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let world = World::new();
+    let authority = |name: &str| {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        world.write(name, params.self_signed(&key).expect("signed").pem());
+        Issuer::new(params, key)
+    };
+    let certify = |name: &str, issuer: &Issuer<'_, KeyPair>| {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        world.write(format!("{name}.pem"), params.signed_by(&key, issuer).expect("signed").pem());
+        world.write(format!("{name}.key"), key.serialize_pem());
+        [
+            "--tls-ca".to_owned(),
+            "ca.pem".to_owned(),
+            "--tls-cert".to_owned(),
+            format!("{name}.pem"),
+            "--tls-key".to_owned(),
+            format!("{name}.key"),
+        ]
+    };
+    let (ours, theirs) = (authority("ca.pem"), authority("other.pem"));
+    let (us, server, stranger) =
+        (certify("us", &ours), certify("server", &ours), certify("stranger", &theirs));
+    let text = |of: &[String; 6]| of.clone().map(|part| -> &'static str { part.leak() });
+    let (a, b) = (world.endpoint("a", &text(&server)), world.endpoint("b", &text(&server)));
+    assert!(!a.address.contains('@'), "no ticket is printed");
+    world.fill("file", 1 << 20, 1);
+    world.ok(&[&["copy", "file", &a.at("x")], &text(&us)[..]].concat());
+    world.ok(&[&["copy", &a.at("x"), "back"], &text(&us)[..]].concat());
+    world.ok(&[&["copy", &a.at("x"), &b.at("y")], &text(&us)[..]].concat());
+    assert!(world.read("back") == world.read("file") && world.read("b/y") == world.read("file"));
+    for (who, word) in [(&text(&stranger)[..], "refused"), (&[], "holds no ticket")] {
+        let ran = world.run(&[&["copy", "file", &a.at("never")], who].concat());
+        assert!(ran.code == 1 && ran.err.contains(word), "{ran:?}");
+    }
+    assert_eq!(world.tree("a"), ["x"]);
+}
+
+#[test]
 fn secrets_never_reach_a_log() {
     let world = World::new();
     let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));

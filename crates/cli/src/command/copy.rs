@@ -22,7 +22,7 @@ use crate::terminal;
 /// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
 /// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
 #[derive(Debug, Args)]
-#[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>")]
+#[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct CopyArgs {
     #[command(flatten)]
     paths: Paths,

@@ -16,7 +16,7 @@ use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
 /// compared; files that are missing at DST or differ are listed and give exit code 1. What is at DST
 /// besides is not looked at.
 #[derive(Debug, Args)]
-#[command(override_usage = "tidegate verify [OPTIONS] <SRC>... <DST>")]
+#[command(override_usage = "tidegate verify [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct VerifyArgs {
     #[command(flatten)]
     paths: Paths,
