@@ -25,9 +25,7 @@ use crate::transfer::route::{self, Setup, Transfer, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
-use crate::wire::message::{
-    DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
-};
+use crate::wire::message::{DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
 
@@ -274,13 +272,7 @@ fn relay(
         SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
         SourceSpec::Files(paths) => {
             let names = paths.join(&b'\0');
-            let id = transfer_id(&[
-                b"relay",
-                &endpoint.absolute,
-                &names,
-                &address.identity(),
-                &address.path,
-            ]);
+            let id = transfer_id(&[b"relay", &endpoint.absolute, &names, &address.identity(), &address.path]);
             (id, SinkSpec::Files { path: address.path.clone(), single })
         }
     };
