@@ -128,6 +128,8 @@ fn is_about_trust(alert: AlertDescription) -> bool {
             | A::UnknownCA
             | A::AccessDenied
             | A::CertificateRequired
+            // A signature that does not verify; damaged records are another alert.
+            | A::DecryptError
     )
 }
 
