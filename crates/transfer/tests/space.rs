@@ -1,0 +1,127 @@
+//! Disks that are full and files that may not be touched.
+
+mod common;
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Fixture, assert_same_tree, content, is_error, leftovers, skip, write};
+use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::transfer::route::{From, To};
+
+/// A file system of its own, unmounted when dropped.
+struct Mounted<'p>(&'p Path);
+
+impl<'p> Mounted<'p> {
+    fn new(place: &'p Path, options: &str) -> Option<Self> {
+        fs::create_dir_all(place).expect("made");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).output();
+        mounted.is_ok_and(|out| out.status.success()).then_some(Self(place))
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
+    for pull in [false, true] {
+        let f = Fixture::new();
+        let place = if pull { f.dir("small") } else { f.root.join("small") };
+        let Some(_mounted) = Mounted::new(&place, "size=12m") else {
+            return skip("a_full_disk_ends_the_run_and_room_lets_it_continue", "mounting a tmpfs needs root");
+        };
+        let source = if pull { f.root.join("tree") } else { f.dir("tree") };
+        write(&source.join("a-large"), 9_000_000, 1);
+        write(&source.join("b-small"), 50_000, 2);
+        // What is in the way of the room, and what was there before.
+        fs::write(place.join("ballast"), content(6_000_000, 3)).expect("written");
+        fs::create_dir(place.join("tree")).expect("made");
+        fs::write(place.join("tree/a-large"), content(40_000, 4)).expect("written");
+        let (from, to) = match pull {
+            false => (f.local(&[source.clone()]), f.to_endpoint("small/")),
+            true => (f.remote(&["tree"]), To::Local(place.as_os_str().as_bytes().to_vec())),
+        };
+        let error = is_error(f.run(&from, &to));
+        assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+        assert!(error.message.contains("free some space"), "{error}");
+        assert_eq!(fs::read(place.join("tree/a-large")).expect("there"), content(40_000, 4));
+        fs::remove_file(place.join("ballast")).expect("removed");
+        let (totals, failures) = f.run(&from, &to).expect("continued");
+        assert_eq!((totals.files_failed, failures.len()), (0, 0), "{failures:?}");
+        assert_same_tree(&source, &place.join("tree"));
+        assert!(leftovers(&place).is_empty());
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_another_name_is_named() {
+    let f = Fixture::new();
+    let place = f.root.join("small");
+    let Some(_mounted) = Mounted::new(&place, "size=8m,nr_inodes=20") else {
+        return skip("a_disk_without_room_for_another_name_is_named", "mounting a tmpfs needs root");
+    };
+    let source = f.dir("tree");
+    for i in 0..60 {
+        write(&source.join(format!("{i}")), 100, i);
+    }
+    let error = is_error(f.try_push(&[source], "small/"));
+    assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+}
+
+#[test]
+fn one_file_that_may_not_be_replaced_fails_alone() {
+    let f = Fixture::new();
+    let source = f.dir("tree");
+    for name in ["a", "b", "c"] {
+        write(&source.join(name), 200_000, 1);
+    }
+    let place = f.root.join("in/tree");
+    write(&place.join("b"), 10, 9);
+    let immutable = |flag: &str| Command::new("chattr").arg(flag).arg(place.join("b")).output();
+    if !immutable("+i").is_ok_and(|out| out.status.success()) {
+        return skip(
+            "one_file_that_may_not_be_replaced_fails_alone",
+            "chattr +i needs root and ext4 or the like",
+        );
+    }
+    let result = f.try_push(&[source.clone()], "in/");
+    let kept = fs::read(place.join("b"));
+    immutable("-i").expect("chattr runs");
+    let (totals, failures) = result.expect("ran");
+    assert_eq!((totals.files_done, totals.files_failed), (2, 1), "{failures:?}");
+    assert_eq!(failures[0].error.kind, ErrorKind::Denied, "{failures:?}");
+    assert_eq!(kept.expect("there"), content(10, 9));
+    assert!(leftovers(&f.root).is_empty());
+    assert_eq!(f.push(&[source.clone()], "in/").files_failed, 0);
+    assert_same_tree(&source, &place);
+}
+
+#[test]
+fn a_read_only_destination_is_named() {
+    let f = Fixture::new();
+    let place = f.root.join("fixed");
+    let Some(_mounted) = Mounted::new(&place, "size=1m,ro") else {
+        return skip("a_read_only_destination_is_named", "mounting a tmpfs needs root");
+    };
+    let source = f.dir("tree");
+    write(&source.join("file"), 100, 1);
+    let error = is_error(f.try_push(&[source], "fixed/"));
+    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let f = Fixture::new();
+    let back = f.dir("back");
+    let error = is_error(f.run(&f.remote(&["missing"]), &To::Local(back.as_os_str().as_bytes().to_vec())));
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    let error = is_error(f.run(&From::Local(vec![b"/no/such/path".to_vec()]), &f.to_endpoint("in/")));
+    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    assert!(!f.root.join("in").exists());
+}
