@@ -94,6 +94,7 @@ impl Channel {
         mut offset: u64,
         length: usize,
     ) -> io::Result<()> {
+        use rustix::io::Errno;
         use rustix::net::{SendFlags, send};
         let Self::Clear(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
         let mut rest = bytes;
@@ -101,7 +102,7 @@ impl Channel {
             // More: the header shares a segment with what follows.
             match send(&*socket, rest, SendFlags::MORE | SendFlags::NOSIGNAL) {
                 Ok(n) => rest = &rest[n..],
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -111,7 +112,17 @@ impl Channel {
             match rustix::fs::sendfile(&*socket, file, Some(&mut offset), left) {
                 // The file has become shorter, and the frame cannot be completed.
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(Errno::INTR) => {}
+                // Some file systems cannot; then the bytes go by way of memory.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                    let mut buffer = vec![0; left];
+                    let n = rustix::io::pread(file, &mut buffer, offset)?;
+                    if n == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    socket.write_all(&buffer[..n])?;
+                    offset += n as u64;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
