@@ -117,7 +117,7 @@ fn holes_stay_holes_also_beyond_four_gibibytes() {
     hollow.set_len(50_000_000).expect("sized");
     let tail = File::create(source.join("tail")).expect("made");
     tail.write_all_at(&content(300_000, 7), 9_000_000).expect("written");
-    let totals = f.push(&[source.clone()], "in/");
+    let totals = f.push(std::slice::from_ref(&source), "in/");
     assert_eq!((totals.files_done, totals.files_failed), (3, 0));
     for name in ["huge", "hollow", "tail"] {
         let (a, b) = (source.join(name), f.root.join("in/sparse").join(name));

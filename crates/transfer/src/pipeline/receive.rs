@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, SEGMENT};
 use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
-use crate::pipeline::intake::{Arrived, Desk, take_in};
+use crate::pipeline::intake::{Arrived, take_in};
 use crate::pipeline::pool::{Gate, Pool};
 use crate::pipeline::staging::{Block, Staging};
 use crate::store::{Sink, Standing};
@@ -27,6 +27,10 @@ use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
 use crate::wire::session::Outbox;
+
+mod desk;
+
+use desk::StreamDesk;
 
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
 const LINGERING: usize = 4;
@@ -309,31 +313,6 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.join();
-    }
-}
-
-struct StreamDesk<'s> {
-    shared: &'s Shared,
-    index: u32,
-}
-
-impl Desk<Incoming> for StreamDesk<'_> {
-    fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
-        let files = self.shared.files.read().expect("not poisoned");
-        files.get(&id).map(|file| (Arc::clone(file), file.size))
-    }
-
-    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
-        self.shared.network_bytes.fetch_add(bytes, Relaxed);
-        self.shared.ledger.bytes_moved.fetch_add(bytes, Relaxed);
-        self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
-        if !damaged.is_empty() {
-            tracing::warn!("{} damaged blocks on stream {}: sent again", damaged.len(), self.index);
-            for again in &damaged {
-                self.shared.again(&again.range);
-            }
-            self.shared.outbox.send(&Message::Again(damaged));
-        }
     }
 }
 

@@ -239,7 +239,8 @@ impl Link {
     /// Connects, proves who we are and starts the session.
     pub fn open(address: &Address, setup: &Setup) -> Result<Self> {
         let trust = match (&address.ticket, &setup.pki) {
-            (Some(ticket), pki) => Trust::Pinned(ticket.fingerprint, pki.clone()),
+            (Some(ticket), None) => Trust::Pinned(ticket.fingerprint),
+            (Some(ticket), Some(identity)) => Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity)),
             (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
             (None, None) => {
                 let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";

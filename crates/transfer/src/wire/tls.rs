@@ -38,8 +38,10 @@ pub struct PkiFiles {
 /// Whom a client expects to meet.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The endpoint with this certificate fingerprint; we show our own certificate if we have one.
-    Pinned(Digest, Option<Arc<Identity>>),
+    /// The endpoint with this certificate fingerprint.
+    Pinned(Digest),
+    /// The same, showing it our own certificate of the site's PKI.
+    PinnedPki(Digest, Arc<Identity>),
     /// Any endpoint with a certificate of our CA for the host's name.
     Pki(Arc<Identity>),
 }
@@ -133,16 +135,15 @@ impl Trust {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| tls_error("cannot set up TLS", error))?;
         let config = match self {
-            Self::Pinned(fingerprint, identity) => {
-                let verifier = Arc::new(Pinned { fingerprint: *fingerprint, algorithms });
-                let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-                match identity {
-                    None => builder.with_no_client_auth(),
-                    Some(identity) => builder
-                        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
-                        .map_err(|error| tls_error("cannot use the certificate", error))?,
-                }
-            }
+            Self::Pinned(fingerprint) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Pinned { fingerprint: *fingerprint, algorithms }))
+                .with_no_client_auth(),
+            Self::PinnedPki(fingerprint, identity) => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Pinned { fingerprint: *fingerprint, algorithms }))
+                .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+                .map_err(|error| tls_error("cannot use the certificate", error))?,
             Self::Pki(identity) => {
                 let roots = identity.roots.clone().unwrap_or_else(|| Arc::new(RootCertStore::empty()));
                 builder

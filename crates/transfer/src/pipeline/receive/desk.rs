@@ -1,0 +1,36 @@
+//! Where a data stream's frames are looked up and counted at the receiver.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::manifest::FileId;
+use crate::pipeline::incoming::Incoming;
+use crate::pipeline::intake::Desk;
+use crate::pipeline::receive::Shared;
+use crate::wire::message::{Again, Message};
+
+/// One stream's desk.
+pub(super) struct StreamDesk<'s> {
+    pub(super) shared: &'s Shared,
+    pub(super) index: u32,
+}
+
+impl Desk<Incoming> for StreamDesk<'_> {
+    fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
+        let files = self.shared.files.read().expect("not poisoned");
+        files.get(&id).map(|file| (Arc::clone(file), file.size))
+    }
+
+    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
+        self.shared.network_bytes.fetch_add(bytes, Relaxed);
+        self.shared.ledger.bytes_moved.fetch_add(bytes, Relaxed);
+        self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
+        if !damaged.is_empty() {
+            tracing::warn!("{} damaged blocks on stream {}: sent again", damaged.len(), self.index);
+            for again in &damaged {
+                self.shared.again(&again.range);
+            }
+            self.shared.outbox.send(&Message::Again(damaged));
+        }
+    }
+}
