@@ -18,10 +18,11 @@ lint: ## check formatting and run clippy, warnings denied
 doc: ## build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: build ## measure beside the rivals, then write docs/results/copy.md (root, hours)
+bench: build ## measure beside the rivals, then write docs/results/ (root, hours)
 	python3 -m bench run --level all --sets ABCD --n 5
 	python3 -m bench run --level all --sets ABCD --n 5 --scenario long
 	python3 -m bench report
+	python3 -m bench controllers --n 5
 
 bench-smoke: build ## move tiny sets once with every contender (root, a minute)
 	python3 -m bench smoke

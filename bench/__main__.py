@@ -1,4 +1,4 @@
-"""python3 -m bench: run, smoke, report, install."""
+"""python3 -m bench: run, smoke, report, controllers, install."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from bench import machine, places, report
+from bench import controllers, controllers_report, machine, places, report
 from bench.results import load
 from bench.rivals import at_levels
 from bench.runner import Settings, run_all
@@ -32,6 +32,16 @@ def arguments() -> argparse.Namespace:
     made = commands.add_parser("report", help="write the tables")
     made.add_argument("--results", type=Path, default=places.RESULTS)
     made.add_argument("--output", type=Path, default=places.REPORT)
+    rules = commands.add_parser("controllers", help="the control rules on a path that needs ten streams, and the demo; "
+                                "goes on where an earlier run stopped, then writes the tables")
+    rules.add_argument("--n", type=int, default=5, help="repeats of each rule")
+    rules.add_argument("--seconds", type=float, default=10, help="length of each run with a fixed number")
+    rules.add_argument("--only", nargs="+", metavar="NAME", help="these rules only, for example auto fixed:10 demo")
+    rules.add_argument("--results", type=Path, default=controllers.RESULTS)
+    rules.add_argument("--output", type=Path, default=controllers.PAGE)
+    rules.add_argument("--fresh", action="store_true", help="forget what the results file holds")
+    rules.add_argument("--no-install", action="store_true", help="install nothing")
+    rules.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
     commands.add_parser("install", help="install the rivals with apt")
     return parser.parse_args()
 
@@ -48,11 +58,16 @@ def main() -> int:
             chosen.output.write_text(text)
             print(f"wrote {chosen.output}")
             return 0
+        case "controllers" if chosen.tables:
+            controllers_report.write(load(chosen.results), chosen.output)
+            return 0
     if os.geteuid() != 0:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
     # Asked to stop, leave as on Ctrl-C: namespaces, processes and memory are given back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if chosen.command == "controllers":
+        return measure_controllers(chosen)
     smoke = chosen.command == "smoke"
     scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
     contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)
@@ -70,6 +85,22 @@ def main() -> int:
     if smoke or chosen.fresh:
         settings.results.unlink(missing_ok=True)
     return 0 if run_all(settings, contenders) else 1
+
+
+def measure_controllers(chosen: argparse.Namespace) -> int:
+    if not chosen.no_install:
+        machine.install([])
+    wanted = controllers.measurements(chosen.seconds)
+    if chosen.only:
+        wanted = [each for each in wanted if each.name in chosen.only]
+        if not wanted:
+            print(f"no rule here is called {' or '.join(chosen.only)}", file=sys.stderr)
+            return 2
+    if chosen.fresh:
+        chosen.results.unlink(missing_ok=True)
+    good = controllers.run_all(wanted, chosen.n, chosen.results)
+    controllers_report.write(load(chosen.results), chosen.output)
+    return 0 if good else 1
 
 
 sys.exit(main())
