@@ -1,0 +1,82 @@
+//! Set-points that change all the time: workers park in the midst of their work, with staging nearly
+//! always full or empty, and nothing may be stranded.
+
+mod common;
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use common::proxy::Random;
+use common::{Fixture, assert_same_tree, leftovers, write};
+use tidegate_control::{BitRate, ByteCount, Environment, PerStage};
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::transfer::Pace;
+use tidegate_transfer::transfer::route::{From, To, begin};
+use tidegate_transfer::wire::message::DataPlane;
+
+fn churn(pipelining: bool, plane: DataPlane, seed: u64) {
+    let mut f = Fixture::new();
+    f.terms.pipelining = pipelining;
+    f.terms.data_plane = plane;
+    // The least there is: four blocks.
+    f.terms.staging = ByteCount(1);
+    f.terms.max_workers = 6;
+    f.terms.chunk = Some(ByteCount::mib(4));
+    // Slow enough that set-points change many times on the way.
+    let rate = Some(BitRate::mbps(100));
+    // Odd seeds: reading is quick and staging always full.
+    let read = rate.filter(|_| seed % 2 == 0);
+    f.terms.limits = Limits { read, network: rate, write: rate, link: None };
+    let source = f.dir("source");
+    for i in 0..3 {
+        write(&source.join(format!("large-{i}")), 9_000_000, i);
+    }
+    for i in 0..60 {
+        write(&source.join(format!("small/{i}")), i * 2000, i);
+    }
+    let back = f.dir("back");
+    let legs = [
+        (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
+        (f.remote(&["in/source"]), To::Local(back.as_os_str().as_bytes().to_vec())),
+    ];
+    for (leg, (from, to)) in legs.iter().enumerate() {
+        run(&f, from, to, seed * 10 + leg as u64);
+    }
+    assert_same_tree(&source, &f.root.join("in/source"));
+    assert_same_tree(&source, &back.join("source"));
+    assert!(leftovers(&back).is_empty());
+}
+
+fn run(f: &Fixture, from: &From, to: &To, seed: u64) {
+    let mut random = Random::new(seed);
+    let mut setup = f.setup();
+    setup.pace = Pace { epoch: Duration::from_millis(30), settle: Duration::ZERO, stop_after: None };
+    let mut transfer = begin(from, to, &setup).expect("begun");
+    let started = Instant::now();
+    loop {
+        let mut n = || 1 + (random.below(3) * random.below(3)) as u16;
+        let setpoint = PerStage { read: n(), network: n(), write: n() };
+        if transfer.step(setpoint).expect("goes on").is_none() {
+            break;
+        }
+        let totals = transfer.ledger().totals();
+        assert!(started.elapsed() < Duration::from_secs(60), "seed {seed}: it hangs: {totals:?}");
+    }
+    let (totals, failures) = (transfer.ledger().totals(), transfer.ledger().failures());
+    assert_eq!((totals.files_done, failures), (63, Vec::new()), "seed {seed}");
+}
+
+#[test]
+fn workers_that_park_and_wake_strand_nothing() {
+    for seed in 0..2 {
+        churn(true, DataPlane::Tls, seed);
+        churn(true, DataPlane::Clear, seed + 10);
+    }
+}
+
+#[test]
+fn connections_of_one_file_each_strand_nothing_either() {
+    for seed in 0..2 {
+        churn(false, DataPlane::Clear, seed + 20);
+    }
+}
