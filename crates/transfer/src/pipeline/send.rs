@@ -492,7 +492,8 @@ impl Shared {
     }
 
     fn resend(&self, file: &Arc<SendFile>, range: Range<u64>) {
-        if file.ended.load(Relaxed) {
+        // Streams that we cut ourselves at the end lose nothing that will be sent again.
+        if file.ended.load(Relaxed) || self.stopped.load(Relaxed) {
             return;
         }
         let length = range.end - range.start;
