@@ -112,8 +112,9 @@ pub trait Sink: Send + Sync {
     /// Makes the names given since the last call durable.
     fn sync_names(&self) -> Result<()>;
 
-    /// Sets a directory's mode and times, once nothing more is put into it.
-    fn finish_directory(&self, entry: &Entry) -> Result<()>;
+    /// Sets mode and times of what bears the entry's name: of a directory once nothing more is put into
+    /// it, of a file whose content was right already.
+    fn refresh(&self, entry: &Entry) -> Result<()>;
 
     /// Removes what only an unfinished transfer needs.
     fn clean_up(&self);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Fixture, assert_same_tree, write};
 use std::fs;
-use tidegate_transfer::wire::message::DataPlane;
+use tidegate_transfer::wire::message::{Compare, DataPlane};
 
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
@@ -51,4 +51,21 @@ fn nothing_is_sent_twice_on_a_sound_network() {
         assert_eq!((totals.files_done, totals.bytes_again), (54, 0), "{data_plane:?}");
         assert_same_tree(&source, &f.root.join("in"));
     }
+}
+
+#[test]
+fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut f = Fixture::new();
+    let source = f.dir("source");
+    write(&source.join("file"), 300_000, 1);
+    f.push(&[source.join("")], "in/");
+    let file = fs::File::open(source.join("file")).expect("opened");
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_007)).expect("set");
+    file.set_permissions(fs::Permissions::from_mode(0o640)).expect("set");
+    f.terms.compare = Compare::Checksum;
+    assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1);
+    assert_same_tree(&source, &f.root.join("in"));
+    f.terms.compare = Compare::Recorded;
+    assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1, "and is remembered with them");
 }

@@ -513,8 +513,12 @@ impl Shared {
         for (id, root) in files {
             if let Some(entry) = self.compared.lock().expect("not poisoned").remove(id) {
                 self.ledger.skipped(entry.size());
-                if !self.terms.dry {
-                    self.remember(&entry, *root);
+                if self.terms.dry {
+                    continue;
+                }
+                match self.sink.refresh(&entry) {
+                    Ok(()) => self.remember(&entry, *root),
+                    Err(error) => tracing::warn!("{error}"),
                 }
             }
         }
@@ -538,7 +542,7 @@ impl Shared {
         let Some(journal) = self.journal() else { return Ok(()) };
         let directories = journal.lock().expect("not poisoned").directories()?;
         for entry in directories.iter().rev() {
-            if let Err(error) = self.sink.finish_directory(entry) {
+            if let Err(error) = self.sink.refresh(entry) {
                 tracing::warn!("{error}");
             }
         }

@@ -261,12 +261,13 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    fn finish_directory(&self, entry: &Entry) -> Result<()> {
+    fn refresh(&self, entry: &Entry) -> Result<()> {
         let place = self.place(entry);
         let failed = |error| Error::io("set mode and times of", place.as_bytes(), error);
-        let directory = self.base.dir(place.as_bytes()).map_err(failed)?;
-        fchmod(&directory, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(failed)?;
-        futimens(&directory, &times(entry.mtime)).map_err(failed)
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let there = self.base.open_beneath(place.as_bytes(), flags, Mode::empty()).map_err(failed)?;
+        fchmod(&there, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(failed)?;
+        futimens(&there, &times(entry.mtime)).map_err(failed)
     }
 
     fn clean_up(&self) {

@@ -75,7 +75,7 @@ impl Sink for NullSink {
         Ok(())
     }
 
-    fn finish_directory(&self, _: &Entry) -> Result<()> {
+    fn refresh(&self, _: &Entry) -> Result<()> {
         Ok(())
     }
 
