@@ -112,7 +112,7 @@ fn changed(change: impl Fn(&Path)) {
 #[test]
 fn a_file_that_shrinks_fails_alone() {
     changed(|path| {
-        OpenOptions::new().write(true).open(path).expect("opened").set_len(2_000_000).expect("cut")
+        OpenOptions::new().write(true).open(path).expect("opened").set_len(2_000_000).expect("cut");
     });
 }
 

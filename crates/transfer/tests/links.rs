@@ -36,7 +36,7 @@ fn tree(f: &Fixture) -> std::path::PathBuf {
 fn links_are_kept_as_they_are() {
     let f = Fixture::new();
     let source = tree(&f);
-    assert_eq!(f.push(&[source.clone()], "in/").files_failed, 0);
+    assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_failed, 0);
     assert_same_tree(&source, &f.root.join("in/source"));
     let back = f.dir("back");
     assert_eq!(f.pull(&["in/source"], &back).files_failed, 0);
@@ -44,7 +44,7 @@ fn links_are_kept_as_they_are() {
     // Links that changed are made anew.
     fs::remove_file(source.join("to-file")).expect("removed");
     symlink("elsewhere", source.join("to-file")).expect("linked");
-    assert_eq!(f.push(&[source.clone()], "in/").files_failed, 0);
+    assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_failed, 0);
     assert_same_tree(&source, &f.root.join("in/source"));
 }
 

@@ -37,7 +37,7 @@ fn both_ways(
     {
         let proxy = Proxy::start(direct, plan.clone());
         f.address.port = proxy.port;
-        let (totals, failures) = f.try_push(&[source.clone()], "in/").expect("pushed");
+        let (totals, failures) = f.try_push(std::slice::from_ref(&source), "in/").expect("pushed");
         assert_eq!((totals.files_done, failures.len()), (62, 0), "{failures:?}");
         let happened = proxy.happened.load(std::sync::atomic::Ordering::SeqCst);
         assert!(happened >= least, "only {happened} faults came to pass on the way there");
@@ -89,7 +89,7 @@ fn a_stream_cut_before_the_receiver_knows_it_is_missed_all_the_same() {
             _ => Plan::default(),
         });
         f.address.port = proxy.port;
-        assert_eq!(f.push(&[source.clone()], "in/").files_done, 1);
+        assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_done, 1);
         assert_same_tree(&source, &f.root.join("in/source"));
     }
 }
@@ -106,7 +106,7 @@ fn flipped_bits_are_found_and_the_blocks_sent_again() {
                 let mut faults: Vec<Fault> =
                     (0..3).map(|_| Fault::Flip(200 + random.below(500_000), random.below(8) as u8)).collect();
                 // A header: the first frame begins behind the stream's opening.
-                if seed % 2 == 0 {
+                if seed.is_multiple_of(2) {
                     faults.push(Fault::Flip(90 + random.below(40), random.below(8) as u8));
                 }
                 // Not for ever, or nothing would arrive.
@@ -154,7 +154,7 @@ fn a_lost_session_is_a_connection_error_and_the_next_run_continues() {
             _ => Plan::default(),
         });
         f.address.port = proxy.port;
-        let from = f.local(&[source.clone()]);
+        let from = f.local(std::slice::from_ref(&source));
         let mut transfer = begin(&from, &f.to_endpoint("in/"), &f.setup()).expect("begun");
         let mut stepped = Ok(None);
         for epoch in 0..200 {

@@ -25,7 +25,7 @@ fn churn(pipelining: bool, plane: DataPlane, seed: u64) {
     // Slow enough that set-points change many times on the way.
     let rate = Some(BitRate::mbps(100));
     // Odd seeds: reading is quick and staging always full.
-    let read = rate.filter(|_| seed % 2 == 0);
+    let read = rate.filter(|_| seed.is_multiple_of(2));
     f.terms.limits = Limits { read, network: rate, write: rate, link: None };
     let source = f.dir("source");
     for i in 0..3 {

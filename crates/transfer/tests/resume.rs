@@ -43,7 +43,7 @@ fn world(pull: bool) -> World {
         let back = f.dir("back");
         (f.remote(&["tree"]), To::Local(back.as_os_str().as_bytes().to_vec()), back)
     } else {
-        (f.local(&[source.clone()]), f.to_endpoint("in/"), f.root.join("in"))
+        (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/"), f.root.join("in"))
     };
     World { f, from, to, source, target }
 }

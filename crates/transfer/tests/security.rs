@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -96,7 +97,9 @@ fn narrow_tickets_open_only_what_they_name() {
     };
     let narrow = of(Claims { path: b"mine".to_vec(), ..Claims::FULL });
     for path in ["", "/", "mine-not/", "mine-not/x", "other", "mine/../mine-not/", "..", "mine/../../x"] {
-        let error = is_error(f.run(&f.local(&[back.clone()]), &To::Endpoint(narrow.clone().with_path(path))));
+        let error = is_error(
+            f.run(&f.local(std::slice::from_ref(&back)), &To::Endpoint(narrow.clone().with_path(path))),
+        );
         assert!(matches!(error.kind, ErrorKind::Denied | ErrorKind::UnsafeName), "{path}: {error}");
         let error = is_error(pull(&narrow, path));
         assert!(matches!(error.kind, ErrorKind::Denied | ErrorKind::UnsafeName), "{path}: {error}");
@@ -182,7 +185,7 @@ fn mutual_tls_lets_in_who_the_ca_signed_and_nobody_else() {
     let attempt = |identity: Arc<Identity>| {
         let mut setup = f.setup();
         setup.pki = Some(identity);
-        begin(&f.local(&[source.clone()]), &f.to_endpoint("in/"), &setup)
+        begin(&f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/"), &setup)
             .and_then(|transfer| drive(transfer, f.setpoint))
     };
     // Signed by a CA that the endpoint does not know, and one whose own CA does not know the endpoint.
@@ -229,7 +232,8 @@ fn garbage_half_open_and_slow_peers_disturb_nobody() {
     let before = Instant::now();
     let place = (f.address.host.clone(), f.address.port);
     let connect = || TcpStream::connect((place.0.as_str(), place.1)).expect("connected");
-    let transfer = begin(&f.local(&[source.clone()]), &f.to_endpoint("in/"), &f.setup()).expect("begun");
+    let transfer =
+        begin(&f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/"), &f.setup()).expect("begun");
     // More silent ones than are borne at once: the oldest must make room, honest ones get in.
     let half_open: Vec<TcpStream> = (0..600).map(|_| connect()).collect();
     let mut slow = Vec::new();
@@ -630,8 +634,11 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         |_| Message::Taken(vec![(0, u64::MAX), (9, 1)]),
         |_| Message::StreamLost(77),
         |id| {
-            let again = |range| tidegate_transfer::wire::message::Again { file: id, range };
-            Message::Again(vec![again(0..u64::MAX), again(5..1), again(u64::MAX..0), again(1 << 60..1 << 61)])
+            let again = |start, end| tidegate_transfer::wire::message::Again {
+                file: id,
+                range: Range { start, end },
+            };
+            Message::Again(vec![again(0, u64::MAX), again(5, 1), again(u64::MAX, 0), again(1 << 60, 1 << 61)])
         },
         |id| {
             Message::Done(vec![

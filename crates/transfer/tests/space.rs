@@ -44,7 +44,7 @@ fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
         fs::create_dir(place.join("tree")).expect("made");
         fs::write(place.join("tree/a-large"), content(40_000, 4)).expect("written");
         let (from, to) = match pull {
-            false => (f.local(&[source.clone()]), f.to_endpoint("small/")),
+            false => (f.local(std::slice::from_ref(&source)), f.to_endpoint("small/")),
             true => (f.remote(&["tree"]), To::Local(place.as_os_str().as_bytes().to_vec())),
         };
         let error = is_error(f.run(&from, &to));
@@ -90,7 +90,7 @@ fn one_file_that_may_not_be_replaced_fails_alone() {
             "chattr +i needs root and ext4 or the like",
         );
     }
-    let result = f.try_push(&[source.clone()], "in/");
+    let result = f.try_push(std::slice::from_ref(&source), "in/");
     let kept = fs::read(place.join("b"));
     immutable("-i").expect("chattr runs");
     let (totals, failures) = result.expect("ran");
@@ -98,7 +98,7 @@ fn one_file_that_may_not_be_replaced_fails_alone() {
     assert_eq!(failures[0].error.kind, ErrorKind::Denied, "{failures:?}");
     assert_eq!(kept.expect("there"), content(10, 9));
     assert!(leftovers(&f.root).is_empty());
-    assert_eq!(f.push(&[source.clone()], "in/").files_failed, 0);
+    assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_failed, 0);
     assert_same_tree(&source, &place);
 }
 
