@@ -121,7 +121,7 @@ def run_all(chosen: Sequence[Measurement], repeats: int, results: Path) -> bool:
     if reason := chosen[0].missing():
         raise SystemExit(reason)
     version = chosen[0].version()
-    set_aside_if_outdated(results, CAPPED.name, {each.name: version for each in chosen})
+    set_aside_if_outdated(results, CAPPED.name, {each.name: version for each in measurements(0)})
     known = {record.key for record in load(results) if record.ok}
     progress = Progress(total=len(chosen) * repeats, began=time.monotonic())
     print(f"{CAPPED.title}; {repeats} repeats of {len(chosen)}; results go to {results}", flush=True)

@@ -179,9 +179,10 @@ def demo_picture(found: dict[str, Rival]) -> str | None:
 
     def stages(value: Callable[[Epoch, int], float]) -> list[plot.Line]:
         # Wide below narrow, so that lines that lie on one another are all seen.
+        strokes = [("read", plot.SKY, 6), ("network", plot.ORANGE, 3.5), ("write", plot.BLACK, 1.5)]
         return [plot.Line(f"{name} (best: {DEMO_BEST[name]})", colour, [(e.end_s, value(e, i)) for e in run],
-                          stroke=stroke) for i, (name, colour, stroke) in enumerate(
-                    [("read", plot.SKY, 6), ("network", plot.ORANGE, 3.5), ("write", plot.BLACK, 1.5)])]
+                          stroke=stroke)
+                for i, (name, colour, stroke) in enumerate(strokes)]
 
     return plot.draw("tidegate demo: readers of 80, streams of 160, writers of 200 Mbit/s on a link of 1 Gbit/s", [
         plot.Panel("workers", stages(lambda e, i: e.workers[i]), list(DEMO_BEST.values())),
@@ -213,8 +214,8 @@ def page(records: Sequence[Record], pictures: bool = True) -> str:
         f"{machine.describe()}. {newest.version}, {newest.time[:10]}. Two network namespaces on one veth pair, MTU "
         f"1500, TCP cubic; the link carries {CAPPED.rate_mbit} Mbit/s in all (tbf) and a connection at most "
         f"{CAPPED.per_connection_mbit} Mbit/s (a pacing rate set by eBPF). Memory to memory, the order changes from "
-        "one repeat to the next. Goodput is the least of the three stages, as the program measures it in each epoch; where "
-        "the number of workers changed, the start of the epoch is not measured. Means weight each epoch by the time "
+        "one repeat to the next. Goodput is the least of the three stages, as the program measures it in each epoch; "
+        "where the number of workers changed, the start of the epoch is not measured. Means weight each epoch by the time "
         "measured. Headers take 4 % of the link. Every figure is the median over the repeats, with the range.\n",
         f"```\n{PROBE}\n{DEMO_COMMAND}\n```\n",
         goals_table(found)]
