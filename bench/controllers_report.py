@@ -215,8 +215,8 @@ def page(records: Sequence[Record], pictures: bool = True) -> str:
         f"1500, TCP cubic; the link carries {CAPPED.rate_mbit} Mbit/s in all (tbf) and a connection at most "
         f"{CAPPED.per_connection_mbit} Mbit/s (a pacing rate set by eBPF). Memory to memory, the order changes from "
         "one repeat to the next. Goodput is the least of the three stages, as the program measures it in each epoch; "
-        "where the number of workers changed, the start of the epoch is not measured. Means weight each epoch by the time "
-        "measured. Headers take 4 % of the link. Every figure is the median over the repeats, with the range.\n",
+        "where the number of workers changed, the start of the epoch is not measured. Means weight each epoch by the "
+        "time measured. Headers take 4 % of the link. Every figure is the median over the repeats, with the range.\n",
         f"```\n{PROBE}\n{DEMO_COMMAND}\n```\n",
         goals_table(found)]
     if pictures:

@@ -72,7 +72,8 @@ class Frame:
 
     def staircase(self, points: Points) -> str:
         """Path data: each value holds from the point before to its own."""
-        parts, before = [], 0.0
+        parts: list[str] = []
+        before = 0.0
         for t, value in points:
             y = f"{self.y(value):.1f}"
             parts.append(f"{'V' + y if parts else f'M{self.x(before):.1f} {y}'}H{self.x(t):.1f}")
