@@ -63,7 +63,7 @@ pub struct Entry {
     pub path: RelPath,
     /// What.
     pub kind: Kind,
-    /// Permission bits, at most 0o7777.
+    /// Permission bits, at most 0o777.
     pub mode: u32,
     /// Time of the last modification.
     pub mtime: Timestamp,

@@ -69,3 +69,15 @@ fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
     f.terms.compare = Compare::Recorded;
     assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1, "and is remembered with them");
 }
+
+#[test]
+fn no_privilege_travels_with_a_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let f = Fixture::new();
+    let source = f.dir("source");
+    write(&source.join("program"), 1000, 1);
+    fs::set_permissions(source.join("program"), fs::Permissions::from_mode(0o6755)).expect("set");
+    f.push(&[source.join("")], "in/");
+    let mode = f.root.join("in/program").metadata().expect("there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}

@@ -85,7 +85,7 @@ fn odd_modes_and_old_times_arrive() {
     let source = f.dir("modes");
     let old = SystemTime::UNIX_EPOCH + Duration::new(86_400, 123_456_789);
     let before = SystemTime::UNIX_EPOCH - Duration::new(1_000_000, 5);
-    for (i, mode) in [0o444, 0o400, 0o000, 0o777, 0o111, 0o1644].into_iter().enumerate() {
+    for (i, mode) in [0o444, 0o400, 0o000, 0o777, 0o111, 0o644].into_iter().enumerate() {
         let path = source.join(format!("f{i}"));
         write(&path, 200_000 * i as u64, i as u64);
         fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");

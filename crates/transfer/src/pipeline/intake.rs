@@ -34,6 +34,9 @@ pub trait Desk<T>: Sync {
     /// The file with this number and its size; `None` if it has ended.
     fn file(&self, id: FileId) -> Option<(Arc<T>, u64)>;
 
+    /// A block of checked frames is ready to be written.
+    fn deliver(&self, block: Block<Arrived<T>>);
+
     /// So many frames have been taken from the stream, and these were damaged.
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>);
 }
@@ -107,7 +110,7 @@ pub fn take_in<T>(
         if block.frames.is_empty() {
             staging.release(block);
         } else {
-            staging.put(block);
+            desk.deliver(block);
         }
         if counts.frames > 0 {
             desk.taken(counts.frames, counts.bytes, counts.damaged);

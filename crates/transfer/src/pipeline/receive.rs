@@ -20,15 +20,16 @@ use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, SEGMENT};
 use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, take_in};
-use crate::pipeline::pool::{Gate, Pool};
-use crate::pipeline::staging::{Block, Staging};
+use crate::pipeline::pool::Pool;
+use crate::pipeline::shortcut::Shortcut;
+use crate::pipeline::staging::Staging;
 use crate::store::{Sink, Standing};
-use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
 use crate::wire::session::Outbox;
 
 mod desk;
+mod writing;
 
 use desk::StreamDesk;
 
@@ -59,6 +60,8 @@ struct Shared {
     compared: Mutex<HashMap<FileId, Entry>>,
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
+    /// Around the queue, while writing is as quick as memory.
+    shortcut: Shortcut,
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -109,6 +112,7 @@ impl Receiver {
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
             staging: Staging::new(terms.staging, terms.max_workers),
+            shortcut: Shortcut::new(terms.limits.write.is_none()),
             sink,
             outbox,
             ledger,
@@ -163,6 +167,7 @@ impl Receiver {
     /// Lets this many writers run.
     pub fn resize(&self, setpoint: Concurrency) {
         self.writers.resize(setpoint.write);
+        self.shared.shortcut.resize(self.writers.size());
     }
 
     /// Takes in what comes on a new data stream.
@@ -551,61 +556,7 @@ impl Shared {
         Ok(())
     }
 
-    // Writing ---------------------------------------------------------------------------------------
-
-    fn write(&self, index: u16, gate: &Gate) {
-        let throttle = Throttle::new(self.terms.limits.write);
-        while gate.pass(index) {
-            // A throttled writer sleeps more than it writes: others must not wait for it.
-            let block = match throttle {
-                Some(_) => self.staging.take(),
-                None => {
-                    self.staging.take_if(|block| block.frames.first().is_none_or(|first| first.file.occupy()))
-                }
-            };
-            let Some(block) = block else { return };
-            self.write_frames(&block, throttle.as_ref());
-            self.staging.release(block);
-            if !gate.is_open(index) {
-                self.staging.nudge();
-            }
-        }
-    }
-
-    fn write_frames(&self, block: &Block<Arrived<Incoming>>, throttle: Option<&Throttle>) {
-        for frame in &block.frames {
-            if frame.file.has_ended() {
-                continue;
-            }
-            if let Some(throttle) = throttle {
-                throttle.take(frame.length as usize, &self.stopped);
-            }
-            match self.write_frame(frame, &block.bytes) {
-                Ok(()) => {
-                    self.written_bytes.fetch_add(u64::from(frame.length), Relaxed);
-                }
-                Err(error) => self.fail_file(&frame.file, error),
-            }
-        }
-        if let Some(first) = block.frames.first() {
-            first.file.leave();
-        }
-    }
-
-    fn write_frame(&self, frame: &Arrived<Incoming>, bytes: &[u8]) -> Result<()> {
-        let file = &frame.file;
-        let Some(part) = file.part_for(frame.offset, &*self.sink)? else {
-            self.again(&(frame.offset..frame.offset + u64::from(frame.length)));
-            return Ok(());
-        };
-        if frame.data.is_empty() {
-            part.zero_at(frame.offset, u64::from(frame.length))?;
-        } else {
-            part.write_at(frame.offset, &bytes[frame.data.clone()])?;
-        }
-        self.follow(file, file.written(frame.offset, frame.digest));
-        Ok(())
-    }
+    // Verifying -------------------------------------------------------------------------------------
 
     /// Does what a change of a file asks for.
     fn follow(&self, file: &Arc<Incoming>, change: Change) {

@@ -237,7 +237,8 @@ impl<F> Staging<F> {
     }
 
     fn made_room(&self, state: MutexGuard<'_, State<F>>) {
-        let wake = state.waiting_to_fill > 0;
+        // Who fills is woken for half a queue, not for each block: waking costs as much as a block's work.
+        let wake = state.waiting_to_fill > 0 && state.full.len() <= self.capacity / 2;
         drop(state);
         if wake {
             self.emptied.notify_one();
@@ -255,6 +256,11 @@ impl<F> Staging<F> {
         self.lock().aborted = true;
         self.filled.notify_all();
         self.emptied.notify_all();
+    }
+
+    /// Whether no block waits to be taken.
+    pub fn is_empty(&self) -> bool {
+        self.lock().full.is_empty()
     }
 
     /// Bytes in filled blocks that wait to be taken, in whole blocks.

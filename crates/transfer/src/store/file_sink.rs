@@ -266,7 +266,7 @@ impl Sink for FileSink {
         let failed = |error| Error::io("set mode and times of", place.as_bytes(), error);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let there = self.base.open_beneath(place.as_bytes(), flags, Mode::empty()).map_err(failed)?;
-        fchmod(&there, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(failed)?;
+        fchmod(&there, permissions(entry)).map_err(failed)?;
         futimens(&there, &times(entry.mtime)).map_err(failed)
     }
 
@@ -342,7 +342,7 @@ impl SinkFile for PartFile {
     }
 
     fn seal(&self, entry: &Entry) -> Result<()> {
-        fchmod(&self.fd, Mode::from_raw_mode(entry.mode & 0o7777)).map_err(|error| self.failed(error))?;
+        fchmod(&self.fd, permissions(entry)).map_err(|error| self.failed(error))?;
         futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))?;
         self.sealed.store(true, Relaxed);
         Ok(())
@@ -353,6 +353,12 @@ impl SinkFile for PartFile {
         let synced = if self.sealed.load(Relaxed) { fsync(&self.fd) } else { fdatasync(&self.fd) };
         synced.map_err(|error| self.failed(error))
     }
+}
+
+/// Read, write and execute. Set-user-ID, set-group-ID and sticky bits are left out: ownership is not
+/// kept, so they would mean something else here, and a peer must not make a program of ours privileged.
+fn permissions(entry: &Entry) -> Mode {
+    Mode::from_raw_mode(entry.mode & 0o777)
 }
 
 /// The name of an entry's unfinished file.

@@ -437,7 +437,7 @@ fn last_name(typed: &[u8], real: &[u8]) -> Vec<u8> {
 }
 
 fn permissions(stat: &Stat) -> u32 {
-    stat.st_mode & 0o7777
+    stat.st_mode & 0o777
 }
 
 fn mtime(stat: &Stat) -> Timestamp {

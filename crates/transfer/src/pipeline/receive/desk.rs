@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::manifest::FileId;
 use crate::pipeline::incoming::Incoming;
-use crate::pipeline::intake::Desk;
+use crate::pipeline::intake::{Arrived, Desk};
 use crate::pipeline::receive::Shared;
+use crate::pipeline::staging::Block;
 use crate::wire::message::{Again, Message};
 
 /// One stream's desk.
@@ -19,6 +20,10 @@ impl Desk<Incoming> for StreamDesk<'_> {
     fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
         let files = self.shared.files.read().expect("not poisoned");
         files.get(&id).map(|file| (Arc::clone(file), file.size))
+    }
+
+    fn deliver(&self, block: Block<Arrived<Incoming>>) {
+        self.shared.deliver(block);
     }
 
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
