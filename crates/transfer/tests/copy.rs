@@ -4,7 +4,7 @@ mod common;
 
 use common::{Fixture, assert_same_tree, write};
 use std::fs;
-use tidegate_transfer::wire::message::{Compare, DataPlane};
+use tidegate_transfer::wire::message::{Compare, DataPlane, Verify};
 
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
@@ -80,4 +80,16 @@ fn no_privilege_travels_with_a_file() {
     f.push(&[source.join("")], "in/");
     let mode = f.root.join("in/program").metadata().expect("there").permissions().mode();
     assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[test]
+fn the_last_block_never_waits_for_a_writer_that_does_not_come_back() {
+    let mut f = Fixture::new();
+    f.terms.verify = Verify::Block;
+    f.terms.data_plane = DataPlane::Clear;
+    let source = f.dir("source");
+    write(&source.join("file"), 300_000, 1);
+    for run in 0..100 {
+        assert_eq!(f.push(&[source.join("file")], &format!("in/{run}")).files_done, 1);
+    }
 }

@@ -41,6 +41,10 @@ impl Shared {
         {
             self.write_frames(&block, None);
             self.staging.release(block);
+            // A writer that left the file to us waits, and we do not come back for what it refused.
+            if !self.staging.is_empty() {
+                self.staging.nudge();
+            }
         } else {
             self.staging.put(block);
         }
