@@ -248,12 +248,15 @@ impl Auto {
     ) -> Concurrency {
         let goodput = low.map_or(seen.goodput, |low| (low + seen.goodput) / 2.0);
         let enough = goodput >= self.config.shortfall * self.capacity;
-        if !enough && low.is_none() && goodput >= PLAIN_SHORTFALL * self.capacity {
+        let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
+        let cut = Stage::ALL.into_iter().any(cut);
+        // A plain shortfall is put down to a cut at once; without one it may be the path's recovery, and
+        // one epoch must not pass for what the path carries.
+        if !enough && low.is_none() && !(cut && goodput < PLAIN_SHORTFALL * self.capacity) {
             self.phase = Phase::Trim { from, low: Some(goodput) };
             return seen.n;
         }
-        let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
-        if !enough && Stage::ALL.into_iter().any(cut) {
+        if !enough && cut {
             self.phase = Phase::Trim { from, low: None };
             return self.give_back(seen, from, bounds);
         }
