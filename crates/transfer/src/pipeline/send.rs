@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, Kind, SEGMENT, missing};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
+use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::store::{Found, Listed, Source};
@@ -35,6 +36,9 @@ const OFFER_ENTRIES: usize = 256;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
+
+/// Reading and sending a block in less than this is memory's speed at both ends: 1 Gbit/s a worker.
+const QUICK_READ: Duration = Duration::from_millis(1);
 
 static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
@@ -77,6 +81,10 @@ struct Shared {
     room: Condvar,
     work: WorkQueue<SendFile>,
     staging: Staging<Sent>,
+    /// Around the read pool, while reading and sending are as quick as memory.
+    shortcut: Shortcut,
+    /// Whether streams' workers read for themselves. Follows the shortcut, and whoever waits is told.
+    direct: AtomicBool,
     lanes: Lanes<Sent>,
     link: Option<Throttle>,
     /// Works that have a connection of their own, without pipelining.
@@ -117,6 +125,8 @@ impl Sender {
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::new(terms.staging, terms.max_workers),
+            shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none(), QUICK_READ),
+            direct: AtomicBool::new(false),
             lanes: Lanes::new(dialer),
             link: Throttle::new(terms.limits.link),
             owned: Mutex::default(),
@@ -172,6 +182,10 @@ impl Sender {
         // Without pipelining a file waits for a connection: reading more of them only fills the staging.
         let one_by_one = !self.shared.terms.pipelining;
         let readers = if one_by_one { setpoint.read.min(setpoint.network) } else { setpoint.read };
+        // Streams that read for themselves must not be more than the readers there should be.
+        let all = self.shared.source.has_read_stage() && readers < setpoint.network;
+        self.shared.shortcut.resize(if all { 0 } else { setpoint.network });
+        self.shared.settle();
         self.readers.resize(readers);
         self.streams.resize(setpoint.network);
     }
@@ -186,8 +200,10 @@ impl Sender {
         self.shared.handle(message)
     }
 
-    /// Sends again what was on its way on streams that the peer has closed; called a few times a second.
+    /// Sends again what was on its way on streams that the peer has closed, and sees whether the way
+    /// around the read pool is open; called a few times a second.
     pub fn check_streams(&self) {
+        self.shared.settle();
         for lane in self.shared.lanes.broken() {
             tracing::debug!("stream {lane} was closed by the receiver");
             self.shared.lost(lane);
@@ -254,6 +270,15 @@ impl Shared {
             self.lanes.abort();
         }
         self.room.notify_all();
+    }
+
+    /// Lets streams' workers read for themselves, or the read pool again.
+    fn settle(&self) {
+        let open = self.shortcut.is_open();
+        if self.direct.swap(open, Relaxed) != open {
+            self.work.nudge();
+            self.staging.recall();
+        }
     }
 
     /// The whole transfer cannot go on.

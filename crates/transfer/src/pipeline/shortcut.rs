@@ -6,10 +6,6 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Work on a block that takes longer, on average, belongs to the pool: 128 KiB in 400 µs is
-/// 2.6 Gbit/s a worker, which no medium but memory keeps up.
-const QUICK: Duration = Duration::from_micros(400);
-
 /// One late return from the scheduler must not count for a slow medium.
 const LONGEST: Duration = Duration::from_millis(4);
 
@@ -20,6 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Shortcut {
     enabled: bool,
+    quick: Duration,
     started: Instant,
     allowed: AtomicU16,
     busy: AtomicU16,
@@ -37,10 +34,12 @@ pub struct Pass<'s> {
 }
 
 impl Shortcut {
-    /// A shortcut around a stage; one that is throttled has none.
-    pub fn new(enabled: bool) -> Self {
+    /// A shortcut around a stage; one that is throttled has none. Work on a block that takes longer than
+    /// `quick`, on average, belongs to the pool.
+    pub fn new(enabled: bool, quick: Duration) -> Self {
         Self {
             enabled,
+            quick,
             started: Instant::now(),
             allowed: AtomicU16::new(0),
             busy: AtomicU16::new(0),
@@ -54,14 +53,20 @@ impl Shortcut {
         self.allowed.store(n, Relaxed);
     }
 
+    /// Whether work has been quick of late, and the stage has workers.
+    pub fn is_open(&self) -> bool {
+        self.is_open_at(Instant::now())
+    }
+
+    fn is_open_at(&self, now: Instant) -> bool {
+        let now = now.duration_since(self.started).as_nanos() as u64;
+        self.enabled && self.allowed.load(Relaxed) > 0 && now >= self.closed_until.load(Relaxed)
+    }
+
     /// Whether work may be done in place; it counts as one of the stage's workers meanwhile.
     pub fn enter(&self) -> Option<Pass<'_>> {
-        if !self.enabled {
-            return None;
-        }
         let begun = Instant::now();
-        let now = begun.duration_since(self.started).as_nanos() as u64;
-        if now < self.closed_until.load(Relaxed) {
+        if !self.is_open_at(begun) {
             return None;
         }
         if self.busy.fetch_add(1, Relaxed) >= self.allowed.load(Relaxed) {
@@ -88,10 +93,11 @@ impl Drop for Pass<'_> {
         let time = self.begun.elapsed().min(LONGEST).as_nanos() as u64;
         let usual = shortcut.usual.load(Relaxed);
         let usual = usual - usual / 16 + time / 16;
-        if usual > QUICK.as_nanos() as u64 {
+        let quick = shortcut.quick.as_nanos() as u64;
+        if usual > quick {
             let until = shortcut.started.elapsed() + PAUSE;
             shortcut.closed_until.store(until.as_nanos() as u64, Relaxed);
-            shortcut.usual.store(QUICK.as_nanos() as u64 / 2, Relaxed);
+            shortcut.usual.store(quick / 2, Relaxed);
         } else {
             shortcut.usual.store(usual, Relaxed);
         }
@@ -102,9 +108,11 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
+    const QUICK: Duration = Duration::from_micros(400);
+
     #[test]
     fn no_more_work_at_once_than_the_stage_has_workers() {
-        let shortcut = Shortcut::new(true);
+        let shortcut = Shortcut::new(true, QUICK);
         assert!(shortcut.enter().is_none());
         shortcut.resize(2);
         let worker = shortcut.count();
@@ -116,7 +124,7 @@ mod tests {
 
     #[test]
     fn slow_work_goes_back_to_the_pool() {
-        let shortcut = Shortcut::new(true);
+        let shortcut = Shortcut::new(true, QUICK);
         shortcut.resize(1);
         let mut slow = 0;
         while let Some(pass) = shortcut.enter() {

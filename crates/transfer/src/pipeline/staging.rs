@@ -105,27 +105,20 @@ impl<F> Staging<F> {
                 return None;
             }
             if state.full.len() < self.capacity {
-                if let Some(mut block) = state.empty.pop() {
-                    block.length = 0;
-                    return Some(block);
-                }
-                if state.made < self.most {
-                    state.made += 1;
-                    drop(state);
-                    let bytes = vec![0; BUFFER].into_boxed_slice();
-                    return Some(Block {
-                        bytes,
-                        length: 0,
-                        tail: None,
-                        frames: Vec::new(),
-                        work: (0, false),
-                    });
+                if !state.empty.is_empty() || state.made < self.most {
+                    return Some(reuse_or_make(state));
                 }
             }
             state.waiting_to_fill += 1;
             state = self.emptied.wait(state).expect("not poisoned");
             state.waiting_to_fill -= 1;
         }
+    }
+
+    /// An empty block that will not be queued, for a worker with no other in hand; `None` once aborted.
+    pub fn acquire_aside(&self) -> Option<Block<F>> {
+        let state = self.lock();
+        (!state.aborted).then(|| reuse_or_make(state))
     }
 
     /// Queues a filled block.
@@ -154,6 +147,12 @@ impl<F> Staging<F> {
 
     /// The oldest filled block; waits until there is one, `None` once closed and empty, or aborted.
     pub fn take(&self) -> Option<Block<F>> {
+        self.take_while(|| true)
+    }
+
+    /// As [`take`](Self::take), but waits no longer than there is reason to `wait`, which is looked at
+    /// again after [`recall`](Self::recall).
+    pub fn take_while(&self, wait: impl Fn() -> bool) -> Option<Block<F>> {
         let mut state = self.lock();
         loop {
             if state.aborted {
@@ -163,7 +162,7 @@ impl<F> Staging<F> {
                 self.made_room(state);
                 return Some(block);
             }
-            if state.closed {
+            if state.closed || !wait() {
                 return None;
             }
             state.waiting_to_take += 1;
@@ -227,6 +226,18 @@ impl<F> Staging<F> {
         self.filled.notify_one();
     }
 
+    /// Everybody who waits for a block looks again whether there is reason to.
+    pub fn recall(&self) {
+        drop(self.lock());
+        self.filled.notify_all();
+    }
+
+    /// Whether nothing more comes.
+    pub fn is_closed(&self) -> bool {
+        let state = self.lock();
+        state.aborted || (state.closed && state.full.is_empty())
+    }
+
     /// Gives an emptied block back for reuse.
     pub fn release(&self, mut block: Block<F>) {
         block.frames.clear();
@@ -272,6 +283,17 @@ impl<F> Staging<F> {
     pub fn capacity(&self) -> ByteCount {
         ByteCount(self.capacity as u64 * BLOCK)
     }
+}
+
+fn reuse_or_make<F>(mut state: MutexGuard<'_, State<F>>) -> Block<F> {
+    if let Some(mut block) = state.empty.pop() {
+        block.length = 0;
+        return block;
+    }
+    state.made += 1;
+    drop(state);
+    let bytes = vec![0; BUFFER].into_boxed_slice();
+    Block { bytes, length: 0, tail: None, frames: Vec::new(), work: (0, false) }
 }
 
 #[cfg(test)]

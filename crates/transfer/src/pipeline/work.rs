@@ -93,6 +93,17 @@ pub enum Work<T> {
     Bundle(Vec<Arc<T>>),
 }
 
+/// Whether a worker may be given work right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It may.
+    Take,
+    /// Not yet: it waits, also if there is work.
+    Wait,
+    /// It has something else to do.
+    Leave,
+}
+
 /// The queue of pieces.
 #[derive(Debug)]
 pub struct WorkQueue<T> {
@@ -142,15 +153,25 @@ impl<T> WorkQueue<T> {
     /// Queues what must be sent again, before everything else.
     pub fn push_urgent(&self, file: Arc<T>, range: Range<u64>) {
         self.lock().urgent.push_back(Piece { file, range, small: false });
-        self.changed.notify_one();
+        // Whoever wakes may have to wait for its turn.
+        self.changed.notify_all();
     }
 
-    /// The next work; waits until there is some, `None` once closed.
-    pub fn take(&self) -> Option<Work<T>> {
+    /// The next work; waits until there is some and it is the worker's `turn`, `None` once closed or
+    /// when it shall leave. A turn that changes needs a [`nudge`](Self::nudge).
+    pub fn take(&self, turn: impl Fn() -> Turn) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
+            }
+            match turn() {
+                Turn::Take => {}
+                Turn::Leave => return None,
+                Turn::Wait => {
+                    state = self.changed.wait(state).expect("not poisoned");
+                    continue;
+                }
             }
             let piece = state.urgent.pop_front().or_else(|| state.pieces.pop_front());
             if let Some(piece) = piece {
@@ -197,8 +218,14 @@ impl<T> WorkQueue<T> {
         if range.start < range.end {
             state.urgent.push_front(Piece { file: Arc::clone(&claim.file), range, small: false });
             drop(state);
-            self.changed.notify_one();
+            self.changed.notify_all();
         }
+    }
+
+    /// Everybody looks again whether it is their turn.
+    pub fn nudge(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
     }
 
     /// A worker stops working on `claim`, and nothing that is left of it is wanted any more.
@@ -251,7 +278,7 @@ mod tests {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(5 * SEGMENT + 1)]);
         let sizes: Vec<u64> = (0..3)
-            .map(|_| match queue.take() {
+            .map(|_| match queue.take(|| Turn::Take) {
                 Some(Work::Chunk(claim)) => drain(&claim),
                 other => panic!("{other:?}"),
             })
@@ -265,7 +292,7 @@ mod tests {
         queue.push((0..300).map(|_| whole(10)).chain([whole(SEGMENT)]));
         let mut seen = Vec::new();
         for _ in 0..3 {
-            seen.push(match queue.take() {
+            seen.push(match queue.take(|| Turn::Take) {
                 Some(Work::Bundle(files)) => files.len(),
                 Some(Work::Chunk(claim)) => drain(&claim) as usize,
                 None => panic!("open"),
@@ -278,9 +305,9 @@ mod tests {
     fn an_idle_worker_takes_half_of_the_last_chunk() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(SEGMENT)]);
-        let Some(Work::Chunk(first)) = queue.take() else { panic!("a chunk") };
+        let Some(Work::Chunk(first)) = queue.take(|| Turn::Take) else { panic!("a chunk") };
         first.next();
-        let Some(Work::Chunk(second)) = queue.take() else { panic!("the other half") };
+        let Some(Work::Chunk(second)) = queue.take(|| Turn::Take) else { panic!("the other half") };
         assert_eq!(drain(&first) + drain(&second) + BLOCK, SEGMENT);
     }
 
@@ -288,9 +315,9 @@ mod tests {
     fn without_chunking_a_file_stays_with_one_worker() {
         let queue = WorkQueue::new(None, true);
         queue.push([whole(100 * SEGMENT), whole(5), whole(5)]);
-        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a file") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Turn::Take) else { panic!("a file") };
         assert_eq!(drain(&claim), 100 * SEGMENT);
-        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a file") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Turn::Take) else { panic!("a file") };
         assert_eq!(drain(&claim), 5);
     }
 
@@ -298,13 +325,13 @@ mod tests {
     fn what_a_parked_worker_leaves_is_next() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(2 * SEGMENT), whole(7)]);
-        let Some(Work::Chunk(claim)) = queue.take() else { panic!("a chunk") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Turn::Take) else { panic!("a chunk") };
         claim.next();
         queue.give_back(&claim);
         assert!(claim.next().is_none());
-        let Some(Work::Chunk(rest)) = queue.take() else { panic!("the rest") };
+        let Some(Work::Chunk(rest)) = queue.take(|| Turn::Take) else { panic!("the rest") };
         assert_eq!(rest.left(), BLOCK..2 * SEGMENT);
         queue.close();
-        assert!(queue.take().is_none());
+        assert!(queue.take(|| Turn::Take).is_none());
     }
 }

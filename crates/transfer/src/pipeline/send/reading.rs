@@ -1,4 +1,5 @@
-//! The read pool: pulls work, reads and hashes it, and fills staging with framed blocks.
+//! Reading: pulls work, reads and hashes it, and hands framed blocks on. The read pool fills staging
+//! with them; a stream's worker that reads for itself sends them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::hash::{Digest, block_digest};
 use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::staging::{BUFFER, Block, FileTail};
-use crate::pipeline::work::{Claim, Work};
+use crate::pipeline::work::{Claim, Turn, Work};
 use crate::store::{Piece, RangeReader};
 use crate::throttle::Throttle;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
@@ -19,48 +20,98 @@ use crate::wire::message::{DataPlane, Message, Verify};
 /// Blocks that are sent from the file itself; below this the copy costs less than the call.
 const IN_PLACE: usize = 64 << 10;
 
+/// Where the blocks that are read go.
+pub(super) trait Outlet {
+    /// An empty block; `None` once nothing more is wanted.
+    fn block(&mut self) -> Option<Block<Sent>>;
+
+    /// Takes a filled block.
+    fn deliver(&mut self, block: Block<Sent>);
+
+    /// Whether another block of the same claim should be read.
+    fn goes_on(&self) -> bool;
+}
+
+/// Fills staging, as long as reader `index` may.
+struct Queued<'s> {
+    shared: &'s Shared,
+    index: u16,
+    gate: &'s Gate,
+}
+
+impl Outlet for Queued<'_> {
+    fn block(&mut self) -> Option<Block<Sent>> {
+        self.shared.staging.acquire()
+    }
+
+    fn deliver(&mut self, block: Block<Sent>) {
+        self.shared.staging.put(block);
+        // Streams' workers that wait for work of their own must see this block.
+        if self.shared.direct.load(Relaxed) {
+            self.shared.work.nudge();
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        // Without pipelining a claim is read to its end: its connection waits for it.
+        let shared = self.shared;
+        !shared.terms.pipelining || (self.gate.is_open(self.index) && !shared.direct.load(Relaxed))
+    }
+}
+
 /// What one reader has at hand.
-struct Desk {
+pub(super) struct Desk {
     throttle: Option<Throttle>,
     scratch: Vec<u8>,
     /// Segments it completed and has not told the receiver of.
     hashes: Vec<(FileId, u64, Digest)>,
 }
 
+impl Desk {
+    pub(super) fn new(shared: &Shared) -> Self {
+        let throttle = Throttle::new(shared.terms.limits.read);
+        Self { throttle, scratch: vec![0; BLOCK as usize], hashes: Vec::new() }
+    }
+}
+
 impl Shared {
     /// What one reader does until the transfer ends.
     pub(super) fn read(&self, index: u16, gate: &Gate) {
-        let throttle = Throttle::new(self.terms.limits.read);
-        let mut desk = Desk { throttle, scratch: vec![0; BLOCK as usize], hashes: Vec::new() };
+        let mut desk = Desk::new(self);
+        let turn = || if self.direct.load(Relaxed) { Turn::Wait } else { Turn::Take };
         while gate.pass(index) {
-            match self.work.take() {
-                Some(Work::Chunk(claim)) => {
-                    if let Err(error) = self.read_chunk(&claim, index, gate, &mut desk) {
-                        self.abandon(&claim.file, error);
-                    }
-                    self.close_claim(&claim);
-                    // Of a file that has ended nothing is given back: it would be handed out for ever.
-                    if claim.file.ended.load(Relaxed) {
-                        self.work.forget(&claim);
-                    } else {
-                        self.work.give_back(&claim);
-                    }
-                }
-                Some(Work::Bundle(files)) => self.read_bundle(&files, &mut desk),
-                None => return,
-            }
+            let Some(work) = self.work.take(turn) else { return };
+            self.read_work(work, &mut Queued { shared: self, index, gate }, &mut desk);
         }
     }
 
-    fn read_chunk(&self, claim: &Claim<SendFile>, index: u16, gate: &Gate, desk: &mut Desk) -> Result<()> {
+    /// Reads `work` into `outlet`; what is left of it when the outlet stops goes to others.
+    pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) {
+        match work {
+            Work::Chunk(claim) => {
+                if let Err(error) = self.read_chunk(&claim, outlet, desk) {
+                    self.abandon(&claim.file, error);
+                }
+                self.close_claim(&claim);
+                // Of a file that has ended nothing is given back: it would be handed out for ever.
+                if claim.file.ended.load(Relaxed) {
+                    self.work.forget(&claim);
+                } else {
+                    self.work.give_back(&claim);
+                }
+            }
+            Work::Bundle(files) => self.read_bundle(&files, outlet, desk),
+        }
+    }
+
+    fn read_chunk(&self, claim: &Claim<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) -> Result<()> {
         let file = &claim.file;
         if file.ended.load(Relaxed) {
             return Ok(());
         }
         let mut reader = self.source.open(&file.listed, claim.left())?;
-        // Without pipelining a claim is read to its end: its connection waits for it.
-        while (gate.is_open(index) || !self.terms.pipelining) && !file.ended.load(Relaxed) {
-            let Some(mut block) = self.staging.acquire() else { return Ok(()) };
+        while outlet.goes_on() && !file.ended.load(Relaxed) {
+            let Some(mut block) = outlet.block() else { return Ok(()) };
             let Some(range) = claim.next() else {
                 self.staging.release(block);
                 return Ok(());
@@ -69,7 +120,7 @@ impl Shared {
             let read = self.read_frame(file, &mut *reader, range, &mut block, desk);
             self.tell(&mut desk.hashes);
             match read {
-                Ok(()) => self.staging.put(block),
+                Ok(()) => outlet.deliver(block),
                 Err(error) => {
                     self.staging.release(block);
                     return Err(error);
@@ -91,8 +142,8 @@ impl Shared {
     }
 
     /// Packs whole small files into as few blocks as possible.
-    fn read_bundle(&self, files: &[Arc<SendFile>], desk: &mut Desk) {
-        let Some(mut block) = self.staging.acquire() else { return };
+    fn read_bundle(&self, files: &[Arc<SendFile>], outlet: &mut dyn Outlet, desk: &mut Desk) {
+        let Some(mut block) = outlet.block() else { return };
         for file in files {
             if file.ended.load(Relaxed) {
                 continue;
@@ -100,8 +151,8 @@ impl Shared {
             // Nothing can be packed behind a part that is sent from its file.
             let full = block.length + HEADER + file.size as usize > BUFFER - HEADER;
             if full || block.tail.is_some() {
-                self.staging.put(block);
-                match self.staging.acquire() {
+                outlet.deliver(block);
+                match outlet.block() {
                     Some(next) => block = next,
                     None => return,
                 }
@@ -115,7 +166,7 @@ impl Shared {
             }
         }
         self.tell(&mut desk.hashes);
-        if block.frames.is_empty() { self.staging.release(block) } else { self.staging.put(block) }
+        if block.frames.is_empty() { self.staging.release(block) } else { outlet.deliver(block) }
     }
 
     /// Appends one frame to `block`, which is left as it was on failure.

@@ -1,33 +1,78 @@
-//! The network pool: each worker keeps one stream and sends whatever block is next.
+//! The network pool: each worker keeps one stream and sends whatever block is next, or reads it first
+//! while that is as quick as memory.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use super::reading::{Desk, Outlet};
 use super::{Sent, Shared};
 use crate::pipeline::lanes::Lane;
 use crate::pipeline::pool::Gate;
+use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
+use crate::pipeline::work::Turn;
 use crate::throttle::Throttle;
 
 /// How often a worker tries to open a stream before the transfer is given up.
 const DIAL_ATTEMPTS: u32 = 5;
+
+/// Sends what its worker has just read, with no queue and no other core in between.
+struct Direct<'s> {
+    shared: &'s Shared,
+    index: u16,
+    gate: &'s Gate,
+    lane: &'s mut Option<Lane>,
+    throttle: Option<&'s Throttle>,
+    pass: Option<Pass<'s>>,
+    /// There is no stream right now.
+    stranded: bool,
+}
+
+impl Outlet for Direct<'_> {
+    fn block(&mut self) -> Option<Block<Sent>> {
+        self.shared.staging.acquire_aside()
+    }
+
+    fn deliver(&mut self, block: Block<Sent>) {
+        self.stranded = !self.shared.send_or_queue(self.lane, block, self.throttle);
+        // The pass ends, and has timed the block, before the next one begins.
+        self.pass = None;
+        self.pass = self.shared.shortcut.enter();
+        if self.pass.is_none() {
+            self.shared.settle();
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stranded && self.gate.is_open(self.index) && self.shared.direct.load(Relaxed)
+    }
+}
 
 impl Shared {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
         let mut lane: Option<Lane> = None;
+        let mut desk = Desk::new(self);
+        // Blocks that the read pool has left come first.
+        let direct = || self.direct.load(Relaxed);
+        let turn = || if direct() && self.staging.is_empty() { Turn::Take } else { Turn::Leave };
         while gate.pass(index) {
-            let Some(mut block) = self.staging.take() else { break };
-            let Some(open) = self.lane(&mut lane) else {
-                self.staging.put_back(block);
+            if let Some(work) = self.work.take(turn) {
+                let (throttle, pass) = (throttle.as_ref(), self.shortcut.enter());
+                let lane = &mut lane;
+                let mut outlet = Direct { shared: self, index, gate, lane, throttle, pass, stranded: false };
+                self.read_work(work, &mut outlet, &mut desk);
                 continue;
-            };
-            if !self.send_block(open, &mut block, throttle.as_ref()) {
-                lane = None;
             }
-            self.staging.release(block);
+            match self.staging.take_while(|| !direct() || self.stopped.load(Relaxed)) {
+                Some(block) => {
+                    self.send_or_queue(&mut lane, block, throttle.as_ref());
+                }
+                None if self.staging.is_closed() => break,
+                None => {}
+            }
         }
         if let Some(lane) = lane {
             self.lanes.finish(lane);
@@ -72,6 +117,25 @@ impl Shared {
                 self.lanes.finish(lane);
             }
         }
+    }
+
+    /// Sends a block on the worker's stream; `false` if there is none, and the block is the next one
+    /// for whoever has a stream.
+    fn send_or_queue(
+        &self,
+        lane: &mut Option<Lane>,
+        mut block: Block<Sent>,
+        throttle: Option<&Throttle>,
+    ) -> bool {
+        let Some(open) = self.lane(lane) else {
+            self.staging.put_back(block);
+            return false;
+        };
+        if !self.send_block(open, &mut block, throttle) {
+            *lane = None;
+        }
+        self.staging.release(block);
+        true
     }
 
     /// Sends a block within the limits; `false` if the stream was lost, with what was on it sent again.
