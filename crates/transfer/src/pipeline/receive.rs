@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_control::Concurrency;
 
@@ -35,10 +35,6 @@ use desk::StreamDesk;
 
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
 const LINGERING: usize = 4;
-
-/// Writing that takes longer is left to the pool: 128 KiB in 400 µs is 2.6 Gbit/s a worker, which no
-/// medium but memory keeps up.
-const QUICK_WRITE: Duration = Duration::from_micros(400);
 
 /// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
 const SEGMENTS_A_MESSAGE: usize = 32 << 10;
@@ -116,7 +112,7 @@ impl Receiver {
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
             staging: Staging::new(terms.staging, terms.max_workers),
-            shortcut: Shortcut::new(terms.limits.write.is_none(), QUICK_WRITE),
+            shortcut: Shortcut::new(terms.limits.write.is_none()),
             sink,
             outbox,
             ledger,

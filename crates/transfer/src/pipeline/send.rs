@@ -37,9 +37,6 @@ const OFFER_ENTRIES: usize = 256;
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
 
-/// Reading and sending a block in less than this is memory's speed at both ends: 1 Gbit/s a worker.
-const QUICK_READ: Duration = Duration::from_millis(1);
-
 static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 /// A file on its way.
@@ -125,7 +122,7 @@ impl Sender {
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::new(terms.staging, terms.max_workers),
-            shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none(), QUICK_READ),
+            shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
             lanes: Lanes::new(dialer),
             link: Throttle::new(terms.limits.link),

@@ -6,8 +6,16 @@
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// One late return from the scheduler must not count for a slow medium.
+/// A late return from the scheduler must not count for a slow medium: on a busy host it costs one block in
+/// twenty a few milliseconds.
 const LONGEST: Duration = Duration::from_millis(4);
+
+/// Weight of the latest block in the mean: the inverse of this.
+const WEIGHT: u64 = 64;
+
+/// Work on a block that takes longer, on average, belongs to the pool: 128 KiB in 1 ms is 1 Gbit/s a
+/// worker, and handing over the block would cost a tenth of that.
+pub const QUICK: Duration = Duration::from_millis(1);
 
 /// How long the pool keeps the work before it is tried in place again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -16,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Shortcut {
     enabled: bool,
-    quick: Duration,
     started: Instant,
     allowed: AtomicU16,
     busy: AtomicU16,
@@ -34,12 +41,10 @@ pub struct Pass<'s> {
 }
 
 impl Shortcut {
-    /// A shortcut around a stage; one that is throttled has none. Work on a block that takes longer than
-    /// `quick`, on average, belongs to the pool.
-    pub fn new(enabled: bool, quick: Duration) -> Self {
+    /// A shortcut around a stage; one that is throttled has none.
+    pub fn new(enabled: bool) -> Self {
         Self {
             enabled,
-            quick,
             started: Instant::now(),
             allowed: AtomicU16::new(0),
             busy: AtomicU16::new(0),
@@ -92,12 +97,12 @@ impl Drop for Pass<'_> {
         }
         let time = self.begun.elapsed().min(LONGEST).as_nanos() as u64;
         let usual = shortcut.usual.load(Relaxed);
-        let usual = usual - usual / 16 + time / 16;
-        let quick = shortcut.quick.as_nanos() as u64;
+        let usual = usual - usual / WEIGHT + time / WEIGHT;
+        let quick = QUICK.as_nanos() as u64;
         if usual > quick {
             let until = shortcut.started.elapsed() + PAUSE;
             shortcut.closed_until.store(until.as_nanos() as u64, Relaxed);
-            shortcut.usual.store(quick / 2, Relaxed);
+            shortcut.usual.store(quick / 8 * 7, Relaxed);
         } else {
             shortcut.usual.store(usual, Relaxed);
         }
@@ -108,11 +113,9 @@ impl Drop for Pass<'_> {
 mod tests {
     use super::*;
 
-    const QUICK: Duration = Duration::from_micros(400);
-
     #[test]
     fn no_more_work_at_once_than_the_stage_has_workers() {
-        let shortcut = Shortcut::new(true, QUICK);
+        let shortcut = Shortcut::new(true);
         assert!(shortcut.enter().is_none());
         shortcut.resize(2);
         let worker = shortcut.count();
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn slow_work_goes_back_to_the_pool() {
-        let shortcut = Shortcut::new(true, QUICK);
+        let shortcut = Shortcut::new(true);
         shortcut.resize(1);
         let mut slow = 0;
         while let Some(pass) = shortcut.enter() {
