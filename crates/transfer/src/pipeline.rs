@@ -5,6 +5,7 @@
 //! ```
 
 pub mod pool;
+pub mod proof;
 pub mod shortcut;
 pub mod staging;
 pub mod work;

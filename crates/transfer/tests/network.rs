@@ -147,6 +147,10 @@ fn a_lost_session_is_a_connection_error_and_the_next_run_continues() {
         let mut f = fixture(DataPlane::Tls);
         let source = f.dir("source");
         write(&source.join("huge"), 20_000_000, 9);
+        // Their offers are what the flip hits: behind the handshake, before the session is quiet.
+        for number in 0..200 {
+            write(&source.join(format!("small-{number}")), 10, number);
+        }
         f.terms.limits = limit(100);
         let direct = f.address.port;
         let proxy = Proxy::start(direct, move |index| match (index, flip) {

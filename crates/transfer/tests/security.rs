@@ -16,6 +16,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::{Digest, block_digest};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
@@ -473,6 +474,11 @@ fn messages_only_a_receiver_says_and_oversized_ones_are_cast_out() {
     }
 }
 
+/// What a frame of a transfer that is verified by BLAKE3 carries.
+fn checksum(payload: &[u8], offset: u64, size: u64) -> u32 {
+    Proof::of(payload, offset, size, Verify::Blake3).checksum
+}
+
 #[test]
 fn frames_that_fit_no_file_change_nothing() {
     let hand = by_hand();
@@ -482,7 +488,7 @@ fn frames_that_fit_no_file_change_nothing() {
     let mut stream = hand.stream(0, DataPlane::Tls);
     let frame = |file: u32, offset: u64, payload: &[u8]| {
         let length = payload.len() as u32;
-        let checksum = crc32c::crc32c(payload);
+        let checksum = checksum(payload, offset, data.len() as u64);
         let header = Frame { kind: FrameKind::Data, length, file, checksum, offset };
         [&header.encode()[..], payload].concat()
     };
@@ -535,7 +541,7 @@ fn a_hash_that_is_wrong_keeps_the_name_from_the_bytes() {
     hand.outbox.send(&Message::Hashes(vec![(0, 0, [9; 32])]));
     let mut stream = hand.stream(0, DataPlane::Tls);
     let header =
-        Frame { kind: FrameKind::Data, length: 1000, file: 0, checksum: crc32c::crc32c(&data), offset: 0 };
+        Frame { kind: FrameKind::Data, length: 1000, file: 0, checksum: checksum(&data, 0, 1000), offset: 0 };
     stream.write_all(&[&header.encode()[..], &data].concat()).expect("written");
     let again = hand.next().expect("an answer");
     assert!(matches!(&again, Message::Again(again) if again[0].range == (0..1000)), "{again:?}");
@@ -569,7 +575,7 @@ fn wrong_bytes_in_a_hole_do_not_stay() {
         kind: FrameKind::Data,
         length: 128 << 10,
         file: 0,
-        checksum: crc32c::crc32c(&evil),
+        checksum: checksum(&evil, 0, size),
         offset: 0,
     };
     stream.write_all(&[&header.encode()[..], &evil, &zero(128 << 10)].concat()).expect("written");

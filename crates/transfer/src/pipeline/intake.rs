@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::hash::{Digest, block_digest};
+use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
+use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, Staging};
 use crate::wire::channel::Channel;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
@@ -40,8 +41,6 @@ pub trait Desk<T>: Sync {
     /// So many frames have been taken from the stream, and these were damaged.
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>);
 }
-
-static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 /// Takes frames from `channel` until its last one; an error means that the stream is lost.
 pub fn take_in<T>(
@@ -147,17 +146,15 @@ fn check<T>(
         return;
     }
     let data = at..at + frame.payload();
-    if frame.kind == FrameKind::Data && crc32c::crc32c(&block.bytes[data.clone()]) != frame.checksum {
+    let proof = match frame.kind {
+        FrameKind::Data => Proof::of(&block.bytes[data.clone()], frame.offset, size, verify),
+        _ => Proof::of_zeros(frame.length as usize, frame.offset, size, verify),
+    };
+    if frame.kind == FrameKind::Data && proof.checksum != frame.checksum {
         counts.damaged.push(Again { file: frame.file, range });
         return;
     }
-    let digest = match verify {
-        Verify::Blake3 if frame.kind == FrameKind::Data => {
-            block_digest(&block.bytes[data.clone()], frame.offset, size)
-        }
-        Verify::Blake3 => block_digest(&ZEROS[..frame.length as usize], frame.offset, size),
-        Verify::Block => [0; 32],
-    };
+    let digest = proof.digest;
     block.frames.push(Arrived { file, offset: frame.offset, length: frame.length, data, digest });
 }
 

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, Kind, SEGMENT, missing};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
+use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
@@ -36,8 +37,6 @@ const OFFER_ENTRIES: usize = 256;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
-
-static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 /// A file on its way.
 #[derive(Debug)]

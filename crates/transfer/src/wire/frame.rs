@@ -3,7 +3,7 @@
 //! ```text
 //!  0      1      2             4                    8                   12                  16
 //! +------+------+-------------+--------------------+-------------------+-------------------+
-//! | kind | ver  | zero        | payload length     | file              | crc32c of payload |
+//! | kind | ver  | zero        | payload length     | file              | checksum          |
 //! +------+------+-------------+--------------------+-------------------+-------------------+
 //! | offset in the file                             | zero              | crc32c of header  |
 //! +------------------------------------------------+-------------------+-------------------+
@@ -40,7 +40,7 @@ pub struct Frame {
     pub length: u32,
     /// Which file.
     pub file: FileId,
-    /// crc32c of the payload; 0 for none.
+    /// Of the payload: its crc32c, or the first four bytes of its hash if BLAKE3 was agreed on; 0 for none.
     pub checksum: u32,
     /// Where in the file; a multiple of the block size.
     pub offset: u64,

@@ -39,7 +39,7 @@ pub enum DataPlane {
     Clear,
 }
 
-/// How content is checked, besides the crc32c of every block.
+/// How content is checked. Every frame carries a checksum in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verify {

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{SendFile, Sent, Shared, ZEROS};
+use super::{SendFile, Sent, Shared};
 use crate::error::Result;
-use crate::hash::{Digest, block_digest};
+use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::pool::Gate;
+use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, FileTail};
 use crate::pipeline::work::{Claim, Turn, Work};
 use crate::store::{Piece, RangeReader};
@@ -194,14 +195,15 @@ impl Shared {
             None => &mut block.bytes[start..start + length],
         };
         let piece = reader.read(range.start, buffer)?;
-        let (kind, data) = match piece {
-            Piece::Data => (FrameKind::Data, &*buffer),
-            Piece::Zero => (FrameKind::Zero, &ZEROS[..length]),
+        let verify = self.terms.verify;
+        let (kind, proof) = match piece {
+            Piece::Data => (FrameKind::Data, Proof::of(buffer, range.start, file.size, verify)),
+            Piece::Zero => (FrameKind::Zero, Proof::of_zeros(length, range.start, file.size, verify)),
         };
-        if self.terms.verify == Verify::Blake3 {
-            desk.hashes.extend(file.add_hash(range.start, block_digest(data, range.start, file.size)));
+        if verify == Verify::Blake3 {
+            desk.hashes.extend(file.add_hash(range.start, proof.digest));
         }
-        let checksum = if kind == FrameKind::Data { crc32c::crc32c(data) } else { 0 };
+        let checksum = proof.checksum;
         let frame = Frame { kind, length: length as u32, file: file.id, checksum, offset: range.start };
         block.bytes[block.length..start].copy_from_slice(&frame.encode());
         block.length = start;

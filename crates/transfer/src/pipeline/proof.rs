@@ -1,0 +1,40 @@
+//! What vouches for a block: the checksum in its frame, and its hash.
+
+use crate::hash::{Digest, block_digest};
+use crate::manifest::BLOCK;
+use crate::wire::message::Verify;
+
+/// A block of a hole.
+pub static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+
+/// A block's checksum and hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Finds accidents at once, with the frame they happened to.
+    pub checksum: u32,
+    /// The BLAKE3 chaining value; zeros for [`Verify::Block`].
+    pub digest: Digest,
+}
+
+impl Proof {
+    /// Of `data`, the block at `offset` of a file of `size` bytes. The hash, where there is one, gives
+    /// the checksum too: another pass over the data would find nothing more.
+    pub fn of(data: &[u8], offset: u64, size: u64, verify: Verify) -> Self {
+        match verify {
+            Verify::Blake3 => {
+                let digest = block_digest(data, offset, size);
+                let [a, b, c, d, ..] = digest;
+                Self { checksum: u32::from_le_bytes([a, b, c, d]), digest }
+            }
+            Verify::Block => Self { checksum: crc32c::crc32c(data), digest: Digest::default() },
+        }
+    }
+
+    /// Of `length` zeros, which carry no checksum.
+    pub fn of_zeros(length: usize, offset: u64, size: u64, verify: Verify) -> Self {
+        match verify {
+            Verify::Blake3 => Self { checksum: 0, ..Self::of(&ZEROS[..length], offset, size, verify) },
+            Verify::Block => Self::default(),
+        }
+    }
+}
