@@ -179,8 +179,8 @@ impl Sender {
         let one_by_one = !self.shared.terms.pipelining;
         let readers = if one_by_one { setpoint.read.min(setpoint.network) } else { setpoint.read };
         // Streams that read for themselves must not be more than the readers there should be.
-        let all = self.shared.source.has_read_stage() && readers < setpoint.network;
-        self.shared.shortcut.resize(if all { 0 } else { setpoint.network });
+        let too_few = self.shared.source.has_read_stage() && readers < setpoint.network;
+        self.shared.shortcut.resize(if too_few { 0 } else { setpoint.network });
         self.shared.settle();
         self.readers.resize(readers);
         self.streams.resize(setpoint.network);

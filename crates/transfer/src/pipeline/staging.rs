@@ -104,10 +104,9 @@ impl<F> Staging<F> {
             if state.aborted {
                 return None;
             }
-            if state.full.len() < self.capacity {
-                if !state.empty.is_empty() || state.made < self.most {
-                    return Some(reuse_or_make(state));
-                }
+            let one_left = !state.empty.is_empty() || state.made < self.most;
+            if state.full.len() < self.capacity && one_left {
+                return Some(reuse_or_make(state));
             }
             state.waiting_to_fill += 1;
             state = self.emptied.wait(state).expect("not poisoned");
