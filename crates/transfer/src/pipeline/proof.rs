@@ -38,3 +38,21 @@ impl Proof {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_gives_the_checksum_and_zeros_carry_none() {
+        let data = [7; 1000];
+        let hashed = Proof::of(&data, 0, 1000, Verify::Blake3);
+        assert_eq!(hashed.digest, *blake3::hash(&data).as_bytes());
+        assert_eq!(hashed.checksum.to_le_bytes(), hashed.digest[..4]);
+        let summed = Proof::of(&data, 0, 1000, Verify::Block);
+        assert_eq!((summed.checksum, summed.digest), (crc32c::crc32c(&data), [0; 32]));
+        let zeros = Proof::of_zeros(1000, 0, 1000, Verify::Blake3);
+        assert_eq!((zeros.checksum, zeros.digest), (0, *blake3::hash(&[0; 1000]).as_bytes()));
+        assert_eq!(Proof::of_zeros(1000, 0, 1000, Verify::Block), Proof::default());
+    }
+}

@@ -327,6 +327,25 @@ mod tests {
     }
 
     #[test]
+    fn who_waits_for_a_block_can_be_recalled() {
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
+        let wait = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let taker = {
+            let (staging, wait) = (Arc::clone(&staging), Arc::clone(&wait));
+            thread::spawn(move || staging.take_while(|| wait.load(std::sync::atomic::Ordering::Relaxed)))
+        };
+        wait.store(false, std::sync::atomic::Ordering::Relaxed);
+        staging.recall();
+        assert!(taker.join().expect("no panic").is_none());
+        assert!(!staging.is_closed(), "it was recalled, not ended");
+        // A block is taken whatever there is reason for.
+        let mut block = staging.acquire_aside().expect("open");
+        block.frames.push(1);
+        staging.put(block);
+        assert!(staging.take_while(|| false).is_some());
+    }
+
+    #[test]
     fn aborting_wakes_everybody() {
         let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
         let taker = {

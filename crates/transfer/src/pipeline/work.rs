@@ -322,6 +322,27 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_waits_for_its_turn_and_leaves_when_told() {
+        let queue = Arc::new(WorkQueue::new(Some(2 * SEGMENT), true));
+        queue.push([whole(7)]);
+        assert!(queue.take(|| Turn::Leave).is_none(), "there is work, for others");
+        let may = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let waiting = {
+            let (queue, may) = (Arc::clone(&queue), Arc::clone(&may));
+            std::thread::spawn(move || {
+                let turn = || match may.load(std::sync::atomic::Ordering::Relaxed) {
+                    true => Turn::Take,
+                    false => Turn::Wait,
+                };
+                queue.take(turn).is_some()
+            })
+        };
+        may.store(true, std::sync::atomic::Ordering::Relaxed);
+        queue.nudge();
+        assert!(waiting.join().expect("no panic"));
+    }
+
+    #[test]
     fn what_a_parked_worker_leaves_is_next() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(2 * SEGMENT), whole(7)]);
