@@ -175,8 +175,8 @@ def write(records: Sequence[Record]) -> str:
     """The whole page. Runs of a reduced size are left out."""
     records = [record for record in records if record.scale == 1.0]
     parts = ["# Copying beside other tools\n", f"Made by `{COMMAND}`; do not edit by hand.\n",
-             f"{machine.describe()}. Source and destination on tmpfs, the destination fresh for every run, and the "
-             "memory for it used and freed once just before, so that a hypervisor has it at hand; two network namespaces on one veth pair, MTU 1500, TCP cubic. Each tool at its best known setting, tidegate "
+             f"{machine.describe()}. Source and destination on tmpfs, the destination fresh for every run; two "
+             "network namespaces on one veth pair, MTU 1500, TCP cubic. Each tool at its best known setting, tidegate "
              "without any tuning flag. Wall time from the start of the process to its exit. CPU time of both ends. "
              "Every first repeat was compared byte by byte with the source, the others by count and sizes. "
              "The order changes from one rotation to the next. Ratios are ratios of medians.\n",

@@ -90,18 +90,6 @@ def clean(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def warm(size: int) -> None:
-    """Uses and frees the memory that the copy will need. A virtual machine gives free pages back to its
-    host after a second or two, and fetching them again costs more than the copy: whoever comes next
-    would pay for it or not by chance."""
-    ballast = places.DESTINATIONS / "ballast"
-    piece = bytes(1 << 20)
-    with open(ballast, "wb", buffering=0) as out:
-        for _ in range(size // len(piece) + 1):
-            out.write(piece)
-    ballast.unlink()
-
-
 def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset) -> Record:
     """One timed transfer into fresh memory, then its check."""
     clean(places.DESTINATIONS)
@@ -115,7 +103,6 @@ def one(contender: Contender, blank: Record, settings: Settings, link: Link, sou
                 stack.enter_context(PerConnectionCap(group.path, scenario.per_connection_mbit))
             trial = Trial(scenario, link, group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
-            warm(source.size)
             measured = measure(trial, contender.commands(trial), settings.timeout_s)
             rate, notes = contender.rate_bps(trial, measured), dict(contender.notes(trial))
         checked = ""

@@ -25,7 +25,7 @@ impl Shared {
             let Some(block) = block else { return };
             let pass = self.shortcut.count();
             self.write_frames(&block, throttle.as_ref());
-            drop(pass);
+            pass.done();
             self.staging.release(block);
             if !gate.is_open(index) {
                 self.staging.nudge();
@@ -36,10 +36,11 @@ impl Shared {
     /// Writes a block that has just arrived where it is, or leaves it to the pool.
     pub(super) fn deliver(&self, block: Block<Arrived<Incoming>>) {
         if self.staging.is_empty()
-            && let Some(_pass) = self.shortcut.enter()
+            && let Some(pass) = self.shortcut.enter()
             && block.frames.first().is_some_and(|first| first.file.occupy())
         {
             self.write_frames(&block, None);
+            pass.done();
             self.staging.release(block);
             // A writer that left the file to us waits, and we do not come back for what it refused.
             if !self.staging.is_empty() {

@@ -24,6 +24,7 @@ struct Direct<'s> {
     gate: &'s Gate,
     lane: &'s mut Option<Lane>,
     throttle: Option<&'s Throttle>,
+    /// Times the block in hand.
     pass: Option<Pass<'s>>,
     /// There is no stream right now.
     stranded: bool,
@@ -31,17 +32,16 @@ struct Direct<'s> {
 
 impl Outlet for Direct<'_> {
     fn block(&mut self) -> Option<Block<Sent>> {
+        self.pass = self.shared.shortcut.enter();
         self.shared.staging.acquire_aside()
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
         self.stranded = !self.shared.send_or_queue(self.lane, block, self.throttle);
-        // The pass ends, and has timed the block, before the next one begins.
-        self.pass = None;
-        self.pass = self.shared.shortcut.enter();
-        if self.pass.is_none() {
-            self.shared.settle();
+        if let Some(pass) = self.pass.take() {
+            pass.done();
         }
+        self.shared.settle();
     }
 
     fn goes_on(&self) -> bool {
@@ -60,9 +60,9 @@ impl Shared {
         let turn = || if direct() && self.staging.is_empty() { Turn::Take } else { Turn::Leave };
         while gate.pass(index) {
             if let Some(work) = self.work.take(turn) {
-                let (throttle, pass) = (throttle.as_ref(), self.shortcut.enter());
-                let lane = &mut lane;
-                let mut outlet = Direct { shared: self, index, gate, lane, throttle, pass, stranded: false };
+                let (lane, throttle) = (&mut lane, throttle.as_ref());
+                let mut outlet =
+                    Direct { shared: self, index, gate, lane, throttle, pass: None, stranded: false };
                 self.read_work(work, &mut outlet, &mut desk);
                 continue;
             }
