@@ -20,6 +20,7 @@ pub mod utility;
 pub mod environment;
 pub mod optimizer;
 pub mod path;
+pub mod random_path;
 pub mod simulator;
 
 // Both, joined.

@@ -11,11 +11,11 @@ use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 pub mod aimd;
-pub mod auto;
 pub mod explore;
 pub mod falcon;
 pub mod fixed;
 pub mod gradient;
+pub mod model_based;
 pub mod per_stage;
 pub mod registry;
 

@@ -4,11 +4,11 @@
 //! for such rules) or `independent:` (a copy a stage).
 
 use crate::optimizer::aimd::{self, Aimd};
-use crate::optimizer::auto::{self, Auto};
 use crate::optimizer::explore::{self, Explore};
 use crate::optimizer::falcon::{self, Falcon};
 use crate::optimizer::fixed::{self, Fixed};
 use crate::optimizer::gradient::{self, Gradient};
+use crate::optimizer::model_based::{self, ModelBased};
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::stage::{Concurrency, PerStage, Stage};
@@ -124,7 +124,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Fixed::new(fixed::Config { setpoint })));
     }
     Ok(match name {
-        "auto" => Box::new(Auto::new(auto::Config::default())),
+        "auto" | "model_based" => Box::new(ModelBased::new(model_based::Config::default())),
         "fixed" => Box::new(Fixed::new(fixed::Config::default())),
         "explore" => Box::new(Explore::new(explore::Config::default(), options.seed)),
         "marlin" => Box::new(marlin(false, options)),

@@ -59,7 +59,7 @@ impl Check {
 }
 
 impl Scenario {
-    pub(super) fn check(&self) -> Result<(), ScenarioError> {
+    pub fn check(&self) -> Result<(), ScenarioError> {
         let mut check = Check(Ok(()));
         let plain = !self.name.is_empty()
             && self.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');

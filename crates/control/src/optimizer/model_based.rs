@@ -23,9 +23,8 @@ pub struct Config {
     /// Epochs between probes, doubled after each that finds nothing, up to four times as many. 10:
     /// a probe costs no goodput, only workers, and nothing else can notice a path that got wider.
     pub probe_every: u32,
-    /// The share of an expected gain that must arrive for the ramp to go on. 0.4: with less the next
-    /// doubling would mostly be surplus; against competing streams it still goes on.
-    pub gain: f64,
+    /// The factor by which the ramp aims higher. 4: from one worker to 256 in four steps.
+    pub growth: f64,
     /// The share that must arrive for the gain to be put down to the workers alone, so that a busy
     /// stage shows what one of them moves. 0.75: leaves room for noise of 10 %.
     pub full_gain: f64,
@@ -45,28 +44,30 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            start: 4,
+            start: 1,
             probe_every: 10,
-            gain: 0.4,
+            growth: 4.0,
             full_gain: 0.75,
             probe_gain: 0.3,
-            shortfall: 0.93,
+            shortfall: 0.96,
             change: 0.2,
             margin: 0.1,
         }
     }
 }
 
+/// Staging holds nothing, or has no room, if that is less than this share of what passed through, ...
+const FLOW: f64 = 0.03;
+/// ... or than what workers may have in their hands, in bytes.
+const IN_HAND: f64 = 512.0 * 1024.0;
 /// What a trim leaves of a stage whose need is unknown.
 const TRIM: f64 = 0.6;
-/// The part of a worker that is not worth a whole one.
-const SPARE: f64 = 0.1;
+/// The share of the capacity that is worth no further worker to exceed: half of what the oracle forgoes.
+const ENOUGH: f64 = 0.99;
 /// How much more a probe aims at.
 const PROBE: f64 = 1.25;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
-/// A goodput this much above that of more workers was better, and not just lucky.
-const HARMED: f64 = 1.2;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
 const SLOWEST: f64 = 1.1;
 /// Weight of the newest epoch in running means.
@@ -76,16 +77,27 @@ const WEIGHT: f64 = 0.3;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rate {
     mbps: f64,
-    /// Measured while the stage was the one to wait for; else a lower bound.
-    known: bool,
+    known: Known,
+}
+
+/// How far a rate can be believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+enum Known {
+    /// The stage has always waited for another: its workers move at least this.
+    #[default]
+    AtLeast,
+    /// It has held the path back, by its workers or by a limit of its own.
+    Shown,
+    /// By its workers: there was only one, or more of them moved more.
+    Exactly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Goodput was `best` with `at`, and should have grown by the factor `expected`.
-    Ramp { best: f64, at: Concurrency, expected: f64 },
-    /// More workers brought too little over `best` with `at`; `surplus` was seen with them.
-    Cap { best: f64, at: Concurrency, surplus: f64 },
+    /// Raising what holds the path back.
+    Ramp,
+    /// More workers brought too little; `surplus` was seen with them.
+    Cap { surplus: f64 },
     /// Removing what is not needed. `from` is the last set-point known to carry the capacity, above
     /// which a trim never goes; `low` the first of two low epochs.
     Trim { from: Concurrency, low: Option<f64> },
@@ -97,7 +109,7 @@ enum Phase {
 
 /// The rule's memory.
 #[derive(Clone, Debug)]
-pub struct Auto {
+pub struct ModelBased {
     config: Config,
     phase: Phase,
     rates: PerStage<Rate>,
@@ -131,16 +143,13 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
     })
 }
 
-/// A ramp with nothing to compare with.
-const NEW: (f64, Concurrency, f64) = (0.0, PerStage::all(1), 1.0);
-const RAMP: Phase = Phase::Ramp { best: NEW.0, at: NEW.1, expected: NEW.2 };
 
-impl Auto {
+impl ModelBased {
     /// A rule that has seen nothing.
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            phase: RAMP,
+            phase: Phase::Ramp,
             rates: PerStage::default(),
             capacity: 0.0,
             bounds: None,
@@ -153,29 +162,26 @@ impl Auto {
         let free = |stage: Stage| !bounds[stage].is_fixed();
         let mbps = seen.throughput.map(|rate| rate.as_mbps());
         let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
-        // How full a staging is, if it joins two stages that are ours.
-        let fill = |size: u64, left: u64, a, b| {
-            (size > 0 && free(a) && free(b)).then(|| 1.0 - (left as f64 / size as f64).min(1.0))
+        // Whether a staging that joins two stages of ours is empty, and whether it is full.
+        let state = |size: u64, left: u64, into: Stage, out_of: Stage| {
+            let ours = size > 0 && free(into) && free(out_of);
+            let moved = mbps[into].max(mbps[out_of]) * 1e6 / 8.0 * seen.interval.as_secs_f64();
+            let little = (self.config.margin * size as f64).min((FLOW * moved).max(IN_HAND));
+            (ours && (size - left.min(size)) as f64 <= little, ours && left as f64 <= little)
         };
         let (size, left) = (seen.staging_capacity, seen.staging_free);
-        let sender = fill(size.sender.0, left.sender.0, Stage::Read, Stage::Network);
-        let receiver = fill(size.receiver.0, left.receiver.0, Stage::Network, Stage::Write);
-        let empty = |fill: Option<f64>| fill.is_some_and(|fill| fill < self.config.margin);
-        let full = |fill: Option<f64>| fill.is_some_and(|fill| fill > 1.0 - self.config.margin);
-        let busy = PerStage::new(!full(sender), !empty(sender) && !full(receiver), !empty(receiver));
+        let sender = state(size.sender.0, left.sender.0, Stage::Read, Stage::Network);
+        let receiver = state(size.receiver.0, left.receiver.0, Stage::Network, Stage::Write);
+        let busy = PerStage::new(!sender.1, !sender.0 && !receiver.1, !receiver.0);
         Some(Seen { goodput, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
     }
 
-    /// Learns what each stage's workers do. `limited` says that the workers were what limited the
-    /// path, so that a busy stage shows its true rate and not only a lower bound.
-    fn learn(&mut self, seen: &Seen, limited: bool) {
+    /// Learns what each stage's workers move at least.
+    fn learn(&mut self, seen: &Seen) {
         for stage in Stage::ALL {
             let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
             let rate = &mut self.rates[stage];
-            if limited && seen.busy[stage] {
-                rate.mbps = if rate.known { (rate.mbps + mbps) / 2.0 } else { mbps };
-                rate.known = true;
-            } else if !rate.known {
+            if rate.known != Known::Exactly {
                 rate.mbps = rate.mbps.max(mbps);
             }
         }
@@ -183,61 +189,71 @@ impl Auto {
 
     /// The fewest workers that carry `mbps`, by what is believed.
     fn workers_for(&self, mbps: f64, bounds: PerStage<Bounds>) -> Concurrency {
-        PerStage::from_fn(|stage| bounds[stage].clamp_f64((mbps / self.rates[stage].mbps - SPARE).ceil()))
-    }
-
-    /// The factor by which goodput should grow from `seen` with `n` workers.
-    fn expected(&self, seen: &Seen, n: Concurrency, bounds: PerStage<Bounds>) -> f64 {
-        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
-        let carried = free.map(|stage| f64::from(n[stage]) * self.rates[stage].mbps).reduce(f64::min);
-        (carried.unwrap_or(0.0) / seen.goodput).clamp(1.0, 2.0)
+        PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
     }
 
     fn restart(&mut self) {
-        self.phase = RAMP;
+        self.phase = Phase::Ramp;
         self.rates = PerStage::default();
         self.patience = self.config.probe_every;
     }
 
-    fn ramp(
-        &mut self,
-        seen: &Seen,
-        (best, at, expected): (f64, Concurrency, f64),
-        bounds: PerStage<Bounds>,
-    ) -> Concurrency {
-        if !gained(best, seen.goodput, expected, self.config.gain) {
-            self.learn(seen, false);
-            self.phase = Phase::Cap { best, at, surplus: seen.goodput };
-            return seen.n;
-        }
-        // Without an epoch to compare with, nothing shows that workers are what is short.
-        let full = best > 0.0 && gained(best, seen.goodput, expected, self.config.full_gain);
-        self.learn(seen, full);
-        let next = self.workers_for(2.0 * seen.goodput, bounds);
-        let more = PerStage::from_fn(|stage| next[stage].max(bounds[stage].clamp(seen.n[stage])));
-        self.phase = if more == seen.n {
-            Phase::Cap { best: seen.goodput, at: seen.n, surplus: seen.goodput }
-        } else {
-            let expected = self.expected(seen, more, bounds);
-            Phase::Ramp { best: seen.goodput, at: seen.n, expected }
-        };
-        more
+    /// The stages that hold the path back: they wait for nobody, and none is slower.
+    fn binding(&self, seen: &Seen, bounds: PerStage<Bounds>) -> PerStage<bool> {
+        let free = |stage: Stage| !bounds[stage].is_fixed();
+        let waits_for_nobody = Stage::ALL.into_iter().any(|stage| free(stage) && seen.busy[stage]);
+        let suspect = |stage: Stage| free(stage) && (seen.busy[stage] || !waits_for_nobody);
+        let least = Stage::ALL.into_iter().filter(|&s| suspect(s)).map(|s| seen.mbps[s]).reduce(f64::min);
+        PerStage::from_fn(|stage| {
+            suspect(stage) && least.is_some_and(|least| seen.mbps[stage] <= SLOWEST * least)
+        })
     }
 
-    fn cap(
-        &mut self,
-        seen: &Seen,
-        (best, at, surplus): (f64, Concurrency, f64),
-        bounds: PerStage<Bounds>,
-    ) -> Concurrency {
-        self.learn(seen, false);
-        let mean = (surplus + seen.goodput) / 2.0;
-        let harmed = best > HARMED * mean;
-        let from = if harmed { at } else { seen.n };
-        self.capacity = if harmed { best } else { mean };
-        self.phase = Phase::Trim { from, low: None };
+    /// Raises what holds the path back, and what is known, to a multiple of the goodput seen. A stage
+    /// that has never held it back keeps its workers until it does and so tells their rate.
+    fn ramp(&mut self, seen: &Seen, bounds: PerStage<Bounds>) -> Concurrency {
+        let binding = self.binding(seen, bounds);
+        let mut grows = false;
+        for stage in Stage::ALL {
+            let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+            let rate = &mut self.rates[stage];
+            if !binding[stage] {
+                if rate.known == Known::AtLeast {
+                    rate.mbps = rate.mbps.max(mbps);
+                }
+            } else if rate.known == Known::AtLeast {
+                let one = seen.n[stage] == 1;
+                *rate = Rate { mbps, known: if one { Known::Exactly } else { Known::Shown } };
+            } else if mbps < self.config.full_gain * rate.mbps {
+                continue;
+            } else {
+                *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
+            }
+            grows |= binding[stage];
+        }
+        let target = self.workers_for(self.config.growth * seen.goodput, bounds);
+        let next = PerStage::from_fn(|stage| {
+            let n = bounds[stage].clamp(seen.n[stage]);
+            if self.rates[stage].known > Known::AtLeast { target[stage].max(n) } else { n }
+        });
+        if !grows || next == seen.n {
+            self.phase = Phase::Cap { surplus: seen.goodput };
+            return seen.n;
+        }
+        self.phase = Phase::Ramp;
+        next
+    }
+
+    fn cap(&mut self, seen: &Seen, surplus: f64, bounds: PerStage<Bounds>) -> Concurrency {
+        if seen.goodput > (1.0 + self.config.change) * surplus {
+            // It still grows: new streams take their time.
+            return self.ramp(seen, bounds);
+        }
+        self.learn(seen);
+        self.capacity = (surplus + seen.goodput) / 2.0;
+        self.phase = Phase::Trim { from: seen.n, low: None };
         let enough = self.workers_for(self.capacity, bounds);
-        PerStage::from_fn(|stage| enough[stage].min(from[stage]))
+        PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
     }
 
     fn trim(
@@ -264,11 +280,11 @@ impl Auto {
             // Nothing was taken away that could bring it back: this is what the path carries now.
             self.capacity = goodput;
         }
-        self.learn(seen, false);
+        self.learn(seen);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
             let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
-            bounds[stage].clamp(if self.rates[stage].known { n } else { less })
+            bounds[stage].clamp(if self.rates[stage].known == Known::Exactly { n } else { less })
         });
         self.phase = if next == seen.n {
             Phase::Hold { epochs: 0, mean: goodput, off: 0 }
@@ -296,7 +312,7 @@ impl Auto {
             let suspect = if only_working { working(stage) } else { cut(stage) };
             if suspect && least.is_some_and(|least| seen.mbps[stage] <= SLOWEST * least) {
                 let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
-                self.rates[stage] = Rate { mbps, known: true };
+                self.rates[stage] = Rate { mbps, known: Known::Exactly };
                 let enough = self.workers_for(self.capacity, bounds)[stage];
                 next[stage] = enough.max(seen.n[stage] + 1).min(from[stage]);
             }
@@ -314,7 +330,7 @@ impl Auto {
         if (seen.goodput / mean - 1.0).abs() > change {
             if off == 1 {
                 self.restart();
-                return self.ramp(seen, NEW, bounds);
+                return self.ramp(seen, bounds);
             }
             self.phase = Phase::Hold { epochs, mean, off: off + 1 };
             return seen.n;
@@ -322,7 +338,7 @@ impl Auto {
         let mean = mean + WEIGHT * (seen.goodput - mean);
         if mean < (1.0 - change) * self.capacity {
             self.restart();
-            return self.ramp(seen, NEW, bounds);
+            return self.ramp(seen, bounds);
         }
         let epochs = epochs + 1;
         if epochs < self.patience {
@@ -351,7 +367,7 @@ impl Auto {
         if gained(mean, goodput, PROBE, self.config.probe_gain) {
             // The path carries more; what a worker moves is no less true for that.
             self.patience = self.config.probe_every;
-            return self.ramp(seen, NEW, bounds);
+            return self.ramp(seen, bounds);
         }
         self.patience = (self.patience * 2).min(self.config.probe_every * 4);
         self.capacity = mean;
@@ -360,7 +376,7 @@ impl Auto {
     }
 }
 
-impl Optimizer for Auto {
+impl Optimizer for ModelBased {
     fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
         bounds.clamp(PerStage::all(self.config.start))
     }
@@ -378,8 +394,8 @@ impl Optimizer for Auto {
             self.restart();
         }
         let next = match self.phase {
-            Phase::Ramp { best, at, expected } => self.ramp(&seen, (best, at, expected), bounds),
-            Phase::Cap { best, at, surplus } => self.cap(&seen, (best, at, surplus), bounds),
+            Phase::Ramp => self.ramp(&seen, bounds),
+            Phase::Cap { surplus } => self.cap(&seen, surplus, bounds),
             Phase::Trim { from, low } => self.trim(&seen, (from, low), bounds),
             Phase::Hold { epochs, mean, off } => self.hold(&seen, (epochs, mean, off), bounds),
             Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),

@@ -1,0 +1,175 @@
+//! Paths nobody chose: scenarios drawn at random over everything a path may be.
+//!
+//! Training randomises its domain with them and the tables judge every rule on them, from seeds that
+//! must not meet: [`training`] draws from one half of the seeds, [`unseen`] from the other. What is
+//! drawn is log-uniform, because a path of 10 Mbit/s is as likely as one of 100 Gbit/s.
+
+use std::time::Duration;
+
+use crate::rng::Rng;
+use crate::scenario::{
+    Background, BackgroundChange, Change, Expected, Knee, Link, LinkChange, Noise, Scenario, StageChange,
+    StagePath, Staging,
+};
+use crate::stage::PerStage;
+use crate::units::{BitRate, ByteCount};
+
+/// What real paths have and the papers' simulators lack; each can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extras {
+    /// Measurements that are off by up to a tenth.
+    pub noise: bool,
+    /// New workers that take several round trips to get up to speed.
+    pub ramp_up: bool,
+    /// Workers that disturb one another beyond some number.
+    pub knee: bool,
+    /// Others on the link, and rates that change on the way.
+    pub changes: bool,
+}
+
+impl Extras {
+    /// None of them.
+    pub const OFF: Self = Self { noise: false, ramp_up: false, knee: false, changes: false };
+    /// All of them.
+    pub const ON: Self = Self { noise: true, ramp_up: true, knee: true, changes: true };
+}
+
+/// How long a drawn path is meant to be driven; changes fall into its middle.
+pub const EPOCHS: u32 = 60;
+
+/// The link's rate in bit/s, and the most workers a stage may have.
+const RATES: (f64, f64) = (10e6, 400e9);
+const LIMITS: (f64, f64) = (1.0, 256.0);
+/// The workers it takes to fill the link, from a part of one to a little more than are allowed.
+const NEED: (f64, f64) = (0.5, 1.2);
+/// Staging, in seconds of the link's rate.
+const STAGING: (f64, f64) = (0.05, 10.0);
+
+/// One of the paths that training may see.
+pub fn training(seed: u64, extras: Extras) -> Scenario {
+    draw(seed << 1, extras)
+}
+
+/// One of the paths that training never sees.
+pub fn unseen(seed: u64, extras: Extras) -> Scenario {
+    draw(seed << 1 | 1, extras)
+}
+
+fn draw(seed: u64, extras: Extras) -> Scenario {
+    let mut rng = Rng::new(seed);
+    let link = rng.log_uniform(RATES.0, RATES.1);
+    let rtt = Duration::from_secs_f64(rng.log_uniform(0.0002, 0.2));
+    // Nothing is read where the source is remote, nothing written where it is memory to memory.
+    let absent = rng.unit();
+    let (read, write) = (absent > 0.2, !(0.1..0.2).contains(&absent));
+    let mut stages = PerStage::from_fn(|_| stage(&mut rng, link, rtt, extras));
+    // A streams' share of time in the air is not a reader's.
+    for stage in [&mut stages.read, &mut stages.write] {
+        stage.ramp_up = Duration::ZERO;
+    }
+    let staging = |rng: &mut Rng| ByteCount((rng.log_uniform(STAGING.0, STAGING.1) * link / 8.0) as u64);
+    let staging = Staging { sender: staging(&mut rng), receiver: staging(&mut rng) };
+    let noise = if extras.noise { rng.uniform(0.0, 0.1) } else { 0.0 };
+    let timeline = if extras.changes { changes(&mut rng, link, &stages) } else { Vec::new() };
+    Scenario {
+        name: format!("random-{seed}"),
+        description: "A path drawn at random.".to_owned(),
+        read: read.then_some(stages.read),
+        network: stages.network,
+        write: write.then_some(stages.write),
+        link: Link { rate: BitRate::from_bps(link), rtt, loss: 0.0, surplus_loss: 0.0 },
+        staging,
+        noise: Noise { throughput: noise },
+        background: Background::default(),
+        dataset: None,
+        timeline,
+        expected: Expected::default(),
+    }
+}
+
+fn stage(rng: &mut Rng, link: f64, rtt: Duration, extras: Extras) -> StagePath {
+    let limit = rng.log_uniform(LIMITS.0, LIMITS.1 + 1.0).floor();
+    let need = rng.log_uniform(NEED.0, NEED.1 * limit.max(1.0));
+    let capped = rng.unit() < 0.3;
+    let cap = rng.uniform(0.3, 1.2) * link;
+    let knee = Knee { workers: (need * rng.uniform(1.0, 3.0)) as u16 + 1, slope: rng.log_uniform(0.002, 0.1) };
+    let crowded = rng.unit() < 0.5;
+    StagePath {
+        worker_rate: BitRate::from_bps(link / need),
+        total_rate: capped.then(|| BitRate::from_bps(cap)),
+        min_workers: 1,
+        max_workers: limit as u16,
+        knee: (extras.knee && crowded).then_some(knee),
+        ramp_up: if extras.ramp_up { rtt * 5 } else { Duration::ZERO },
+    }
+}
+
+/// Up to two changes, far enough apart and from both ends to show how a rule answers.
+fn changes(rng: &mut Rng, link: f64, stages: &PerStage<StagePath>) -> Vec<Change> {
+    let count = rng.integer(0, 2);
+    let at = [rng.integer(12, 28), rng.integer(34, 48)];
+    let factor = |rng: &mut Rng| {
+        let factor = rng.log_uniform(1.3, 3.0);
+        if rng.unit() < 0.5 { factor } else { 1.0 / factor }
+    };
+    let mut drawn = Vec::new();
+    for at in at.into_iter().take(usize::from(count)) {
+        let mut change = Change {
+            at: Duration::from_secs(u64::from(at)),
+            read: StageChange::default(),
+            network: StageChange::default(),
+            write: StageChange::default(),
+            link: LinkChange::default(),
+            background: BackgroundChange::default(),
+        };
+        match rng.integer(0, 4) {
+            0 => change.background.rate = Some(BitRate::from_bps(link * rng.uniform(0.0, 0.7))),
+            1 => change.background.streams = Some(rng.integer(0, 8)),
+            2 => change.link.rate = Some(BitRate::from_bps(link * factor(rng))),
+            _ => {
+                let rate = |stage: &StagePath, rng: &mut Rng| StageChange {
+                    worker_rate: Some(BitRate::from_bps(stage.worker_rate.0 as f64 * factor(rng))),
+                    total_rate: None,
+                };
+                match rng.integer(0, 2) {
+                    0 => change.read = rate(&stages.read, rng),
+                    1 => change.network = rate(&stages.network, rng),
+                    _ => change.write = rate(&stages.write, rng),
+                }
+            }
+        }
+        drawn.push(change);
+    }
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Path;
+    use crate::stage::Stage;
+
+    #[test]
+    fn every_draw_can_move_something_and_stays_in_its_ranges() {
+        for seed in 0..500 {
+            for extras in [Extras::OFF, Extras::ON] {
+                let scenario = unseen(seed, extras);
+                scenario.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+                let oracle = Path::at(&scenario, Duration::ZERO).oracle();
+                assert!(oracle.goodput.0 > 0, "seed {seed}");
+                for stage in Stage::ALL {
+                    assert!((1..=256).contains(&oracle.setpoint[stage]), "seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn training_and_test_never_meet() {
+        let names = |draw: fn(u64, Extras) -> Scenario| (0..50).map(move |seed| draw(seed, Extras::OFF).name);
+        let seen: Vec<String> = names(training).collect();
+        assert!(names(unseen).all(|name| !seen.contains(&name)));
+        assert_ne!(unseen(1, Extras::ON), unseen(2, Extras::ON));
+        assert_eq!(unseen(1, Extras::ON), unseen(1, Extras::ON));
+    }
+}
