@@ -16,9 +16,11 @@ fn main() {
         let (mut steady, mut workers, mut until, mut mean) = (vec![], vec![], vec![], vec![]);
         for seed in 0..500u64 {
             let scenario = draw(seed, extras);
-            let mut optimizer = build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() }).expect("a rule");
+            let mut optimizer =
+                build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() }).expect("a rule");
             let oracle = Path::at(&scenario, Duration::ZERO).oracle();
-            let free: Vec<Stage> = Stage::ALL.into_iter().filter(|&s| scenario.stages()[s].is_some()).collect();
+            let free: Vec<Stage> =
+                Stage::ALL.into_iter().filter(|&s| scenario.stages()[s].is_some()).collect();
             let options = SimulatorOptions::new(seed, optimizer.epoch_length(), EPOCHS);
             let played = simulate(&scenario, optimizer.as_mut(), None, options);
             let share = |d: &tidegate_control::simulator::Delivered| d.goodput.0 as f64 / d.best.0 as f64;
@@ -35,12 +37,20 @@ fn main() {
             let last_low = shares.iter().rposition(|&s| s < 0.95).map_or(1, |p| p + 2);
             until.push(last_low as f64);
             mean.push(shares.iter().sum::<f64>() / shares.len() as f64);
-            if worst && (last_low > 8 || steady.last().is_some_and(|&s| s < 0.93)) {
-                println!("--- seed {seed}: oracle {:?} bounds {:?}", oracle.setpoint.into_array(), scenario.bounds().map(|b| b.max).into_array());
-                for (d, e) in played.delivered.iter().zip(&played.epochs).take(24) {
+            if worst && (extras == Extras::OFF && last_low > 8 || mean.last().is_some_and(|&s| s < 0.9)) {
+                println!(
+                    "--- seed {seed}: oracle {:?} bounds {:?}",
+                    oracle.setpoint.into_array(),
+                    scenario.bounds().map(|b| b.max).into_array()
+                );
+                for (d, e) in played.delivered.iter().zip(&played.epochs).take(60) {
                     print!("{:?}:{:.2} ", e.concurrency.into_array(), share(d));
                 }
-                println!("\n until {last_low} steady {:.3} workers {:.2}", steady[steady.len() - 1], workers[workers.len() - 1]);
+                println!(
+                    "\n until {last_low} steady {:.3} workers {:.2}",
+                    steady[steady.len() - 1],
+                    workers[workers.len() - 1]
+                );
             }
         }
         let q = |v: &mut Vec<f64>, p: f64| {
@@ -49,8 +59,14 @@ fn main() {
         };
         println!(
             "{rule:12} steady median {:.3} p5 {:.3} | workers median {:.2} p95 {:.2} | until95 median {} p95 {} | mean {:.3} p5 {:.3}",
-            q(&mut steady, 0.5), q(&mut steady, 0.05), q(&mut workers, 0.5), q(&mut workers, 0.95),
-            q(&mut until, 0.5), q(&mut until, 0.95), mean.iter().sum::<f64>() / 500.0, q(&mut mean, 0.05)
+            q(&mut steady, 0.5),
+            q(&mut steady, 0.05),
+            q(&mut workers, 0.5),
+            q(&mut workers, 0.95),
+            q(&mut until, 0.5),
+            q(&mut until, 0.95),
+            mean.iter().sum::<f64>() / 500.0,
+            q(&mut mean, 0.05)
         );
     }
 }

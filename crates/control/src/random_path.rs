@@ -92,7 +92,8 @@ fn stage(rng: &mut Rng, link: f64, rtt: Duration, extras: Extras) -> StagePath {
     let need = rng.log_uniform(NEED.0, NEED.1 * limit.max(1.0));
     let capped = rng.unit() < 0.3;
     let cap = rng.uniform(0.3, 1.2) * link;
-    let knee = Knee { workers: (need * rng.uniform(1.0, 3.0)) as u16 + 1, slope: rng.log_uniform(0.002, 0.1) };
+    let knee =
+        Knee { workers: (need * rng.uniform(1.0, 3.0)) as u16 + 1, slope: rng.log_uniform(0.002, 0.1) };
     let crowded = rng.unit() < 0.5;
     StagePath {
         worker_rate: BitRate::from_bps(link / need),
@@ -123,7 +124,7 @@ fn changes(rng: &mut Rng, link: f64, stages: &PerStage<StagePath>) -> Vec<Change
             background: BackgroundChange::default(),
         };
         match rng.integer(0, 4) {
-            0 => change.background.rate = Some(BitRate::from_bps(link * rng.uniform(0.0, 0.7))),
+            0 => change.background.rate = Some(BitRate::from_bps(link * rng.uniform(0.0, 0.3))),
             1 => change.background.streams = Some(rng.integer(0, 8)),
             2 => change.link.rate = Some(BitRate::from_bps(link * factor(rng))),
             _ => {

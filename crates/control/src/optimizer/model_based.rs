@@ -64,6 +64,10 @@ const IN_HAND: f64 = 512.0 * 1024.0;
 const TRIM: f64 = 0.6;
 /// The share of the capacity that is worth no further worker to exceed: half of what the oracle forgoes.
 const ENOUGH: f64 = 0.99;
+/// What twice the workers must bring for a climb to go on.
+const CLIMB: f64 = 1.1;
+/// How much higher the ramp aims after a small change.
+const MEND: f64 = 1.5;
 /// How much more a probe aims at.
 const PROBE: f64 = 1.25;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
@@ -100,7 +104,9 @@ enum Phase {
     Cap { surplus: f64 },
     /// Removing what is not needed. `from` is the last set-point known to carry the capacity, above
     /// which a trim never goes; `low` the first of two low epochs.
-    Trim { from: Concurrency, low: Option<f64> },
+    Trim { from: Concurrency, low: Option<f64>, again: bool },
+    /// Doubling what holds the path back as long as it pays; `best` was seen with `back`.
+    Climb { best: f64, back: Concurrency },
     /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
     Hold { epochs: u32, mean: f64, off: u32 },
     /// A quarter more for two epochs; `first` is what the first showed.
@@ -116,6 +122,12 @@ pub struct ModelBased {
     /// Goodput the path can carry, in Mbit/s.
     capacity: f64,
     bounds: Option<PerStage<Bounds>>,
+    /// The factor by which the next step of the ramp aims higher.
+    growth: f64,
+    /// How far goodput strays from its mean, relative to it.
+    stray: f64,
+    /// Whether it has climbed since it began.
+    climbed: bool,
     /// Epochs to hold before the next probe.
     patience: u32,
     goodput: Option<f64>,
@@ -143,7 +155,6 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
     })
 }
 
-
 impl ModelBased {
     /// A rule that has seen nothing.
     pub fn new(config: Config) -> Self {
@@ -153,6 +164,9 @@ impl ModelBased {
             rates: PerStage::default(),
             capacity: 0.0,
             bounds: None,
+            growth: config.growth,
+            stray: 0.0,
+            climbed: false,
             patience: config.probe_every,
             goodput: None,
         }
@@ -161,7 +175,10 @@ impl ModelBased {
     fn look(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Seen> {
         let free = |stage: Stage| !bounds[stage].is_fixed();
         let mbps = seen.throughput.map(|rate| rate.as_mbps());
-        let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
+        if !Stage::ALL.into_iter().any(free) {
+            return None;
+        }
+        let goodput = seen.goodput().as_mbps();
         // Whether a staging that joins two stages of ours is empty, and whether it is full.
         let state = |size: u64, left: u64, into: Stage, out_of: Stage| {
             let ours = size > 0 && free(into) && free(out_of);
@@ -192,10 +209,28 @@ impl ModelBased {
         PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
     }
 
-    fn restart(&mut self) {
+    /// Forgets everything but what it holds for a worker's rate.
+    fn restart(&mut self, growth: f64) {
         self.phase = Phase::Ramp;
-        self.rates = PerStage::default();
+        self.growth = growth;
+        self.climbed = false;
         self.patience = self.config.probe_every;
+    }
+
+    /// Begins again with a ramp from where the path stands. Whatever holds it back now may be another
+    /// than before, or the same with other rates.
+    fn begin_again(&mut self, seen: &Seen, growth: f64, bounds: PerStage<Bounds>) -> Concurrency {
+        self.restart(growth);
+        let binding = self.binding(seen, bounds);
+        for stage in Stage::ALL {
+            if binding[stage] {
+                let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+                // A small change is put down to the rate of the workers; a large one may be the path's.
+                self.rates[stage] =
+                    if growth == MEND { Rate { mbps, known: Known::Exactly } } else { Rate::default() };
+            }
+        }
+        self.ramp(seen, bounds)
     }
 
     /// The stages that hold the path back: they wait for nobody, and none is slower.
@@ -218,7 +253,7 @@ impl ModelBased {
             let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
             let rate = &mut self.rates[stage];
             if !binding[stage] {
-                if rate.known == Known::AtLeast {
+                if rate.known == Known::AtLeast || mbps > (1.0 + self.config.change) * rate.mbps {
                     rate.mbps = rate.mbps.max(mbps);
                 }
             } else if rate.known == Known::AtLeast {
@@ -231,7 +266,7 @@ impl ModelBased {
             }
             grows |= binding[stage];
         }
-        let target = self.workers_for(self.config.growth * seen.goodput, bounds);
+        let target = self.workers_for(self.growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
             if self.rates[stage].known > Known::AtLeast { target[stage].max(n) } else { n }
@@ -251,7 +286,7 @@ impl ModelBased {
         }
         self.learn(seen);
         self.capacity = (surplus + seen.goodput) / 2.0;
-        self.phase = Phase::Trim { from: seen.n, low: None };
+        self.phase = Phase::Trim { from: seen.n, low: None, again: false };
         let enough = self.workers_for(self.capacity, bounds);
         PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
     }
@@ -259,7 +294,7 @@ impl ModelBased {
     fn trim(
         &mut self,
         seen: &Seen,
-        (from, low): (Concurrency, Option<f64>),
+        (from, low, again): (Concurrency, Option<f64>, bool),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let goodput = low.map_or(seen.goodput, |low| (low + seen.goodput) / 2.0);
@@ -269,16 +304,16 @@ impl ModelBased {
         // A plain shortfall is put down to a cut at once; without one it may be the path's recovery, and
         // one epoch must not pass for what the path carries.
         if !enough && low.is_none() && !(cut && goodput < PLAIN_SHORTFALL * self.capacity) {
-            self.phase = Phase::Trim { from, low: Some(goodput) };
+            self.phase = Phase::Trim { from, low: Some(goodput), again };
             return seen.n;
         }
         if !enough && cut {
-            self.phase = Phase::Trim { from, low: None };
-            return self.give_back(seen, from, bounds);
+            self.phase = Phase::Trim { from, low: None, again: true };
+            return self.give_back(seen, from, again, bounds);
         }
         if !enough {
-            // Nothing was taken away that could bring it back: this is what the path carries now.
-            self.capacity = goodput;
+            // Nothing was taken away that could bring it back: the path has changed.
+            return self.begin_again(seen, self.config.growth, bounds);
         }
         self.learn(seen);
         let next = PerStage::from_fn(|stage| {
@@ -286,17 +321,53 @@ impl ModelBased {
             let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
             bounds[stage].clamp(if self.rates[stage].known == Known::Exactly { n } else { less })
         });
+        if next == seen.n && again && !self.climbed {
+            return self.climb(seen, goodput, seen.n, bounds);
+        }
         self.phase = if next == seen.n {
             Phase::Hold { epochs: 0, mean: goodput, off: 0 }
         } else {
-            Phase::Trim { from: seen.n, low: None }
+            Phase::Trim { from: seen.n, low: None, again: false }
         };
         next
     }
 
+    /// Twice as many workers for whatever holds the path back: what a trim took was missed although the
+    /// surplus had brought less than its share, as it is among the streams of others.
+    fn climb(&mut self, seen: &Seen, best: f64, back: Concurrency, bounds: PerStage<Bounds>) -> Concurrency {
+        self.climbed = true;
+        let binding = self.binding(seen, bounds);
+        let next = PerStage::from_fn(|stage| {
+            let n = seen.n[stage];
+            bounds[stage].clamp(if binding[stage] { n.saturating_mul(2) } else { n })
+        });
+        self.phase = Phase::Climb { best, back };
+        next
+    }
+
+    fn climbing(
+        &mut self,
+        seen: &Seen,
+        (best, back): (f64, Concurrency),
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        if seen.goodput > CLIMB * best && seen.n != back {
+            return self.climb(seen, seen.goodput, seen.n, bounds);
+        }
+        self.capacity = best;
+        self.phase = Phase::Hold { epochs: 0, mean: best, off: 0 };
+        back
+    }
+
     /// Undoes as much of a trim as it takes: the slowest of the stages that were cut and wait for
     /// nobody has shown what its workers do, and gets as many as that makes, at least one more.
-    fn give_back(&mut self, seen: &Seen, from: Concurrency, bounds: PerStage<Bounds>) -> Concurrency {
+    fn give_back(
+        &mut self,
+        seen: &Seen,
+        from: Concurrency,
+        again: bool,
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
         let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
         let slowest = |suspect: &dyn Fn(Stage) -> bool| {
             let suspects = Stage::ALL.into_iter().filter(|&stage| suspect(stage));
@@ -314,7 +385,10 @@ impl ModelBased {
                 let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
                 self.rates[stage] = Rate { mbps, known: Known::Exactly };
                 let enough = self.workers_for(self.capacity, bounds)[stage];
-                next[stage] = enough.max(seen.n[stage] + 1).min(from[stage]);
+                // A worker may move the less the more there are: halfway back, at least.
+                let halfway = (f64::from(seen.n[stage]) * f64::from(from[stage])).sqrt() as u16;
+                let least = if again { halfway } else { 0 };
+                next[stage] = enough.max(least).max(seen.n[stage] + 1).min(from[stage]);
             }
         }
         next
@@ -326,19 +400,20 @@ impl ModelBased {
         (epochs, mean, off): (u32, f64, u32),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
-        let change = self.config.change;
-        if (seen.goodput / mean - 1.0).abs() > change {
+        let stray = (seen.goodput / mean - 1.0).abs();
+        if stray > self.config.change.max(3.0 * self.stray) {
             if off == 1 {
-                self.restart();
-                return self.ramp(seen, bounds);
+                return self.begin_again(seen, self.config.growth, bounds);
             }
             self.phase = Phase::Hold { epochs, mean, off: off + 1 };
             return seen.n;
         }
+        self.stray += WEIGHT * (stray - self.stray);
         let mean = mean + WEIGHT * (seen.goodput - mean);
-        if mean < (1.0 - change) * self.capacity {
-            self.restart();
-            return self.ramp(seen, bounds);
+        let noticed = (1.0 - self.config.shortfall).max(self.stray);
+        if (mean / self.capacity - 1.0).abs() > noticed {
+            // Too slow a slide, or too small a step, to be seen between two epochs.
+            return self.begin_again(seen, MEND, bounds);
         }
         let epochs = epochs + 1;
         if epochs < self.patience {
@@ -367,6 +442,7 @@ impl ModelBased {
         if gained(mean, goodput, PROBE, self.config.probe_gain) {
             // The path carries more; what a worker moves is no less true for that.
             self.patience = self.config.probe_every;
+            self.growth = self.config.growth;
             return self.ramp(seen, bounds);
         }
         self.patience = (self.patience * 2).min(self.config.probe_every * 4);
@@ -391,12 +467,13 @@ impl Optimizer for ModelBased {
             return bounds.clamp(seen.n);
         }
         if self.bounds.replace(bounds).is_some_and(|before| concerns(before, bounds, seen.n)) {
-            self.restart();
+            self.restart(self.config.growth);
         }
         let next = match self.phase {
             Phase::Ramp => self.ramp(&seen, bounds),
             Phase::Cap { surplus } => self.cap(&seen, surplus, bounds),
-            Phase::Trim { from, low } => self.trim(&seen, (from, low), bounds),
+            Phase::Trim { from, low, again } => self.trim(&seen, (from, low, again), bounds),
+            Phase::Climb { best, back } => self.climbing(&seen, (best, back), bounds),
             Phase::Hold { epochs, mean, off } => self.hold(&seen, (epochs, mean, off), bounds),
             Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),
         };

@@ -59,6 +59,7 @@ impl Check {
 }
 
 impl Scenario {
+    /// Whether the values make sense; the error names the key.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let mut check = Check(Ok(()));
         let plain = !self.name.is_empty()
