@@ -70,7 +70,7 @@ fn draw(seed: u64, extras: Extras) -> Scenario {
     let staging = |rng: &mut Rng| ByteCount((rng.log_uniform(STAGING.0, STAGING.1) * link / 8.0) as u64);
     let staging = Staging { sender: staging(&mut rng), receiver: staging(&mut rng) };
     let noise = if extras.noise { rng.uniform(0.0, 0.1) } else { 0.0 };
-    let timeline = if extras.changes { changes(&mut rng, link, &stages) } else { Vec::new() };
+    let timeline = if extras.changes { changes(&mut rng, link, &stages, (read, write)) } else { Vec::new() };
     Scenario {
         name: format!("random-{seed}"),
         description: "A path drawn at random.".to_owned(),
@@ -106,7 +106,12 @@ fn stage(rng: &mut Rng, link: f64, rtt: Duration, extras: Extras) -> StagePath {
 }
 
 /// Up to two changes, far enough apart and from both ends to show how a rule answers.
-fn changes(rng: &mut Rng, link: f64, stages: &PerStage<StagePath>) -> Vec<Change> {
+fn changes(
+    rng: &mut Rng,
+    link: f64,
+    stages: &PerStage<StagePath>,
+    (read, write): (bool, bool),
+) -> Vec<Change> {
     let count = rng.integer(0, 2);
     let at = [rng.integer(12, 28), rng.integer(34, 48)];
     let factor = |rng: &mut Rng| {
@@ -133,9 +138,9 @@ fn changes(rng: &mut Rng, link: f64, stages: &PerStage<StagePath>) -> Vec<Change
                     total_rate: None,
                 };
                 match rng.integer(0, 2) {
-                    0 => change.read = rate(&stages.read, rng),
-                    1 => change.network = rate(&stages.network, rng),
-                    _ => change.write = rate(&stages.write, rng),
+                    0 if read => change.read = rate(&stages.read, rng),
+                    1 if write => change.write = rate(&stages.write, rng),
+                    _ => change.network = rate(&stages.network, rng),
                 }
             }
         }

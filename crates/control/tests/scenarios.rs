@@ -94,7 +94,7 @@ fn a_path_of_ten_streams_is_full_from_the_sixth_epoch_on() {
             let share = epoch.goodput.0 as f64 / epoch.best.0 as f64;
             assert!(share >= 0.9, "seed {seed}, {:?}: {share}", epoch.at);
         }
-        assert!(run.summary.concurrency_mean.network < 14.0, "seed {seed}: {:?}", run.summary);
+        assert!(run.summary.concurrency_mean.network < 15.0, "seed {seed}: {:?}", run.summary);
     }
 }
 
@@ -119,14 +119,21 @@ fn the_default_rule_settles_near_each_stages_optimum() {
 fn a_busy_host_is_left_with_few_workers() {
     for seed in 1..=10 {
         let run = play(&scenario("cpu-bound"), "auto", seed, 60);
-        let late = run.delivered[20].concurrency;
-        assert!(late.into_array().iter().all(|&n| n <= 4), "seed {seed}: {late:?}");
+        let late = &run.delivered[20..];
+        for stage in Stage::ALL {
+            let mean = late.iter().map(|epoch| f64::from(epoch.concurrency[stage])).sum::<f64>() / 40.0;
+            assert!(mean <= 4.0, "seed {seed}, {stage}: {mean}");
+        }
     }
 }
 
 #[test]
 fn a_run_of_two_seconds_is_not_lost_to_searching() {
-    let summary = play(&scenario("cpu-bound"), "auto", 1, 2).summary;
+    // The command line begins with as many workers as the host has processors.
+    let mut rule = build("auto", &OptimizerOptions::default()).expect("a rule");
+    let options = SimulatorOptions::new(1, rule.epoch_length(), 2);
+    let start = Some(PerStage::all(2));
+    let summary = simulate(&scenario("cpu-bound"), rule.as_mut(), start, options).summary;
     assert!(summary.throughput_share > 0.8, "{summary:?}");
 }
 

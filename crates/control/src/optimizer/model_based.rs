@@ -175,10 +175,7 @@ impl ModelBased {
     fn look(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Seen> {
         let free = |stage: Stage| !bounds[stage].is_fixed();
         let mbps = seen.throughput.map(|rate| rate.as_mbps());
-        if !Stage::ALL.into_iter().any(free) {
-            return None;
-        }
-        let goodput = seen.goodput().as_mbps();
+        let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
         // Whether a staging that joins two stages of ours is empty, and whether it is full.
         let state = |size: u64, left: u64, into: Stage, out_of: Stage| {
             let ours = size > 0 && free(into) && free(out_of);
