@@ -20,6 +20,9 @@ pub mod utility;
 pub mod environment;
 pub mod optimizer;
 pub mod path;
+
+pub mod fluid;
+
 pub mod simulator;
 
 // Both, joined.
@@ -28,11 +31,12 @@ pub mod simulation;
 
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
+pub use fluid::Fluid;
 pub use observation::{Observation, Remaining};
 pub use optimizer::Optimizer;
 pub use path::{Oracle, Path};
 pub use rng::Rng;
-pub use scenario::Scenario;
+pub use scenario::{Extra, Scenario};
 pub use simulation::{Simulation, Summary, simulate};
 pub use simulator::{Simulator, SimulatorOptions};
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};
