@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use tidegate_control::optimizer::{OptimizerOptions, build};
-use tidegate_control::random_path::{EPOCHS, Extras, training, unseen};
+use tidegate_control::random_path::{EPOCHS, training, unseen};
 use tidegate_control::{Path, SimulatorOptions, Stage, simulate};
 
 fn main() {
     let mut rules: Vec<String> = std::env::args().skip(1).collect();
-    let extras = if rules.iter().any(|rule| rule == "--extras") { Extras::ON } else { Extras::OFF };
+    let extras = rules.iter().any(|rule| rule == "--extras");
     let draw = if rules.iter().any(|rule| rule == "--unseen") { unseen } else { training };
     let worst = rules.iter().any(|rule| rule == "--worst");
     rules.retain(|rule| !rule.starts_with("--"));
     for rule in &rules {
         let (mut steady, mut workers, mut until, mut mean) = (vec![], vec![], vec![], vec![]);
         for seed in 0..500u64 {
-            let scenario = draw(seed, extras);
+            let scenario = if extras { draw(seed) } else { draw(seed).ideal() };
             let mut optimizer =
                 build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() }).expect("a rule");
             let oracle = Path::at(&scenario, Duration::ZERO).oracle();
@@ -37,7 +37,7 @@ fn main() {
             let last_low = shares.iter().rposition(|&s| s < 0.95).map_or(1, |p| p + 2);
             until.push(last_low as f64);
             mean.push(shares.iter().sum::<f64>() / shares.len() as f64);
-            if worst && (extras == Extras::OFF && last_low > 8 || mean.last().is_some_and(|&s| s < 0.9)) {
+            if worst && (!extras && last_low > 8 || mean.last().is_some_and(|&s| s < 0.9)) {
                 println!(
                     "--- seed {seed}: oracle {:?} bounds {:?}",
                     oracle.setpoint.into_array(),

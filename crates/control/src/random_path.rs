@@ -2,37 +2,18 @@
 //!
 //! Training randomises its domain with them and the tables judge every rule on them, from seeds that
 //! must not meet: [`training`] draws from one half of the seeds, [`unseen`] from the other. What is
-//! drawn is log-uniform, because a path of 10 Mbit/s is as likely as one of 100 Gbit/s.
+//! drawn is log-uniform, because a path of 10 Mbit/s is as likely as one of 100 Gbit/s. Every path has
+//! every extra; [`Scenario::ideal`] takes them away.
 
 use std::time::Duration;
 
 use crate::rng::Rng;
 use crate::scenario::{
-    Background, BackgroundChange, Change, Expected, Knee, Link, LinkChange, Noise, Scenario, StageChange,
-    StagePath, Staging,
+    Background, BackgroundChange, Change, Decision, Expected, Knee, Link, LinkChange, Noise, Scenario,
+    StageChange, StagePath, Staging,
 };
 use crate::stage::PerStage;
 use crate::units::{BitRate, ByteCount};
-
-/// What real paths have and the papers' simulators lack; each can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extras {
-    /// Measurements that are off by up to a tenth.
-    pub noise: bool,
-    /// New workers that take several round trips to get up to speed.
-    pub ramp_up: bool,
-    /// Workers that disturb one another beyond some number.
-    pub knee: bool,
-    /// Others on the link, and rates that change on the way.
-    pub changes: bool,
-}
-
-impl Extras {
-    /// None of them.
-    pub const OFF: Self = Self { noise: false, ramp_up: false, knee: false, changes: false };
-    /// All of them.
-    pub const ON: Self = Self { noise: true, ramp_up: true, knee: true, changes: true };
-}
 
 /// How long a drawn path is meant to be driven; changes fall into its middle.
 pub const EPOCHS: u32 = 60;
@@ -45,51 +26,63 @@ const NEED: (f64, f64) = (0.5, 1.2);
 /// Staging, in seconds of the link's rate.
 const STAGING: (f64, f64) = (0.05, 10.0);
 
+/// New streams need this many round trips to get up to speed.
+const RAMP_RTTS: f64 = 5.0;
+/// Standard deviation of measurements, at most.
+const NOISE: f64 = 0.1;
+
 /// One of the paths that training may see.
-pub fn training(seed: u64, extras: Extras) -> Scenario {
-    draw(seed << 1, extras)
+pub fn training(seed: u64) -> Scenario {
+    draw(seed << 1)
 }
 
 /// One of the paths that training never sees.
-pub fn unseen(seed: u64, extras: Extras) -> Scenario {
-    draw(seed << 1 | 1, extras)
+pub fn unseen(seed: u64) -> Scenario {
+    draw(seed << 1 | 1)
 }
 
-fn draw(seed: u64, extras: Extras) -> Scenario {
+fn draw(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let link = rng.log_uniform(RATES.0, RATES.1);
     let rtt = Duration::from_secs_f64(rng.log_uniform(0.0002, 0.2));
     // Nothing is read where the source is remote, nothing written where it is memory to memory.
     let absent = rng.unit();
     let (read, write) = (absent > 0.2, !(0.1..0.2).contains(&absent));
-    let mut stages = PerStage::from_fn(|_| stage(&mut rng, link, rtt, extras));
-    // A streams' share of time in the air is not a reader's.
-    for stage in [&mut stages.read, &mut stages.write] {
-        stage.ramp_up = Duration::ZERO;
-    }
-    let staging = |rng: &mut Rng| ByteCount((rng.log_uniform(STAGING.0, STAGING.1) * link / 8.0) as u64);
+    let stages = PerStage::from_fn(|_| stage(&mut rng, link));
+    let staging = |rng: &mut Rng| {
+        let size = rng.log_uniform(STAGING.0, STAGING.1) * link / 8.0;
+        ByteCount((size as u64).max(ByteCount::mib(1).0))
+    };
     let staging = Staging { sender: staging(&mut rng), receiver: staging(&mut rng) };
-    let noise = if extras.noise { rng.uniform(0.0, 0.1) } else { 0.0 };
-    let timeline = if extras.changes { changes(&mut rng, link, &stages, (read, write)) } else { Vec::new() };
+    let noise = Noise { throughput: rng.uniform(0.0, NOISE) };
+    let decision = Decision { lag: Duration::from_millis(u64::from(rng.integer(0, 300))) };
+    let timeline = changes(&mut rng, link, &stages, (read, write));
     Scenario {
         name: format!("random-{seed}"),
         description: "A path drawn at random.".to_owned(),
         read: read.then_some(stages.read),
         network: stages.network,
         write: write.then_some(stages.write),
-        link: Link { rate: BitRate::from_bps(link), rtt, loss: 0.0, surplus_loss: 0.0 },
+        link: Link {
+            rate: BitRate::from_bps(link),
+            rtt,
+            loss: 0.0,
+            surplus_loss: rng.uniform(0.0, 0.01),
+            ramp_rtts: RAMP_RTTS,
+        },
         staging,
-        noise: Noise { throughput: noise },
+        noise,
         background: Background::default(),
+        decision,
         dataset: None,
         timeline,
         expected: Expected::default(),
     }
 }
 
-fn stage(rng: &mut Rng, link: f64, rtt: Duration, extras: Extras) -> StagePath {
+fn stage(rng: &mut Rng, link: f64) -> StagePath {
     let limit = rng.log_uniform(LIMITS.0, LIMITS.1 + 1.0).floor();
-    let need = rng.log_uniform(NEED.0, NEED.1 * limit.max(1.0));
+    let need = rng.log_uniform(NEED.0, NEED.1 * limit);
     let capped = rng.unit() < 0.3;
     let cap = rng.uniform(0.3, 1.2) * link;
     let knee =
@@ -100,8 +93,8 @@ fn stage(rng: &mut Rng, link: f64, rtt: Duration, extras: Extras) -> StagePath {
         total_rate: capped.then(|| BitRate::from_bps(cap)),
         min_workers: 1,
         max_workers: limit as u16,
-        knee: (extras.knee && crowded).then_some(knee),
-        ramp_up: if extras.ramp_up { rtt * 5 } else { Duration::ZERO },
+        knee: crowded.then_some(knee),
+        ramp_up: Duration::ZERO,
     }
 }
 
@@ -158,8 +151,7 @@ mod tests {
     #[test]
     fn every_draw_can_move_something_and_stays_in_its_ranges() {
         for seed in 0..500 {
-            for extras in [Extras::OFF, Extras::ON] {
-                let scenario = unseen(seed, extras);
+            for scenario in [unseen(seed), unseen(seed).ideal()] {
                 scenario.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 let oracle = Path::at(&scenario, Duration::ZERO).oracle();
                 assert!(oracle.goodput.0 > 0, "seed {seed}");
@@ -172,10 +164,10 @@ mod tests {
 
     #[test]
     fn training_and_test_never_meet() {
-        let names = |draw: fn(u64, Extras) -> Scenario| (0..50).map(move |seed| draw(seed, Extras::OFF).name);
+        let names = |draw: fn(u64) -> Scenario| (0..50).map(move |seed| draw(seed).name);
         let seen: Vec<String> = names(training).collect();
         assert!(names(unseen).all(|name| !seen.contains(&name)));
-        assert_ne!(unseen(1, Extras::ON), unseen(2, Extras::ON));
-        assert_eq!(unseen(1, Extras::ON), unseen(1, Extras::ON));
+        assert_ne!(unseen(1), unseen(2));
+        assert_eq!(unseen(1), unseen(1));
     }
 }

@@ -64,20 +64,20 @@ fn check(noise: f64, knee: bool, mean: f64, hundredth: f64, workers: f64) {
 
 #[test]
 fn with_exact_measurements() {
-    check(0.0, false, 0.98, 0.92, 1.3);
+    check(0.0, false, 0.99, 0.98, 1.2);
 }
 
 #[test]
 fn with_five_per_cent_noise() {
-    check(0.05, false, 0.97, 0.88, 1.35);
+    check(0.05, false, 0.98, 0.92, 1.3);
 }
 
 #[test]
 fn with_ten_per_cent_noise() {
-    check(0.1, false, 0.96, 0.8, 1.5);
+    check(0.1, false, 0.98, 0.9, 1.5);
 }
 
 #[test]
 fn with_workers_that_disturb_one_another() {
-    check(0.05, true, 0.94, 0.6, 1.3);
+    check(0.05, true, 0.94, 0.45, 1.3);
 }

@@ -94,7 +94,7 @@ fn a_path_of_ten_streams_is_full_from_the_sixth_epoch_on() {
             let share = epoch.goodput.0 as f64 / epoch.best.0 as f64;
             assert!(share >= 0.9, "seed {seed}, {:?}: {share}", epoch.at);
         }
-        assert!(run.summary.concurrency_mean.network < 15.0, "seed {seed}: {:?}", run.summary);
+        assert!(run.summary.concurrency_mean.network < 20.0, "seed {seed}: {:?}", run.summary);
     }
 }
 

@@ -30,8 +30,8 @@ pub struct Config {
     pub full_gain: f64,
     /// The share a probe must bring to start a new ramp. 0.3, of the mean of two epochs.
     pub probe_gain: f64,
-    /// Goodput below this share of the capacity, two epochs running, means a trim went too far.
-    /// 0.93: one worker too few of up to fourteen shows.
+    /// Goodput this far below the capacity, two epochs running, means a trim went too far; more where
+    /// goodput strays more. 0.04: one worker too few of up to 25 shows.
     pub shortfall: f64,
     /// Goodput this far from what was held, two epochs running, means the path has changed. 0.2:
     /// twice in a row is beyond noise of 10 %.
@@ -49,7 +49,7 @@ impl Default for Config {
             growth: 4.0,
             full_gain: 0.75,
             probe_gain: 0.3,
-            shortfall: 0.96,
+            shortfall: 0.04,
             change: 0.2,
             margin: 0.1,
         }
@@ -74,7 +74,8 @@ const PROBE: f64 = 1.25;
 const PLAIN_SHORTFALL: f64 = 0.75;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
 const SLOWEST: f64 = 1.1;
-/// Weight of the newest epoch in running means.
+/// Weight of the newest epoch in what is held for noise, and in running means.
+const STRAY: f64 = 0.1;
 const WEIGHT: f64 = 0.3;
 
 /// What one worker of a stage moves, in Mbit/s.
@@ -206,6 +207,11 @@ impl ModelBased {
         PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
     }
 
+    /// The smallest difference from the capacity that is more than chance.
+    fn noticed(&self) -> f64 {
+        self.config.shortfall.max(self.stray)
+    }
+
     /// Forgets everything but what it holds for a worker's rate.
     fn restart(&mut self, growth: f64) {
         self.phase = Phase::Ramp;
@@ -217,14 +223,17 @@ impl ModelBased {
     /// Begins again with a ramp from where the path stands. Whatever holds it back now may be another
     /// than before, or the same with other rates.
     fn begin_again(&mut self, seen: &Seen, growth: f64, bounds: PerStage<Bounds>) -> Concurrency {
+        let less = seen.goodput < self.capacity;
         self.restart(growth);
         let binding = self.binding(seen, bounds);
         for stage in Stage::ALL {
-            if binding[stage] {
-                let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
-                // A small change is put down to the rate of the workers; a large one may be the path's.
-                self.rates[stage] =
-                    if growth == MEND { Rate { mbps, known: Known::Exactly } } else { Rate::default() };
+            let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
+            // A small loss is put down to the rate of the workers, a large change may be the path's, and
+            // a small gain says nothing of either.
+            if binding[stage] && growth != MEND {
+                self.rates[stage] = Rate::default();
+            } else if binding[stage] && less {
+                self.rates[stage] = Rate { mbps, known: Known::Exactly };
             }
         }
         self.ramp(seen, bounds)
@@ -283,6 +292,7 @@ impl ModelBased {
         }
         self.learn(seen);
         self.capacity = (surplus + seen.goodput) / 2.0;
+        self.stray = self.stray.max((surplus - seen.goodput).abs() / (surplus + seen.goodput));
         self.phase = Phase::Trim { from: seen.n, low: None, again: false };
         let enough = self.workers_for(self.capacity, bounds);
         PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
@@ -295,7 +305,7 @@ impl ModelBased {
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let goodput = low.map_or(seen.goodput, |low| (low + seen.goodput) / 2.0);
-        let enough = goodput >= self.config.shortfall * self.capacity;
+        let enough = goodput >= (1.0 - self.noticed()) * self.capacity;
         let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
         let cut = Stage::ALL.into_iter().any(cut);
         // A plain shortfall is put down to a cut at once; without one it may be the path's recovery, and
@@ -405,10 +415,10 @@ impl ModelBased {
             self.phase = Phase::Hold { epochs, mean, off: off + 1 };
             return seen.n;
         }
-        self.stray += WEIGHT * (stray - self.stray);
+        self.stray += STRAY * (stray - self.stray);
         let mean = mean + WEIGHT * (seen.goodput - mean);
-        let noticed = (1.0 - self.config.shortfall).max(self.stray);
-        if (mean / self.capacity - 1.0).abs() > noticed {
+        let off = mean / self.capacity - 1.0;
+        if off < -self.noticed() || off > 2.0 * self.noticed() {
             // Too slow a slide, or too small a step, to be seen between two epochs.
             return self.begin_again(seen, MEND, bounds);
         }
