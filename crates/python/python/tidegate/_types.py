@@ -1,0 +1,34 @@
+"""Three values a stage, two values an end: tuples with names."""
+
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class PerStage(NamedTuple, Generic[T]):
+    """One value a stage, always in this order."""
+
+    read: T
+    network: T
+    write: T
+
+
+class Ends(NamedTuple, Generic[T]):
+    """One value an end of the path."""
+
+    sender: T
+    receiver: T
+
+
+class Bounds(NamedTuple):
+    """The fewest and the most workers of a stage, both inclusive; equal where nothing can be set."""
+
+    min: int
+    max: int
+
+
+class Oracle(NamedTuple):
+    """The fewest workers within 2 % of the best goodput, and that goodput in bit/s."""
+
+    setpoint: PerStage[int]
+    goodput_bps: int
