@@ -61,7 +61,7 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
     render_mode: None or "ansi", a line of text an epoch.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
             reference_bps=reference_bps,
         )
         self.num_envs = count
-        self.metadata = {"render_modes": ["ansi"], "autoreset_mode": self._mode}
+        self.metadata = {"render_modes": ["ansi"], "render_fps": 1, "autoreset_mode": self._mode}
         self.render_mode = render_mode
         self.single_observation_space = self._batch.observation_space()
         self.single_action_space = self._batch.action_space(actions)
