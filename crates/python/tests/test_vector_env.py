@@ -96,6 +96,8 @@ class VectorTest(unittest.TestCase):
             tidegate.TransferVectorEnv(envs.scenarios, actions="discrete")
         with self.assertRaisesRegex(ValueError, "num_envs"):
             tidegate.TransferVectorEnv(envs.scenarios, num_envs=2)
+        with self.assertRaisesRegex(ValueError, "at least one"):
+            tidegate.TransferVectorEnv([])
         for count in (0, -1, 2.5, True):
             with self.assertRaisesRegex(ValueError, "num_envs"):
                 tidegate.TransferVectorEnv(PATH, num_envs=count)

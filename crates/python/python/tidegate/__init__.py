@@ -14,7 +14,7 @@ network, write; names carry their unit last.
 import gymnasium
 
 from ._core import OPTIMIZERS, Observation, Optimizer, Scenario, __version__, simulate
-from ._types import Bounds, Ends, Oracle, PerStage
+from ._types import Bounds, Ends, Oracle, PerStage, Summary
 from .env import TransferEnv
 from .vector_env import TransferVectorEnv
 
@@ -27,6 +27,7 @@ __all__ = [
     "Oracle",
     "PerStage",
     "Scenario",
+    "Summary",
     "TransferEnv",
     "TransferVectorEnv",
     "__version__",

@@ -1,31 +1,28 @@
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Any, Literal, TypedDict, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from ._types import Bounds, Ends, Oracle, PerStage
+from ._types import Bounds, Ends, Oracle, PerStage, Summary
+
+__all__ = [
+    "FEATURES",
+    "INFORMATION",
+    "OPTIMIZERS",
+    "Observation",
+    "Optimizer",
+    "Paths",
+    "Scenario",
+    "__version__",
+    "simulate",
+]
 
 __version__: str
 FEATURES: int
 INFORMATION: int
 OPTIMIZERS: list[str]
-
-class Summary(TypedDict):
-    """What a run came to, with the keys of `tidegate simulate --json`."""
-
-    optimizer: str
-    epochs: int
-    epoch_ms: int
-    duration_ms: int
-    epochs_to_95: int | None
-    throughput_bps: int
-    best_bps: int
-    throughput_share: float
-    second_half_share: float
-    concurrency_mean: dict[Literal["read", "network", "write"], float]
-    stability: float | None
 
 @final
 class Observation:

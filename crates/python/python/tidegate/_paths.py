@@ -37,7 +37,8 @@ def start_of(options: dict[str, Any] | None, known: Iterable[str]) -> Start:
     for key in options or {}:
         if key not in known:
             raise ValueError(f"no reset option {key!r}: there are {', '.join(known)}")
-    return (options or {}).get("start", "random")
+    start: Start = (options or {}).get("start", "random")
+    return start
 
 
 class Batch:

@@ -1,6 +1,6 @@
-"""Three values a stage, two values an end: tuples with names."""
+"""Three values a stage, two values an end: tuples with names; and what a run came to."""
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 T = TypeVar("T")
 
@@ -32,3 +32,19 @@ class Oracle(NamedTuple):
 
     setpoint: PerStage[int]
     goodput_bps: int
+
+
+class Summary(TypedDict):
+    """What a run came to, with the keys of `tidegate simulate --json`."""
+
+    optimizer: str
+    epochs: int
+    epoch_ms: int
+    duration_ms: int
+    epochs_to_95: int | None
+    throughput_bps: int
+    best_bps: int
+    throughput_share: float
+    second_half_share: float
+    concurrency_mean: dict[Literal["read", "network", "write"], float]
+    stability: float | None

@@ -89,8 +89,8 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
             reference_bps=reference_bps,
         )
         self.render_mode = render_mode
-        self.observation_space = self._batch.observation_space()
-        self.action_space = self._batch.action_space(actions)  # type: ignore[assignment]
+        self.observation_space = self._batch.observation_space()  # type: ignore[assignment]
+        self.action_space = self._batch.action_space(actions)
         self._seeded = False
 
     @property
@@ -138,7 +138,7 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
             self._info(information[0]),
         )
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The last epoch as a line of text, if `render_mode` is "ansi"."""
         return self._batch.paths.text(0) if self.render_mode == "ansi" else None
 

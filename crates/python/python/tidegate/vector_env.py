@@ -1,6 +1,7 @@
 """Many simulated paths as one Gymnasium vector environment, stepped together in Rust."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,24 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from ._core import Observation, Scenario
-from ._paths import Actions, Batch, Reward, ScenarioLike, Start, seed_of, start_of
+from ._paths import Actions, Batch, Reward, ScenarioLike, Start, load, seed_of, start_of
 
 _KEYS = {"goodput_bps": 0, "best_bps": 1}
+
+
+def _one_each(
+    scenario: ScenarioLike | Sequence[ScenarioLike], num_envs: int | None
+) -> list[ScenarioLike]:
+    """A scenario for each path."""
+    if num_envs is not None and (isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1):
+        raise ValueError(f"num_envs must be a whole number of at least 1, not {num_envs!r}")
+    if isinstance(scenario, Scenario | str | PathLike):
+        return [load(scenario)] * (num_envs or 1)
+    scenarios = list(scenario)
+    if not scenarios or len(scenarios) != (num_envs or len(scenarios)):
+        wanted = "at least one" if num_envs is None else f"num_envs={num_envs}"
+        raise ValueError(f"there are {len(scenarios)} scenarios, but {wanted} must be")
+    return scenarios
 
 
 class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]):
@@ -51,16 +67,10 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
     ) -> None:
         if render_mode not in (None, "ansi"):
             raise ValueError(f"render_mode must be None or 'ansi', not {render_mode!r}")
-        several = isinstance(scenario, Sequence) and not isinstance(scenario, str)
-        scenarios: list[ScenarioLike] = list(scenario) if several else []  # type: ignore[arg-type]
-        count = num_envs if num_envs is not None else len(scenarios) or 1
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"num_envs must be a whole number of at least 1, not {count!r}")
-        if several and len(scenarios) != count:
-            raise ValueError(f"num_envs is {count}, but there are {len(scenarios)} scenarios")
+        scenarios = _one_each(scenario, num_envs)
         self._mode = AutoresetMode(autoreset_mode)
         self._batch = Batch(
-            scenarios if several else [self._load(scenario)] * count,
+            scenarios,
             epochs=epochs,
             epoch_ms=epoch_ms,
             actions=actions,
@@ -69,7 +79,7 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
             start=start,
             reference_bps=reference_bps,
         )
-        self.num_envs = count
+        self.num_envs = count = len(scenarios)
         self.metadata = {"render_modes": ["ansi"], "render_fps": 1, "autoreset_mode": self._mode}
         self.render_mode = render_mode
         self.single_observation_space = self._batch.observation_space()
@@ -77,10 +87,6 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
         self._seeded = False
-
-    @staticmethod
-    def _load(scenario: Any) -> Scenario:
-        return scenario if isinstance(scenario, Scenario) else Scenario.from_file(scenario)
 
     @property
     def scenarios(self) -> list[Scenario]:
@@ -94,7 +100,7 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
     def reset(
         self,
         *,
-        seed: int | Sequence[int | None] | None = None,  # type: ignore[override]
+        seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begins an episode on every path, or on those of `options["reset_mask"]` (bool, (N,)).
@@ -133,7 +139,7 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
             self._add_last(info, ended)
         return observations, rewards, terminated, truncated, info
 
-    def render(self) -> tuple[str, ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[str, ...] | None:
         """The last epoch of each path as a line of text, if `render_mode` is "ansi"."""
         if self.render_mode != "ansi":
             return None
