@@ -1,6 +1,6 @@
 //! `tidegate._core`: the simulator, the rules and what they see, for Python.
 //!
-//! The package `tidegate` (in `python/`) is a thin layer above this: it turns [`paths::Paths`] into
+//! The package `tidegate` (in `python/`) is a thin layer above this: it turns `paths::Paths` into
 //! Gymnasium environments and re-exports the rest. Only the public interface of `tidegate-control` is
 //! used, so Python and the command see the same paths and the same rules.
 //!
