@@ -4,7 +4,7 @@
     pip install crates/python stable-baselines3
     examples/train_sb3.py [SCENARIO.toml]
 
-Some minutes on one core. Any library that speaks Gymnasium can take its place.
+Half a minute of one core. Any library that speaks Gymnasium can take its place.
 """
 
 import sys
