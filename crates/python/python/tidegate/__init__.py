@@ -1,0 +1,41 @@
+"""Tidegate for people who work on the rule itself: simulated paths, rules, and what they see.
+
+    import tidegate
+
+    scenario = tidegate.Scenario.from_file("scenarios/automdt-read.toml")
+    env = tidegate.TransferEnv(scenario)        # a gymnasium.Env
+    envs = tidegate.TransferVectorEnv(scenario, num_envs=64)
+    tidegate.simulate(scenario, "auto")         # what `tidegate simulate --json` says of a rule
+
+Importing it registers `tidegate/Transfer-v0` with Gymnasium. Stages are always in the order read,
+network, write; names carry their unit last.
+"""
+
+import gymnasium
+
+from ._core import OPTIMIZERS, Observation, Optimizer, Scenario, __version__, simulate
+from ._types import Bounds, Ends, Oracle, PerStage, Summary
+from .env import TransferEnv
+from .vector_env import TransferVectorEnv
+
+__all__ = [
+    "OPTIMIZERS",
+    "Bounds",
+    "Ends",
+    "Observation",
+    "Optimizer",
+    "Oracle",
+    "PerStage",
+    "Scenario",
+    "Summary",
+    "TransferEnv",
+    "TransferVectorEnv",
+    "__version__",
+    "simulate",
+]
+
+gymnasium.register(
+    id="tidegate/Transfer-v0",
+    entry_point="tidegate.env:TransferEnv",
+    vector_entry_point="tidegate.vector_env:TransferVectorEnv",
+)

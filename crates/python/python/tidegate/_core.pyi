@@ -1,0 +1,167 @@
+from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ._types import Bounds, Ends, Oracle, PerStage, Summary
+
+__all__ = [
+    "FEATURES",
+    "INFORMATION",
+    "OPTIMIZERS",
+    "Observation",
+    "Optimizer",
+    "Paths",
+    "Scenario",
+    "__version__",
+    "simulate",
+]
+
+__version__: str
+FEATURES: int
+INFORMATION: int
+OPTIMIZERS: list[str]
+
+@final
+class Observation:
+    """What one epoch showed: the only thing a rule ever sees."""
+
+    def __new__(
+        cls,
+        *,
+        concurrency: Iterable[int],
+        throughput_bps: Iterable[float],
+        staging_free_bytes: Iterable[float],
+        staging_capacity_bytes: Iterable[float],
+        at_ms: float,
+        interval_ms: float | None = None,
+        loss: float | None = None,
+        rtt_us: float | None = None,
+        remaining_bytes: float | None = None,
+        remaining_files: float | None = None,
+    ) -> Observation: ...
+    @property
+    def at_ms(self) -> float: ...
+    @property
+    def interval_ms(self) -> float: ...
+    @property
+    def concurrency(self) -> PerStage[int]: ...
+    @property
+    def throughput_bps(self) -> PerStage[int]: ...
+    @property
+    def goodput_bps(self) -> int: ...
+    @property
+    def staging_free_bytes(self) -> Ends[int]: ...
+    @property
+    def staging_capacity_bytes(self) -> Ends[int]: ...
+    @property
+    def loss(self) -> float | None: ...
+    @property
+    def rtt_us(self) -> float | None: ...
+    @property
+    def remaining_bytes(self) -> int | None: ...
+    @property
+    def remaining_files(self) -> int | None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
+
+@final
+class Scenario:
+    """A network as data, from the text of a TOML file."""
+
+    def __new__(cls, toml: str) -> Scenario: ...
+    @staticmethod
+    def from_file(path: str | PathLike[str]) -> Scenario: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def toml(self) -> str: ...
+    @property
+    def bounds(self) -> PerStage[Bounds]: ...
+    def oracle(self, at_ms: float | None = None) -> Oracle: ...
+    def goodput_bps(self, setpoint: Iterable[int], at_ms: float | None = None) -> float: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __getnewargs__(self) -> tuple[str]: ...
+
+@final
+class Optimizer:
+    """A rule by the name `--optimizer` knows it by."""
+
+    def __new__(
+        cls,
+        name: str = "auto",
+        *,
+        bounds: Iterable[Iterable[int]] | None = None,
+        seed: int = 1,
+        k: float = 1.02,
+        b: float = 10.0,
+        epsilon: float | None = None,
+    ) -> Optimizer: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def bounds(self) -> PerStage[Bounds]: ...
+    @property
+    def epoch_ms(self) -> float: ...
+    @property
+    def utility(self) -> float | None: ...
+    def start(self) -> PerStage[int]: ...
+    def propose(
+        self, observation: Observation, bounds: Iterable[Iterable[int]] | None = None
+    ) -> PerStage[int]: ...
+
+def simulate(
+    scenario: Scenario,
+    optimizer: str | Callable[[Observation, PerStage[Bounds]], Iterable[int]] | None = None,
+    *,
+    seed: int = 1,
+    epochs: int = 60,
+    epoch_ms: float | None = None,
+) -> Summary:
+    """Runs a rule on a scenario and returns what it came to."""
+
+@final
+class Paths:
+    """Simulated paths, stepped together without holding the interpreter's lock."""
+
+    def __new__(
+        cls,
+        scenarios: Sequence[Scenario],
+        *,
+        epochs: int,
+        epoch_ms: float,
+        actions: str,
+        reward: str,
+        k: float,
+        start: str | Iterable[int],
+        reference_bps: float | None,
+    ) -> Paths: ...
+    def __len__(self) -> int: ...
+    def bounds(self, index: int) -> PerStage[Bounds]: ...
+    def same_bounds(self) -> bool: ...
+    def reference_bps(self, index: int) -> float: ...
+    def seed(self, index: int, seed: int) -> None: ...
+    def observation(self, index: int) -> Observation | None: ...
+    def text(self, index: int) -> str: ...
+    def ended(self) -> list[bool]: ...
+    def reset(
+        self,
+        mask: npt.NDArray[np.uint8],
+        start: str | Iterable[int],
+        observations: npt.NDArray[np.float32],
+        information: npt.NDArray[np.float64],
+    ) -> None: ...
+    def step(
+        self,
+        actions: npt.NDArray[np.float64],
+        autoreset: str,
+        observations: npt.NDArray[np.float32],
+        rewards: npt.NDArray[np.float64],
+        terminated: npt.NDArray[np.uint8],
+        truncated: npt.NDArray[np.uint8],
+        information: npt.NDArray[np.float64],
+    ) -> list[tuple[int, list[float], list[float]]]: ...

@@ -1,0 +1,50 @@
+"""Three values a stage, two values an end: tuples with names; and what a run came to."""
+
+from typing import Generic, Literal, NamedTuple, TypedDict, TypeVar
+
+T = TypeVar("T")
+
+
+class PerStage(NamedTuple, Generic[T]):
+    """One value a stage, always in this order."""
+
+    read: T
+    network: T
+    write: T
+
+
+class Ends(NamedTuple, Generic[T]):
+    """One value an end of the path."""
+
+    sender: T
+    receiver: T
+
+
+class Bounds(NamedTuple):
+    """The fewest and the most workers of a stage, both inclusive; equal where nothing can be set."""
+
+    min: int
+    max: int
+
+
+class Oracle(NamedTuple):
+    """The fewest workers within 2 % of the best goodput, and that goodput in bit/s."""
+
+    setpoint: PerStage[int]
+    goodput_bps: int
+
+
+class Summary(TypedDict):
+    """What a run came to, with the keys of `tidegate simulate --json`."""
+
+    optimizer: str
+    epochs: int
+    epoch_ms: int
+    duration_ms: int
+    epochs_to_95: int | None
+    throughput_bps: int
+    best_bps: int
+    throughput_share: float
+    second_half_share: float
+    concurrency_mean: dict[Literal["read", "network", "write"], float]
+    stability: float | None

@@ -1,0 +1,41 @@
+//! `tidegate._core`: the simulator, the rules and what they see, for Python.
+//!
+//! The package `tidegate` (in `python/`) is a thin layer above this: it turns `paths::Paths` into
+//! Gymnasium environments and re-exports the rest. Only the public interface of `tidegate-control` is
+//! used, so Python and the command see the same paths and the same rules.
+//!
+//! Nothing here panics on what Python hands in: every value is checked on its way in, and what is
+//! wrong with it becomes a one-line exception.
+
+use pyo3::prelude::*;
+
+// What crosses the border.
+mod convert;
+
+// The classes that wrap one thing of `tidegate-control` each.
+mod observation;
+mod scenario;
+
+mod optimizer;
+
+mod simulation;
+
+// The environments: one episode, and many at once.
+mod episode;
+
+mod paths;
+
+/// The compiled part of the package `tidegate`.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("FEATURES", episode::FEATURES)?;
+    module.add("INFORMATION", episode::INFORMATION)?;
+    module.add("OPTIMIZERS", tidegate_control::optimizer::NAMES)?;
+    module.add_class::<observation::PyObservation>()?;
+    module.add_class::<scenario::PyScenario>()?;
+    module.add_class::<optimizer::PyOptimizer>()?;
+    module.add_class::<paths::Paths>()?;
+    module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
+    Ok(())
+}

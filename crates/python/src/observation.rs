@@ -1,0 +1,171 @@
+//! `Observation`: what one epoch showed.
+
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use tidegate_control::{BitRate, ByteCount, Observation, Remaining};
+
+use crate::convert::{amount, count, ends, ends_from, per_stage, refuse, setpoint, stages_from, time};
+
+const MS: f64 = 1e3;
+const US: f64 = 1e6;
+
+/// What one epoch showed: the only thing a rule ever sees.
+///
+/// Stages are always in the order read, network, write; ends in the order sender, receiver. Names
+/// carry their unit last.
+#[pyclass(name = "Observation", module = "tidegate", frozen, eq)]
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PyObservation(pub(crate) Observation);
+
+#[pymethods]
+impl PyObservation {
+    #[new]
+    #[pyo3(signature = (
+        *, concurrency, throughput_bps, staging_free_bytes, staging_capacity_bytes, at_ms,
+        interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of a constructor")]
+    fn new(
+        concurrency: &Bound<'_, PyAny>,
+        throughput_bps: &Bound<'_, PyAny>,
+        staging_free_bytes: &Bound<'_, PyAny>,
+        staging_capacity_bytes: &Bound<'_, PyAny>,
+        at_ms: &Bound<'_, PyAny>,
+        interval_ms: Option<&Bound<'_, PyAny>>,
+        loss: Option<&Bound<'_, PyAny>>,
+        rtt_us: Option<&Bound<'_, PyAny>>,
+        remaining_bytes: Option<&Bound<'_, PyAny>>,
+        remaining_files: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let bytes = |value: &Bound<'_, PyAny>, name: &str| count(value, name).map(ByteCount);
+        let staging_free = ends_from(staging_free_bytes, "staging_free_bytes", bytes)?;
+        let staging_capacity = ends_from(staging_capacity_bytes, "staging_capacity_bytes", bytes)?;
+        if staging_free.sender > staging_capacity.sender || staging_free.receiver > staging_capacity.receiver
+        {
+            return Err(refuse("staging_free_bytes must not be more than staging_capacity_bytes"));
+        }
+        let loss = loss.map(|loss| amount(loss, "loss")).transpose()?;
+        if loss.is_some_and(|loss| loss > 1.0) {
+            return Err(refuse("loss must be from 0 to 1"));
+        }
+        let interval = interval_ms.map(|ms| time(ms, "interval_ms", MS)).transpose()?;
+        let left = remaining_bytes.map(|left| bytes(left, "remaining_bytes")).transpose()?;
+        let files = remaining_files.map(|files| count(files, "remaining_files")).transpose()?;
+        if left.is_some() != files.is_some() {
+            return Err(refuse("remaining_bytes and remaining_files go together"));
+        }
+        Ok(Self(Observation {
+            at: time(at_ms, "at_ms", MS)?,
+            interval: interval.unwrap_or(Duration::from_secs(1)),
+            concurrency: setpoint(concurrency, "concurrency")?,
+            throughput: stages_from(throughput_bps, "throughput_bps", |value, name| {
+                count(value, name).map(BitRate)
+            })?,
+            staging_free,
+            staging_capacity,
+            loss,
+            rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", US)).transpose()?,
+            remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
+        }))
+    }
+
+    /// The end of the interval in ms, counted from the start of the transfer.
+    #[getter]
+    fn at_ms(&self) -> f64 {
+        self.0.at.as_secs_f64() * MS
+    }
+
+    /// The time measured in ms; the settling time after a change is left out.
+    #[getter]
+    fn interval_ms(&self) -> f64 {
+        self.0.interval.as_secs_f64() * MS
+    }
+
+    /// Workers that were allowed to run, a stage.
+    #[getter]
+    fn concurrency<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        per_stage(py, self.0.concurrency)
+    }
+
+    /// What each stage moved, in bit/s.
+    #[getter]
+    fn throughput_bps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        per_stage(py, self.0.throughput.map(|rate| rate.0))
+    }
+
+    /// End-to-end throughput in bit/s: what the slowest stage moved.
+    #[getter]
+    fn goodput_bps(&self) -> u64 {
+        self.0.goodput().0
+    }
+
+    /// Free staging at each end in bytes, at the end of the interval.
+    #[getter]
+    fn staging_free_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let free = self.0.staging_free;
+        ends(py, tidegate_control::Ends { sender: free.sender.0, receiver: free.receiver.0 })
+    }
+
+    /// Size of the staging at each end in bytes.
+    #[getter]
+    fn staging_capacity_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let capacity = self.0.staging_capacity;
+        ends(py, tidegate_control::Ends { sender: capacity.sender.0, receiver: capacity.receiver.0 })
+    }
+
+    /// Segments retransmitted per segment sent, 0 to 1; None where it cannot be seen.
+    #[getter]
+    fn loss(&self) -> Option<f64> {
+        self.0.loss
+    }
+
+    /// Smoothed round-trip time in µs; None where it cannot be seen.
+    #[getter]
+    fn rtt_us(&self) -> Option<f64> {
+        self.0.rtt.map(|rtt| rtt.as_secs_f64() * US)
+    }
+
+    /// Bytes not yet written; None while the whole list is not known.
+    #[getter]
+    fn remaining_bytes(&self) -> Option<u64> {
+        self.0.remaining.map(|remaining| remaining.bytes.0)
+    }
+
+    /// Files not yet committed; None while the whole list is not known.
+    #[getter]
+    fn remaining_files(&self) -> Option<u64> {
+        self.0.remaining.map(|remaining| remaining.files)
+    }
+
+    fn __repr__(&self) -> String {
+        let Observation { at, concurrency: n, throughput: rate, .. } = &self.0;
+        format!(
+            "<Observation at {:.1} s: read {} × {}, network {} × {}, write {} × {}>",
+            at.as_secs_f64(),
+            n.read,
+            rate.read,
+            n.network,
+            rate.network,
+            n.write,
+            rate.write
+        )
+    }
+
+    /// The keywords it is made of, so that it can be copied and pickled.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+        let keywords = PyDict::new(py);
+        keywords.set_item("concurrency", self.concurrency(py)?)?;
+        keywords.set_item("throughput_bps", self.throughput_bps(py)?)?;
+        keywords.set_item("staging_free_bytes", self.staging_free_bytes(py)?)?;
+        keywords.set_item("staging_capacity_bytes", self.staging_capacity_bytes(py)?)?;
+        keywords.set_item("at_ms", self.at_ms())?;
+        keywords.set_item("interval_ms", self.interval_ms())?;
+        keywords.set_item("loss", self.loss())?;
+        keywords.set_item("rtt_us", self.rtt_us())?;
+        keywords.set_item("remaining_bytes", self.remaining_bytes())?;
+        keywords.set_item("remaining_files", self.remaining_files())?;
+        Ok((PyTuple::empty(py), keywords))
+    }
+}

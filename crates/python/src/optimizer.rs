@@ -1,0 +1,113 @@
+//! `Optimizer`: a rule by its name.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
+use tidegate_control::{Bounds, PerStage, Utility};
+
+use crate::convert::{all_bounds, bounds, per_stage, refuse};
+use crate::observation::PyObservation;
+
+/// A rule by the name `--optimizer` knows it by: once an epoch it is shown an `Observation` and answers
+/// with three numbers of workers.
+///
+/// The same history gives the same answers; `seed` fixes those of rules that draw at random.
+#[pyclass(name = "Optimizer", module = "tidegate", frozen)]
+pub(crate) struct PyOptimizer {
+    name: String,
+    bounds: PerStage<Bounds>,
+    // A rule changes as it learns and cannot be shared; the class can, as Python demands.
+    rule: Mutex<Box<dyn Optimizer>>,
+}
+
+/// The rule called `name`, with the constants of the rules that have them.
+pub(crate) fn rule(
+    name: &str,
+    seed: u64,
+    k: f64,
+    b: f64,
+    epsilon: Option<f64>,
+) -> PyResult<Box<dyn Optimizer>> {
+    let utility = Utility { k, b, ..Utility::default() };
+    #[allow(clippy::needless_update, reason = "what other rules may be told has its defaults")]
+    let options = OptimizerOptions { seed, utility, epsilon, ..OptimizerOptions::default() };
+    build(name, &options).map_err(|error| refuse(error.to_string()))
+}
+
+impl PyOptimizer {
+    fn rule(&self) -> MutexGuard<'_, Box<dyn Optimizer>> {
+        self.rule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl PyOptimizer {
+    #[new]
+    #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = 1.02, b = 10.0, epsilon = None))]
+    fn new(
+        name: &str,
+        #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
+        seed: u64,
+        k: f64,
+        b: f64,
+        epsilon: Option<f64>,
+    ) -> PyResult<Self> {
+        Ok(Self {
+            name: name.to_owned(),
+            bounds: bounds.unwrap_or(PerStage::all(Bounds::new(1, 64))),
+            rule: Mutex::new(rule(name, seed, k, b, epsilon)?),
+        })
+    }
+
+    /// The rule's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The fewest and the most workers a stage: three pairs.
+    #[getter]
+    fn bounds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        all_bounds(py, self.bounds)
+    }
+
+    /// How long this rule's epochs should be, in ms.
+    #[getter]
+    fn epoch_ms(&self) -> f64 {
+        self.rule().epoch_length().as_secs_f64() * 1e3
+    }
+
+    /// The score the rule gave the last observation; None for rules that give none.
+    #[getter]
+    fn utility(&self) -> Option<f64> {
+        self.rule().utility()
+    }
+
+    /// The set-point to begin with: three numbers of workers.
+    fn start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let start = self.rule().start(self.bounds);
+        per_stage(py, self.bounds.clamp(start))
+    }
+
+    /// The set-point for the next epoch, within `bounds` (those of the constructor unless given).
+    #[pyo3(signature = (observation, bounds = None))]
+    fn propose<'py>(
+        &self,
+        py: Python<'py>,
+        observation: &PyObservation,
+        #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let bounds = bounds.unwrap_or(self.bounds);
+        let next = self.rule().propose(&observation.0, bounds);
+        per_stage(py, bounds.clamp(next))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Optimizer {}>", self.name)
+    }
+}
+
+fn given(value: &Bound<'_, PyAny>) -> PyResult<Option<PerStage<Bounds>>> {
+    if value.is_none() { Ok(None) } else { bounds(value).map(Some) }
+}
