@@ -21,6 +21,9 @@ pub mod environment;
 pub mod optimizer;
 pub mod path;
 pub mod random_path;
+
+pub mod fluid;
+
 pub mod simulator;
 
 // Both, joined.
@@ -29,11 +32,12 @@ pub mod simulation;
 
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
+pub use fluid::Fluid;
 pub use observation::{Observation, Remaining};
 pub use optimizer::Optimizer;
 pub use path::{Oracle, Path};
 pub use rng::Rng;
-pub use scenario::Scenario;
+pub use scenario::{Extra, Scenario};
 pub use simulation::{Simulation, Summary, simulate};
 pub use simulator::{Simulator, SimulatorOptions};
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};

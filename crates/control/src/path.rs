@@ -12,7 +12,7 @@ const SEGMENT_BITS: f64 = 1448.0 * 8.0;
 const MATHIS: f64 = 1.224_744_871_391_589;
 
 /// A path as it is at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
     /// The stages there are.
     pub stages: PerStage<Option<StagePath>>,
@@ -35,7 +35,7 @@ pub struct Oracle {
 const CLOSE: f64 = 0.98;
 
 impl Path {
-    /// The path at `at` since the start, with every change up to then.
+    /// The path at `at` since the start, with every change up to then and between bursts.
     pub fn at(scenario: &Scenario, at: Duration) -> Self {
         let mut path = Self {
             stages: scenario.stages().map(|stage| stage.copied()),
@@ -57,6 +57,23 @@ impl Path {
             path.background.streams = change.background.streams.unwrap_or(path.background.streams);
         }
         path
+    }
+
+    /// The same path during a burst of other traffic.
+    pub fn in_burst(mut self) -> Self {
+        if let Some(bursts) = self.background.bursts {
+            self.background.rate = BitRate(self.background.rate.0.saturating_add(bursts.rate.0));
+            self.background.streams = self.background.streams.saturating_add(bursts.streams);
+        }
+        self
+    }
+
+    /// The time constant, in seconds, with which a stage's new workers approach their rate.
+    pub fn ramp_up(&self, stage: Stage) -> f64 {
+        let stated = self.stages[stage].map_or(0.0, |path| path.ramp_up.as_secs_f64());
+        let round_trips =
+            if stage == Stage::Network { self.link.ramp_rtts * self.link.rtt.as_secs_f64() } else { 0.0 };
+        stated.max(round_trips)
     }
 
     /// What may be asked for.
@@ -97,6 +114,9 @@ impl Path {
 
     /// The share of segments lost with `n` streams.
     pub fn loss(&self, n: f64) -> f64 {
+        if self.link.surplus_loss == 0.0 {
+            return self.link.loss;
+        }
         let offered = self.offered(Stage::Network, n);
         let surplus = (1.0 - self.share(n) / offered).max(0.0);
         (self.link.loss + self.link.surplus_loss * surplus).min(1.0)

@@ -12,9 +12,11 @@ use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 mod check;
+mod extras;
 mod text;
 
 pub use check::ScenarioError;
+pub use extras::Extra;
 
 /// A path, what happens to it, and what is expected.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -41,6 +43,9 @@ pub struct Scenario {
     /// Who else uses the link.
     #[serde(default)]
     pub background: Background,
+    /// How decisions take effect.
+    #[serde(default)]
+    pub decision: Decision,
     /// How much there is to move; endless if absent.
     pub dataset: Option<Dataset>,
     /// What changes, in order of time.
@@ -115,6 +120,9 @@ pub struct Link {
     /// The share of what streams offer beyond the link's rate that is lost in its queue.
     #[serde(default)]
     pub surplus_loss: f64,
+    /// The time constant of a new stream in round-trip times; the stage's `ramp_up` if that is longer.
+    #[serde(default)]
+    pub ramp_rtts: f64,
 }
 
 /// Buffers at both ends.
@@ -152,6 +160,35 @@ pub struct Background {
     pub rate: BitRate,
     /// Competing streams, each of which takes an equal share of what is left.
     pub streams: u16,
+    /// More of both, which comes and goes.
+    pub bursts: Option<Bursts>,
+}
+
+/// Traffic that comes and goes at random: times are exponentially distributed, and a seed fixes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bursts {
+    /// What a burst takes, whatever we do.
+    #[serde(default, deserialize_with = "text::rate")]
+    pub rate: BitRate,
+    /// The competing streams of a burst.
+    #[serde(default)]
+    pub streams: u16,
+    /// How long a burst lasts in the mean.
+    #[serde(deserialize_with = "text::duration")]
+    pub on: Duration,
+    /// How long it is quiet in the mean; it is at the start.
+    #[serde(deserialize_with = "text::duration")]
+    pub off: Duration,
+}
+
+/// How decisions take effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Decision {
+    /// The time from asking for a set-point to its taking effect; the first one takes effect at once.
+    #[serde(deserialize_with = "text::duration")]
+    pub lag: Duration,
 }
 
 /// How much there is to move.

@@ -61,7 +61,7 @@ pub fn simulate(
     start: Option<Concurrency>,
     options: SimulatorOptions,
 ) -> Simulation {
-    let mut simulator = Simulator::new(scenario.clone(), options);
+    let mut simulator = Simulator::new(scenario.clone(), options).recording();
     let start = start.unwrap_or_else(|| optimizer.start(simulator.bounds()));
     let mut epochs = Vec::new();
     match run(&mut simulator, optimizer, start, |epoch| epochs.push(epoch.clone())) {

@@ -1,14 +1,15 @@
-//! A fluid model of the three-stage path with both stagings: a scenario as an [`Environment`].
+//! A scenario as an [`Environment`]: the fluid path, and what happens to it in time.
 //!
-//! Time moves in ticks of 0.1 s. In a tick each stage moves what its workers carry, bounded by what
-//! its input staging holds and its output staging takes, the neighbours' flow of the same tick
-//! included; the greatest flows that satisfy all three are taken. New workers approach their rate
-//! exponentially, removed ones stop at once. Rates and staging are both counted in bits.
+//! An epoch is cut where something changes (the timeline, a burst of other traffic, a set-point that
+//! takes effect late, the end of the settling time); between two cuts [`Fluid`] tells what moved. The
+//! clock counts nanoseconds, so epochs never drift. A step allocates nothing.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::environment::Environment;
+use crate::fluid::Fluid;
 use crate::observation::{Observation, Remaining};
 use crate::path::Path;
 use crate::rng::Rng;
@@ -16,15 +17,15 @@ use crate::scenario::Scenario;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
-const TICK_MS: u64 = 100;
-const TICK: f64 = TICK_MS as f64 / 1000.0;
+/// The time of what will not happen.
+const NEVER: u64 = u64::MAX;
 
 /// How a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimulatorOptions {
-    /// Seed of the measurement noise.
+    /// Seed of the measurement noise and of bursts.
     pub seed: u64,
-    /// How long an epoch lasts; rounded down to ticks of 0.1 s, at least one.
+    /// How long an epoch lasts.
     pub epoch: Duration,
     /// What is left out of the measurement after each decision; less than an epoch.
     pub settle: Duration,
@@ -48,7 +49,7 @@ pub struct Delivered {
     pub at: Duration,
     /// Its length.
     pub length: Duration,
-    /// Workers that ran.
+    /// Workers that ran at its end.
     pub concurrency: Concurrency,
     /// What the last stage moved.
     pub goodput: BitRate,
@@ -56,193 +57,293 @@ pub struct Delivered {
     pub best: BitRate,
 }
 
+/// A path and the oracle's goodput on it in bit/s, between bursts and in one.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    quiet: (Path, f64),
+    burst: (Path, f64),
+}
+
+impl Weather {
+    fn at(scenario: &Scenario, now: u64) -> Self {
+        let judged = |path: Path| (path, path.oracle().goodput.0 as f64);
+        let path = Path::at(scenario, Duration::from_nanos(now));
+        let quiet = judged(path);
+        let burst = if path.background.bursts.is_some() { judged(path.in_burst()) } else { quiet };
+        Self { quiet, burst }
+    }
+}
+
 /// A scenario that answers set-points.
 #[derive(Clone, Debug)]
 pub struct Simulator {
     scenario: Scenario,
     options: SimulatorOptions,
-    rng: Rng,
-    path: Path,
-    best: BitRate,
-    changes: usize,
-    ticks: u64,
-    /// Workers at full rate, once new ones have ramped up.
-    active: PerStage<f64>,
-    /// Bits staged.
-    staged: Ends<f64>,
-    /// Bits that entered the first stage and left the last.
-    entered: f64,
-    left: f64,
-    delivered: Vec<Delivered>,
+    bounds: PerStage<Bounds>,
+    /// The weather at the start, kept for resetting.
+    dawn: Weather,
+    weather: Weather,
+    best: f64,
+    fluid: Fluid,
+    noise: Rng,
+    bursts: Rng,
+    bursting: bool,
+    next_burst: u64,
+    next_change: u64,
+    /// Nanoseconds since the start.
+    now: u64,
+    epochs: u32,
+    /// Set-points asked for and not yet in force, with the time they will be.
+    asked: VecDeque<(u64, Concurrency)>,
+    setpoint: Concurrency,
+    /// Bits at the source.
+    unread: f64,
+    last: Option<Delivered>,
+    delivered: Option<Vec<Delivered>>,
 }
 
 impl Simulator {
     /// The scenario at its start, with empty staging and no worker running.
     pub fn new(scenario: Scenario, options: SimulatorOptions) -> Self {
-        let path = Path::at(&scenario, Duration::ZERO);
-        Self {
-            best: path.oracle().goodput,
-            changes: scenario.timeline.iter().take_while(|change| change.at.is_zero()).count(),
-            path,
-            options,
-            rng: Rng::new(options.seed),
+        let dawn = Weather::at(&scenario, 0);
+        let mut simulator = Self {
+            bounds: scenario.bounds(),
+            dawn,
+            weather: dawn,
+            best: dawn.quiet.1,
+            fluid: Fluid::new(dawn.quiet.0, scenario.staging),
+            noise: Rng::new(0),
+            bursts: Rng::new(0),
+            bursting: false,
+            next_burst: NEVER,
+            next_change: NEVER,
+            now: 0,
+            epochs: 0,
+            asked: VecDeque::new(),
+            setpoint: PerStage::all(0),
+            unread: 0.0,
+            last: None,
+            delivered: None,
             scenario,
-            ticks: 0,
-            active: PerStage::all(0.0),
-            staged: Ends { sender: 0.0, receiver: 0.0 },
-            entered: 0.0,
-            left: 0.0,
-            delivered: Vec::new(),
+            options,
+        };
+        simulator.reset(options.seed);
+        simulator
+    }
+
+    /// The same, keeping what every epoch delivers.
+    pub fn recording(mut self) -> Self {
+        self.delivered = Some(Vec::new());
+        self
+    }
+
+    /// Back to the start, with another seed. Allocates nothing.
+    pub fn reset(&mut self, seed: u64) {
+        self.options.seed = seed;
+        self.weather = self.dawn;
+        self.best = self.dawn.quiet.1;
+        self.fluid = Fluid::new(self.dawn.quiet.0, self.scenario.staging);
+        self.noise = Rng::new(seed);
+        self.bursts = Rng::new(seed).fork();
+        self.bursting = false;
+        self.now = 0;
+        self.next_burst = self.draw_burst();
+        self.next_change = self.change_after(0);
+        self.epochs = 0;
+        self.asked.clear();
+        self.setpoint = PerStage::all(0);
+        self.unread = self.scenario.dataset.map_or(f64::INFINITY, |dataset| dataset.size.bits());
+        self.last = None;
+        if let Some(delivered) = &mut self.delivered {
+            delivered.clear();
         }
     }
 
-    /// What every epoch so far truly delivered.
+    /// What is staged and who works, to look at or to begin an episode elsewhere.
+    pub const fn fluid(&mut self) -> &mut Fluid {
+        &mut self.fluid
+    }
+
+    /// What the last epoch truly delivered.
+    pub const fn last(&self) -> Option<Delivered> {
+        self.last
+    }
+
+    /// What every epoch so far truly delivered; empty unless [recording](Self::recording).
     pub fn delivered(&self) -> &[Delivered] {
-        &self.delivered
+        self.delivered.as_deref().unwrap_or_default()
     }
 
-    fn now(&self) -> Duration {
-        Duration::from_millis(self.ticks * TICK_MS)
+    /// The path in force, bursts included.
+    pub const fn path(&self) -> &Path {
+        self.fluid.path()
     }
 
-    fn size(&self) -> f64 {
-        self.scenario.dataset.map_or(f64::INFINITY, |dataset| dataset.size.bits())
+    /// Bits not yet at the sink.
+    fn missing(&self) -> f64 {
+        let staged = self.fluid.staged();
+        self.unread + staged.sender + staged.receiver
     }
 
     fn finished(&self) -> bool {
-        self.left + 1.0 > self.size()
+        self.missing() < 1.0
     }
 
-    fn apply_changes(&mut self) {
-        let now = self.now();
-        let due = self.scenario.timeline.iter().take_while(|change| change.at <= now).count();
-        if due > self.changes {
-            self.changes = due;
-            self.path = Path::at(&self.scenario, now);
-            self.best = self.path.oracle().goodput;
+    fn change_after(&self, now: u64) -> u64 {
+        let times = self.scenario.timeline.iter().map(|change| change.at.as_nanos() as u64);
+        times.filter(|&at| at > now).min().unwrap_or(NEVER)
+    }
+
+    /// When the present burst, or the quiet before the next, ends.
+    fn draw_burst(&mut self) -> u64 {
+        let Some(bursts) = self.scenario.background.bursts else { return NEVER };
+        let mean = if self.bursting { bursts.on } else { bursts.off };
+        let length = -(1.0 - self.bursts.unit()).ln() * mean.as_nanos() as f64;
+        self.now.saturating_add((length as u64).max(1))
+    }
+
+    /// Lets happen what is due now.
+    fn apply(&mut self) {
+        let changed = self.next_change <= self.now;
+        if changed {
+            self.weather = Weather::at(&self.scenario, self.now);
+            self.next_change = self.change_after(self.now);
+        }
+        let turned = self.next_burst <= self.now;
+        if turned {
+            self.bursting = !self.bursting;
+            self.next_burst = self.draw_burst();
+        }
+        if changed || turned {
+            let (path, best) = if self.bursting { self.weather.burst } else { self.weather.quiet };
+            self.fluid.set_path(path);
+            self.best = best;
+        }
+        while let Some(&(at, setpoint)) = self.asked.front()
+            && at <= self.now
+        {
+            self.setpoint = setpoint;
+            self.asked.pop_front();
         }
     }
 
-    /// Lets one tick pass; returns the bits each stage moved.
-    fn tick(&mut self, setpoint: Concurrency) -> PerStage<f64> {
-        self.apply_changes();
-        for stage in Stage::ALL {
-            let n = f64::from(setpoint[stage]);
-            let tau = self.path.stages[stage].map_or(0.0, |path| path.ramp_up.as_secs_f64());
-            let active = &mut self.active[stage];
-            let rises = tau > 0.0 && n > *active;
-            *active = if rises { *active + (n - *active) * (1.0 - (-TICK / tau).exp()) } else { n };
+    fn ask(&mut self, setpoint: Concurrency) {
+        let setpoint = self.bounds.clamp(setpoint);
+        let lag = self.scenario.decision.lag;
+        if lag.is_zero() || self.epochs == 0 {
+            self.setpoint = setpoint;
+        } else {
+            self.asked.push_back((self.now.saturating_add(nanos(lag)), setpoint));
         }
-        let size = Ends {
-            sender: self.scenario.staging.sender.bits(),
-            receiver: self.scenario.staging.receiver.bits(),
-        };
-        let unread = self.size() - self.entered;
-        let mut flow = PerStage::from_fn(|stage| self.path.carried(stage, self.active[stage]) * TICK);
-        flow.read = flow.read.min(unread);
-        // Three passes carry a bound from one end of the path to the other and back.
-        for _ in 0..3 {
-            flow.network = flow.network.min(self.staged.sender + flow.read);
-            flow.write = flow.write.min(self.staged.receiver + flow.network);
-            flow.network = flow.network.min(size.receiver - self.staged.receiver + flow.write);
-            flow.read = flow.read.min(size.sender - self.staged.sender + flow.network);
-        }
-        self.staged.sender = (self.staged.sender + flow.read - flow.network).clamp(0.0, size.sender);
-        self.staged.receiver = (self.staged.receiver + flow.network - flow.write).clamp(0.0, size.receiver);
-        self.entered += flow.read;
-        self.left += flow.write;
-        self.ticks += 1;
-        flow
     }
 
     fn measured(&mut self, bits: f64, seconds: f64) -> BitRate {
-        let error = self.rng.normal(1.0, self.scenario.noise.throughput);
+        let noise = self.scenario.noise.throughput;
+        let error = if noise > 0.0 { self.noise.normal(1.0, noise) } else { 1.0 };
         BitRate::from_bps(bits / seconds * error)
     }
 
     fn remaining(&self) -> Option<Remaining> {
         self.scenario.dataset.map(|dataset| {
-            let share = (1.0 - self.left / self.size()).clamp(0.0, 1.0);
+            let share = (self.missing() / dataset.size.bits()).clamp(0.0, 1.0);
+            // A file that is short by rounding alone is complete.
+            let files = dataset.files as f64 * share - 1e-9;
             Remaining {
                 bytes: ByteCount((dataset.size.0 as f64 * share).round() as u64),
-                files: (dataset.files as f64 * share).ceil() as u64,
+                files: files.max(0.0).ceil() as u64,
             }
         })
     }
 
     /// Free and total staging; an absent stage has none beside it.
     fn staging(&self) -> (Ends<ByteCount>, Ends<ByteCount>) {
-        let exists =
-            Ends { sender: self.path.stages.read.is_some(), receiver: self.path.stages.write.is_some() };
-        let size = self.scenario.staging;
-        let capacity = |exists: bool, size| if exists { size } else { ByteCount(0) };
-        let capacity = Ends {
-            sender: capacity(exists.sender, size.sender),
-            receiver: capacity(exists.receiver, size.receiver),
-        };
-        let free =
-            |capacity: ByteCount, bits: f64| capacity.saturating_sub(ByteCount((bits / 8.0).round() as u64));
+        let (size, staged) = (self.fluid.size(), self.fluid.staged());
+        let bytes = |bits: f64| ByteCount((bits / 8.0).round() as u64);
+        let capacity = Ends { sender: bytes(size.sender), receiver: bytes(size.receiver) };
         let free = Ends {
-            sender: free(capacity.sender, self.staged.sender),
-            receiver: free(capacity.receiver, self.staged.receiver),
+            sender: capacity.sender.saturating_sub(bytes(staged.sender)),
+            receiver: capacity.receiver.saturating_sub(bytes(staged.receiver)),
         };
         (free, capacity)
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER)
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 impl Environment for Simulator {
     type Error = Infallible;
 
     fn bounds(&self) -> PerStage<Bounds> {
-        self.path.bounds()
+        self.bounds
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Infallible> {
-        let over = self.options.epochs.is_some_and(|epochs| self.delivered.len() >= epochs as usize);
-        if over || self.finished() {
+        if self.options.epochs.is_some_and(|epochs| self.epochs >= epochs) || self.finished() {
             return Ok(None);
         }
-        let setpoint = self.bounds().clamp(setpoint);
-        let ticks = (self.options.epoch.as_millis() as u64 / TICK_MS).max(1);
-        let settle = (self.options.settle.as_millis() as u64 / TICK_MS).min(ticks - 1);
-        let (begin, before) = (self.ticks, self.left);
-        let (mut moved, mut counted, mut lost) = (PerStage::all(0.0), 0u64, 0.0);
-        for tick in 0..ticks {
-            let flow = self.tick(setpoint);
-            if tick >= settle || self.finished() {
-                moved = PerStage::from_fn(|stage| moved[stage] + flow[stage]);
-                lost += self.path.loss(self.active.network);
-                counted += 1;
-            }
-            if self.finished() {
-                break;
+        self.ask(setpoint);
+        let begin = self.now;
+        let epoch = nanos(self.options.epoch).max(1);
+        let end = begin.saturating_add(epoch);
+        let settled = begin.saturating_add(nanos(self.options.settle).min(epoch - 1));
+        let (mut from, mut moved, mut lost) = (begin, PerStage::all(0.0), 0.0);
+        let (mut delivered, mut best) = (0.0, 0.0);
+        while self.now < end && !self.finished() {
+            self.apply();
+            let cut = if self.now < settled { settled } else { end };
+            let due = self.asked.front().map_or(NEVER, |&(at, _)| at);
+            let cut = cut.min(due).min(self.next_change).min(self.next_burst);
+            let length = seconds(cut - self.now);
+            let piece = self.fluid.advance(self.setpoint, length, self.unread);
+            self.unread = (self.unread - piece.bits.read).max(0.0);
+            let passed = if piece.seconds < length { (piece.seconds * 1e9).ceil() as u64 } else { NEVER };
+            self.now += passed.min(cut - self.now);
+            moved = PerStage::from_fn(|stage| moved[stage] + piece.bits[stage]);
+            lost += piece.lost_seconds;
+            delivered += piece.bits.write;
+            best += self.best * piece.seconds;
+            if self.now == settled && !self.finished() {
+                (from, moved, lost) = (settled, PerStage::all(0.0), 0.0);
             }
         }
-        let length = Duration::from_millis((self.ticks - begin) * TICK_MS);
-        self.delivered.push(Delivered {
-            at: self.now(),
-            length,
-            concurrency: setpoint,
-            goodput: BitRate::from_bps((self.left - before) / length.as_secs_f64()),
-            best: self.best,
-        });
-        let interval = Duration::from_millis(counted * TICK_MS);
-        let mut throughput = PerStage::from_fn(|stage| self.measured(moved[stage], interval.as_secs_f64()));
+        self.epochs += 1;
+        let at = Duration::from_nanos(self.now);
+        let length = seconds(self.now - begin);
+        let truth = Delivered {
+            at,
+            length: Duration::from_nanos(self.now - begin),
+            concurrency: self.setpoint,
+            goodput: BitRate::from_bps(delivered / length),
+            best: BitRate::from_bps(best / length),
+        };
+        self.last = Some(truth);
+        if let Some(all) = &mut self.delivered {
+            all.push(truth);
+        }
+        let interval = seconds(self.now - from);
+        let mut throughput = PerStage::from_fn(|stage| self.measured(moved[stage], interval));
         for stage in Stage::ALL {
-            if self.path.stages[stage].is_none() {
+            if self.path().stages[stage].is_none() {
                 throughput[stage] = throughput.network;
             }
         }
         let (staging_free, staging_capacity) = self.staging();
+        let rtt = self.path().link.rtt;
         Ok(Some(Observation {
-            at: self.now(),
-            interval,
-            concurrency: setpoint,
+            at,
+            interval: Duration::from_nanos(self.now - from),
+            concurrency: self.setpoint,
             throughput,
             staging_free,
             staging_capacity,
-            loss: Some(lost / counted as f64),
-            rtt: (!self.path.link.rtt.is_zero()).then_some(self.path.link.rtt),
+            loss: Some(lost / interval),
+            rtt: (!rtt.is_zero()).then_some(rtt),
             remaining: self.remaining(),
         }))
     }

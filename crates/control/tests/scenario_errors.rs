@@ -48,7 +48,8 @@ fn unknown_keys_are_refused_everywhere() {
 fn senseless_values_name_their_key() {
     let with = |extra: &str| refused(&format!("{GOOD}\n{extra}\n"));
     for (extra, key) in [
-        ("[staging]\nsender = \"1KiB\"", "staging.sender"),
+        ("[background.bursts]\nstreams = 4\non = \"0s\"\noff = \"5s\"", "background.bursts.on"),
+        ("[background.bursts]\nrate = \"1Gbit/s\"\non = \"5s\"\noff = \"5s\"", "background.rate"),
         ("[noise]\nthroughput = 1.5", "noise.throughput"),
         ("[background]\nrate = \"1Gbit/s\"", "background.rate"),
         ("[dataset]\nsize = \"0B\"", "dataset.size"),

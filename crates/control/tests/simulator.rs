@@ -70,7 +70,7 @@ fn streams_share_a_busy_link() {
 #[test]
 fn changes_happen_in_time() {
     let scenario = scenario("[[timeline]]\nat = \"2s\"\nlink.rate = \"500Mbit/s\"");
-    let mut simulator = Simulator::new(scenario, options(4));
+    let mut simulator = Simulator::new(scenario, options(4)).recording();
     while let Ok(Some(_)) = simulator.step(PerStage::new(20, 20, 20)) {}
     let rates: Vec<u64> = simulator.delivered().iter().map(|epoch| epoch.goodput.0 / 1_000_000).collect();
     assert_eq!(rates, [1000, 1000, 500, 500]);

@@ -1,8 +1,12 @@
 //! What a scenario must satisfy.
 
+use std::time::Duration;
+
 use crate::scenario::Scenario;
 use crate::stage::Stage;
 use crate::units::{BitRate, ByteCount};
+
+const BELOW: &str = "must be less than link.rate, bursts included";
 
 /// Why a scenario was refused; always one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,12 +84,15 @@ impl Scenario {
         check.positive(Some(self.link.rate), || "link.rate".into());
         check.share(self.link.loss, || "link.loss".into());
         check.share(self.link.surplus_loss, || "link.surplus_loss".into());
-        let room = |size: ByteCount| size >= ByteCount::kib(128);
-        check.that(room(self.staging.sender), || "staging.sender".into(), "must hold a block of 128KiB");
-        check.that(room(self.staging.receiver), || "staging.receiver".into(), "must hold a block of 128KiB");
+        let ramp = self.link.ramp_rtts;
+        check.that(ramp.is_finite() && ramp >= 0.0, || "link.ramp_rtts".into(), "must be at least 0");
         check.share(self.noise.throughput, || "noise.throughput".into());
-        let below = "must be less than link.rate";
-        check.that(self.background.rate < self.link.rate, || "background.rate".into(), below);
+        check.that(self.peak(self.background.rate) < self.link.rate, || "background.rate".into(), BELOW);
+        if let Some(bursts) = self.background.bursts {
+            let last = |time: Duration| time >= Duration::from_millis(1);
+            check.that(last(bursts.on), || "background.bursts.on".into(), "must be at least 1ms");
+            check.that(last(bursts.off), || "background.bursts.off".into(), "must be at least 1ms");
+        }
         if let Some(dataset) = self.dataset {
             check.that(dataset.size > ByteCount(0), || "dataset.size".into(), "must be more than 0");
             check.that(dataset.files > 0, || "dataset.files".into(), "must be at least 1");
@@ -93,6 +100,11 @@ impl Scenario {
         self.check_timeline(&mut check);
         self.check_expected(&mut check);
         check.0
+    }
+
+    /// What other traffic takes at most when it takes `rate` between bursts.
+    fn peak(&self, rate: BitRate) -> BitRate {
+        BitRate(rate.0.saturating_add(self.background.bursts.map_or(0, |bursts| bursts.rate.0)))
     }
 
     fn check_timeline(&self, check: &mut Check) {
@@ -116,9 +128,9 @@ impl Scenario {
             link = change.link.rate.unwrap_or(link);
             background = change.background.rate.unwrap_or(background);
             check.that(
-                background < link,
+                self.peak(background) < link,
                 || key("background.rate"),
-                "must be less than the link's rate then",
+                "must be less than the link's rate then, bursts included",
             );
         }
     }
