@@ -16,6 +16,9 @@ pub mod observation;
 pub mod scenario;
 pub mod utility;
 
+// The papers' simulators, to hold ours against.
+pub mod events;
+
 // What is decided about, and what decides.
 pub mod environment;
 pub mod optimizer;
