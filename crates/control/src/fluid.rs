@@ -7,7 +7,7 @@
 //!
 //! Plain numbers (bits, seconds) and no allocation: this is the inner loop of training.
 
-use crate::path::Path;
+use crate::path::{Limits, Path};
 use crate::scenario::Staging;
 use crate::stage::{Concurrency, Ends, PerStage, Stage};
 
@@ -22,6 +22,7 @@ const DUST: f64 = 1e-3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fluid {
     path: Path,
+    limits: Limits,
     size: Ends<f64>,
     staged: Ends<f64>,
     setpoint: Concurrency,
@@ -58,6 +59,7 @@ impl Fluid {
         let staged = Ends { sender: 0.0, receiver: 0.0 };
         let mut fluid = Self {
             path,
+            limits: path.limits(),
             size,
             staged,
             setpoint: PerStage::all(0),
@@ -93,6 +95,7 @@ impl Fluid {
     /// Changes the path under what is staged and who works; stages neither come nor go.
     pub fn set_path(&mut self, path: Path) {
         self.path = path;
+        self.limits = path.limits();
         self.set(self.setpoint);
     }
 
@@ -104,26 +107,41 @@ impl Fluid {
 
     /// Lets `seconds` pass with `setpoint` workers while the source still holds `unread` bits
     /// (infinite for a source that never ends).
-    pub fn advance(&mut self, setpoint: Concurrency, seconds: f64, mut unread: f64) -> Moved {
+    #[inline]
+    pub fn advance(&mut self, setpoint: Concurrency, seconds: f64, unread: f64) -> Moved {
         if setpoint != self.setpoint {
             self.set(setpoint);
         }
-        let mut moved = Moved::default();
+        if self.ramping {
+            return self.advance_ramping(seconds, unread);
+        }
+        let moved = self.flow(self.carried, seconds, unread);
+        Moved { lost_seconds: self.loss * moved.seconds, ..moved }
+    }
+
+    /// The same while workers ramp up, and for what is left once all have arrived.
+    #[inline(never)]
+    fn advance_ramping(&mut self, seconds: f64, mut unread: f64) -> Moved {
+        let mut total = Moved::default();
         let mut left = seconds;
-        while self.ramping && left > 0.0 {
-            let (length, active) = self.ramp(left);
-            let carried = PerStage::from_fn(|stage| self.path.carried(stage, active[stage]));
-            let passed = self.flow(carried, length, &mut unread, &mut moved.bits);
-            moved.seconds += passed;
-            moved.lost_seconds += self.path.loss(active.network) * passed;
-            left = if passed < length { 0.0 } else { left - length };
+        while left > 0.0 {
+            let (length, carried, loss) = if self.ramping {
+                let (length, active) = self.ramp(left);
+                let carried = PerStage::from_fn(|stage| self.limits.carried(stage, active[stage]));
+                (length, carried, self.limits.loss(active.network))
+            } else {
+                (left, self.carried, self.loss)
+            };
+            let moved = self.flow(carried, length, unread);
+            total.bits.read += moved.bits.read;
+            total.bits.network += moved.bits.network;
+            total.bits.write += moved.bits.write;
+            total.seconds += moved.seconds;
+            total.lost_seconds += loss * moved.seconds;
+            unread = (unread - moved.bits.read).max(0.0);
+            left = if moved.seconds < length { 0.0 } else { left - length };
         }
-        if left > 0.0 {
-            let passed = self.flow(self.carried, left, &mut unread, &mut moved.bits);
-            moved.seconds += passed;
-            moved.lost_seconds += self.loss * passed;
-        }
-        moved
+        total
     }
 
     /// Puts a set-point into force: new workers begin their ramp, surplus ones stop.
@@ -132,20 +150,20 @@ impl Fluid {
         self.ramping = false;
         for stage in Stage::ALL {
             let n = f64::from(setpoint[stage]);
-            if n > self.active[stage] && self.path.ramp_up(stage) > 0.0 {
+            if n > self.active[stage] && self.limits.ramp_up(stage) > 0.0 {
                 self.ramping = true;
             } else {
                 self.active[stage] = n;
             }
-            self.carried[stage] = self.path.carried(stage, n);
+            self.carried[stage] = self.limits.carried(stage, n);
         }
-        self.loss = self.path.loss(f64::from(setpoint.network));
+        self.loss = self.limits.loss(f64::from(setpoint.network));
     }
 
     /// The next piece of the ramp, of at most `left` seconds: its length and the mean of the
     /// workers' weight in it. Who has all but arrived counts as there from then on.
     fn ramp(&mut self, left: f64) -> (f64, PerStage<f64>) {
-        let tau = PerStage::from_fn(|stage| self.path.ramp_up(stage));
+        let tau = PerStage::from_fn(|stage| self.limits.ramp_up(stage));
         let missing = |active: &PerStage<f64>, stage: Stage| f64::from(self.setpoint[stage]) - active[stage];
         let mut length = left;
         for stage in Stage::ALL {
@@ -168,83 +186,69 @@ impl Fluid {
         (length, mean)
     }
 
-    /// Lets `seconds` pass at constant `carried`; returns how many did before all was moved.
-    fn flow(
-        &mut self,
-        carried: PerStage<f64>,
-        seconds: f64,
-        unread: &mut f64,
-        bits: &mut PerStage<f64>,
-    ) -> f64 {
+    /// Lets `seconds` pass at constant `carried`; of losses it knows nothing.
+    #[inline]
+    fn flow(&mut self, carried: PerStage<f64>, seconds: f64, mut unread: f64) -> Moved {
+        let size = self.size;
+        let Ends { mut sender, mut receiver } = self.staged;
+        let (mut read, mut network, mut write) = (0.0, 0.0, 0.0);
         let mut left = seconds;
         loop {
-            if *unread == 0.0 && self.staged.sender == 0.0 && self.staged.receiver == 0.0 {
-                return seconds - left;
+            if unread == 0.0 && sender == 0.0 && receiver == 0.0 {
+                break;
             }
-            let rate = self.rates(carried, *unread);
-            let (sender, receiver) = (rate.read - rate.network, rate.network - rate.write);
-            let length = until(self.staged.sender, self.size.sender, sender, left)
-                .min(until(self.staged.receiver, self.size.receiver, receiver, left))
-                .min(if rate.read * left > *unread { *unread / rate.read } else { left });
-            bits.read += rate.read * length;
-            bits.network += rate.network * length;
-            bits.write += rate.write * length;
-            self.staged.sender = after(self.staged.sender, self.size.sender, sender, length);
-            self.staged.receiver = after(self.staged.receiver, self.size.receiver, receiver, length);
-            *unread -= rate.read * length;
-            if *unread < DUST {
-                *unread = 0.0;
+            let rate = rates(carried, unread, Ends { sender, receiver }, size);
+            let (into_sender, into_receiver) = (rate.read - rate.network, rate.network - rate.write);
+            let length = until(sender, size.sender, into_sender, left)
+                .min(until(receiver, size.receiver, into_receiver, left))
+                .min(if rate.read * left > unread { unread / rate.read } else { left });
+            read += rate.read * length;
+            network += rate.network * length;
+            write += rate.write * length;
+            sender = after(sender, size.sender, into_sender, length);
+            receiver = after(receiver, size.receiver, into_receiver, length);
+            unread -= rate.read * length;
+            if unread < DUST {
+                unread = 0.0;
             }
             if length >= left {
-                return seconds;
+                left = 0.0;
+                break;
             }
             left -= length;
         }
-    }
-
-    /// The greatest rates the neighbours allow: an empty staging gives no more than it gets, a full
-    /// one gets no more than it gives. One pass down the path and one up settle all three.
-    fn rates(&self, carried: PerStage<f64>, unread: f64) -> PerStage<f64> {
-        let mut rate = carried;
-        if unread <= 0.0 {
-            rate.read = 0.0;
-        }
-        if self.staged.sender <= 0.0 {
-            rate.network = rate.network.min(rate.read);
-        }
-        if self.staged.receiver <= 0.0 {
-            rate.write = rate.write.min(rate.network);
-        }
-        if self.staged.receiver >= self.size.receiver {
-            rate.network = rate.network.min(rate.write);
-        }
-        if self.staged.sender >= self.size.sender {
-            rate.read = rate.read.min(rate.network);
-        }
-        rate
+        self.staged = Ends { sender, receiver };
+        Moved { bits: PerStage::new(read, network, write), seconds: seconds - left, lost_seconds: 0.0 }
     }
 }
 
-/// Seconds, at most `left`, until a staging that changes at `rate` becomes empty or full.
+/// The greatest rates the neighbours allow: an empty staging gives no more than it gets, a full one
+/// gets no more than it gives. One pass down the path and one up settle all three.
+#[inline]
+fn rates(carried: PerStage<f64>, unread: f64, staged: Ends<f64>, size: Ends<f64>) -> PerStage<f64> {
+    let PerStage { read, network, write } = carried;
+    let least = |bound: bool, rate: f64, other: f64| if bound & (other < rate) { other } else { rate };
+    let read = if unread > 0.0 { read } else { 0.0 };
+    let network = least(staged.sender <= 0.0, network, read);
+    let write = least(staged.receiver <= 0.0, write, network);
+    let network = least(staged.receiver >= size.receiver, network, write);
+    let read = least(staged.sender >= size.sender, read, network);
+    PerStage { read, network, write }
+}
+
+/// Seconds, at most `left`, until a staging that changes at `rate` becomes empty or full. Without
+/// branches: in training nobody can foresee which.
+#[inline]
 fn until(staged: f64, size: f64, rate: f64, left: f64) -> f64 {
-    let then = staged + rate * left;
-    if then < 0.0 {
-        staged / -rate
-    } else if then > size {
-        (size - staged) / rate
-    } else {
-        left
-    }
+    let end = if rate < 0.0 { 0.0 } else { size };
+    // At rest this is infinite, or no number when full, which `min` passes over.
+    left.min((end - staged) / rate)
 }
 
 /// What is staged after `seconds`; empty and full are met exactly.
+#[inline]
 fn after(staged: f64, size: f64, rate: f64, seconds: f64) -> f64 {
     let then = staged + rate * seconds;
-    if rate < 0.0 && then < DUST {
-        0.0
-    } else if rate > 0.0 && then > size - DUST {
-        size
-    } else {
-        then
-    }
+    let then = if (rate < 0.0) & (then < DUST) { 0.0 } else { then };
+    if (rate > 0.0) & (then > size - DUST) { size } else { then }
 }

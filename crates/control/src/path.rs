@@ -22,6 +22,77 @@ pub struct Path {
     pub background: Background,
 }
 
+/// A path in plain numbers: bit/s and seconds, infinite where nothing limits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    stages: PerStage<StageLimits>,
+    /// What others leave of the link.
+    left: f64,
+    /// Competing streams.
+    others: f64,
+    loss: f64,
+    surplus_loss: f64,
+}
+
+/// One stage in plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct StageLimits {
+    worker: f64,
+    total: f64,
+    /// Workers up to the knee.
+    undisturbed: f64,
+    slope: f64,
+    ramp_up: f64,
+}
+
+impl StageLimits {
+    /// A stage that is not there holds nothing back.
+    const ABSENT: Self = Self {
+        worker: f64::INFINITY,
+        total: f64::INFINITY,
+        undisturbed: f64::INFINITY,
+        slope: 0.0,
+        ramp_up: 0.0,
+    };
+}
+
+impl Limits {
+    /// The time constant, in seconds, with which a stage's new workers approach their rate.
+    pub fn ramp_up(&self, stage: Stage) -> f64 {
+        self.stages[stage].ramp_up
+    }
+
+    /// What `n` workers of a stage would move if nothing but their own number held them back, in
+    /// bit/s. `n` may be a fraction while workers ramp up. Infinite for an absent stage.
+    pub fn offered(&self, stage: Stage, n: f64) -> f64 {
+        let limits = &self.stages[stage];
+        let surplus = n - limits.undisturbed;
+        if surplus > 0.0 { n * limits.worker / (1.0 + limits.slope * surplus) } else { n * limits.worker }
+    }
+
+    /// What `n` workers of a stage carry: what they offer, within the stage's total and, for the
+    /// network, within our share of the link. In bit/s.
+    pub fn carried(&self, stage: Stage, n: f64) -> f64 {
+        let carried = self.offered(stage, n).min(self.stages[stage].total);
+        if stage == Stage::Network { carried.min(self.share(n)) } else { carried }
+    }
+
+    /// What the link leaves to `n` of our streams, in bit/s: each gets as much as each competing one.
+    pub fn share(&self, n: f64) -> f64 {
+        if self.others > 0.0 { self.left * n / (n + self.others) } else { self.left }
+    }
+
+    /// The share of segments lost with `n` streams.
+    pub fn loss(&self, n: f64) -> f64 {
+        if self.surplus_loss == 0.0 {
+            return self.loss;
+        }
+        let offered = self.offered(Stage::Network, n);
+        let surplus = (1.0 - self.share(n) / offered).max(0.0);
+        (self.loss + self.surplus_loss * surplus).min(1.0)
+    }
+}
+
 /// The fewest workers within 2 % of the best goodput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oracle {
@@ -68,65 +139,57 @@ impl Path {
         self
     }
 
-    /// The time constant, in seconds, with which a stage's new workers approach their rate.
-    pub fn ramp_up(&self, stage: Stage) -> f64 {
-        let stated = self.stages[stage].map_or(0.0, |path| path.ramp_up.as_secs_f64());
-        let round_trips =
-            if stage == Stage::Network { self.link.ramp_rtts * self.link.rtt.as_secs_f64() } else { 0.0 };
-        stated.max(round_trips)
-    }
-
     /// What may be asked for.
     pub fn bounds(&self) -> PerStage<Bounds> {
         self.stages.map(|stage| stage.as_ref().map_or(Bounds::fixed(1), StagePath::bounds))
     }
 
-    /// What `n` workers of a stage would move if nothing but their own number held them back, in
-    /// bit/s. `n` may be a fraction while workers ramp up. Infinite for an absent stage.
-    pub fn offered(&self, stage: Stage, n: f64) -> f64 {
-        let Some(path) = self.stages[stage] else { return f64::INFINITY };
-        let mut worker = path.worker_rate.0 as f64;
-        if stage == Stage::Network && self.link.loss > 0.0 && !self.link.rtt.is_zero() {
-            let mathis = SEGMENT_BITS / self.link.rtt.as_secs_f64() * MATHIS / self.link.loss.sqrt();
-            worker = worker.min(mathis);
+    /// The path in plain numbers, to ask many times.
+    pub fn limits(&self) -> Limits {
+        let stages = PerStage::from_fn(|stage| {
+            let Some(path) = self.stages[stage] else { return StageLimits::ABSENT };
+            let mut worker = path.worker_rate.0 as f64;
+            let mut ramp_up = path.ramp_up.as_secs_f64();
+            if stage == Stage::Network {
+                let rtt = self.link.rtt.as_secs_f64();
+                ramp_up = ramp_up.max(self.link.ramp_rtts * rtt);
+                if self.link.loss > 0.0 && rtt > 0.0 {
+                    worker = worker.min(SEGMENT_BITS / rtt * MATHIS / self.link.loss.sqrt());
+                }
+            }
+            StageLimits {
+                worker,
+                total: path.total_rate.map_or(f64::INFINITY, |total| total.0 as f64),
+                undisturbed: path.knee.map_or(f64::INFINITY, |knee| f64::from(knee.workers)),
+                slope: path.knee.map_or(0.0, |knee| knee.slope),
+                ramp_up,
+            }
+        });
+        Limits {
+            stages,
+            left: self.link.rate.0.saturating_sub(self.background.rate.0) as f64,
+            others: f64::from(self.background.streams),
+            loss: self.link.loss,
+            surplus_loss: self.link.surplus_loss,
         }
-        if let Some(knee) = path.knee {
-            worker /= 1.0 + knee.slope * (n - f64::from(knee.workers)).max(0.0);
-        }
-        n * worker
     }
 
-    /// What `n` workers of a stage carry: what they offer, within the stage's total and, for the
-    /// network, within our share of the link. In bit/s.
+    /// What `n` workers of a stage carry, in bit/s; see [`Limits::carried`].
     pub fn carried(&self, stage: Stage, n: f64) -> f64 {
-        let offered = self.offered(stage, n);
-        let total = self.stages[stage].and_then(|path| path.total_rate);
-        let carried = total.map_or(offered, |total| offered.min(total.0 as f64));
-        if stage == Stage::Network { carried.min(self.share(n)) } else { carried }
-    }
-
-    /// What the link leaves to `n` of our streams, in bit/s: each gets as much as each competing one.
-    pub fn share(&self, n: f64) -> f64 {
-        let left = self.link.rate.0.saturating_sub(self.background.rate.0) as f64;
-        let others = f64::from(self.background.streams);
-        if others > 0.0 { left * n / (n + others) } else { left }
+        self.limits().carried(stage, n)
     }
 
     /// The share of segments lost with `n` streams.
     pub fn loss(&self, n: f64) -> f64 {
-        if self.link.surplus_loss == 0.0 {
-            return self.link.loss;
-        }
-        let offered = self.offered(Stage::Network, n);
-        let surplus = (1.0 - self.share(n) / offered).max(0.0);
-        (self.link.loss + self.link.surplus_loss * surplus).min(1.0)
+        self.limits().loss(n)
     }
 
     /// End-to-end goodput once everything has settled, in bit/s.
     pub fn goodput(&self, setpoint: Concurrency) -> f64 {
+        let limits = self.limits();
         Stage::ALL
             .into_iter()
-            .map(|stage| self.carried(stage, f64::from(setpoint[stage])))
+            .map(|stage| limits.carried(stage, f64::from(setpoint[stage])))
             .fold(f64::INFINITY, f64::min)
     }
 
@@ -134,8 +197,9 @@ impl Path {
     /// searched alone.
     pub fn oracle(&self) -> Oracle {
         let bounds = self.bounds();
+        let limits = self.limits();
         let all = |stage: Stage| {
-            (bounds[stage].min..=bounds[stage].max).map(move |n| (n, self.carried(stage, f64::from(n))))
+            (bounds[stage].min..=bounds[stage].max).map(move |n| (n, limits.carried(stage, f64::from(n))))
         };
         let peak = |stage| all(stage).map(|(_, carried)| carried).fold(0.0, f64::max);
         let best = Stage::ALL.into_iter().map(peak).fold(f64::INFINITY, f64::min);

@@ -135,7 +135,7 @@ impl Ticked {
         let mut moved = PerStage::all(0.0);
         for _ in 0..1000 {
             for stage in Stage::ALL {
-                let (n, tau) = (f64::from(setpoint[stage]), self.path.ramp_up(stage));
+                let (n, tau) = (f64::from(setpoint[stage]), self.path.limits().ramp_up(stage));
                 let active = &mut self.active[stage];
                 let rises = tau > 0.0 && n > *active;
                 *active = if rises { *active + (n - *active) * (1.0 - (-TICK / tau).exp()) } else { n };
