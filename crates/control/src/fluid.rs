@@ -11,8 +11,8 @@ use crate::path::{Limits, Path};
 use crate::scenario::Staging;
 use crate::stage::{Concurrency, Ends, PerStage, Stage};
 
-/// A ramp is cut where another sixteenth of the workers has arrived...
-const PIECE: f64 = 1.0 / 16.0;
+/// A ramp is cut where another tenth of the workers has arrived...
+const PIECE: f64 = 0.1;
 /// ...and ends when a thousandth is missing.
 const ARRIVED: f64 = 1e-3;
 /// Bits too few to be anything but rounding.
@@ -68,7 +68,7 @@ impl Fluid {
             carried: none,
             loss: 0.0,
         };
-        fluid.set(PerStage::all(0));
+        fluid.enforce(PerStage::all(0));
         fluid
     }
 
@@ -96,7 +96,7 @@ impl Fluid {
     pub fn set_path(&mut self, path: Path) {
         self.path = path;
         self.limits = path.limits();
-        self.set(self.setpoint);
+        self.enforce(self.setpoint);
     }
 
     /// Sets what is staged, in bits, within what fits: a training episode may begin anywhere.
@@ -109,9 +109,21 @@ impl Fluid {
     /// (infinite for a source that never ends).
     #[inline]
     pub fn advance(&mut self, setpoint: Concurrency, seconds: f64, unread: f64) -> Moved {
+        self.set(setpoint);
+        self.pass(seconds, unread)
+    }
+
+    /// Puts a set-point into force: new workers begin their ramp, surplus ones stop.
+    #[inline]
+    pub fn set(&mut self, setpoint: Concurrency) {
         if setpoint != self.setpoint {
-            self.set(setpoint);
+            self.enforce(setpoint);
         }
+    }
+
+    /// As [`advance`](Self::advance), with the set-point in force.
+    #[inline]
+    pub fn pass(&mut self, seconds: f64, unread: f64) -> Moved {
         if self.ramping {
             return self.advance_ramping(seconds, unread);
         }
@@ -144,8 +156,7 @@ impl Fluid {
         total
     }
 
-    /// Puts a set-point into force: new workers begin their ramp, surplus ones stop.
-    fn set(&mut self, setpoint: Concurrency) {
+    fn enforce(&mut self, setpoint: Concurrency) {
         self.setpoint = setpoint;
         self.ramping = false;
         for stage in Stage::ALL {
@@ -187,7 +198,7 @@ impl Fluid {
     }
 
     /// Lets `seconds` pass at constant `carried`; of losses it knows nothing.
-    #[inline]
+    #[inline(always)]
     fn flow(&mut self, carried: PerStage<f64>, seconds: f64, mut unread: f64) -> Moved {
         let size = self.size;
         let Ends { mut sender, mut receiver } = self.staged;
@@ -199,6 +210,18 @@ impl Fluid {
             }
             let rate = rates(carried, unread, Ends { sender, receiver }, size);
             let (into_sender, into_receiver) = (rate.read - rate.network, rate.network - rate.write);
+            // Most stretches end before anything happens: see that without a division.
+            let then = (sender + into_sender * left, receiver + into_receiver * left);
+            let calm =
+                (then.0 >= 0.0) & (then.0 <= size.sender) & (then.1 >= 0.0) & (then.1 <= size.receiver);
+            if calm & (rate.read * left <= unread) {
+                read += rate.read * left;
+                network += rate.network * left;
+                write += rate.write * left;
+                (sender, receiver) = then;
+                left = 0.0;
+                break;
+            }
             let length = until(sender, size.sender, into_sender, left)
                 .min(until(receiver, size.receiver, into_receiver, left))
                 .min(if rate.read * left > unread { unread / rate.read } else { left });
@@ -236,8 +259,7 @@ fn rates(carried: PerStage<f64>, unread: f64, staged: Ends<f64>, size: Ends<f64>
     PerStage { read, network, write }
 }
 
-/// Seconds, at most `left`, until a staging that changes at `rate` becomes empty or full. Without
-/// branches: in training nobody can foresee which.
+/// Seconds, at most `left`, until a staging that changes at `rate` becomes empty or full.
 #[inline]
 fn until(staged: f64, size: f64, rate: f64, left: f64) -> f64 {
     let end = if rate < 0.0 { 0.0 } else { size };

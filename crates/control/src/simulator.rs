@@ -9,12 +9,12 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::environment::Environment;
-use crate::fluid::Fluid;
+use crate::fluid::{Fluid, Moved};
 use crate::observation::{Observation, Remaining};
 use crate::path::Path;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
+use crate::stage::{Bounds, Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 /// The time of what will not happen.
@@ -90,12 +90,13 @@ pub struct Simulator {
     bursting: bool,
     next_burst: u64,
     next_change: u64,
+    /// When the next of all that happens by itself is due.
+    due: u64,
     /// Nanoseconds since the start.
     now: u64,
     epochs: u32,
     /// Set-points asked for and not yet in force, with the time they will be.
     asked: VecDeque<(u64, Concurrency)>,
-    setpoint: Concurrency,
     /// Bits at the source.
     unread: f64,
     last: Option<Delivered>,
@@ -117,10 +118,10 @@ impl Simulator {
             bursting: false,
             next_burst: NEVER,
             next_change: NEVER,
+            due: NEVER,
             now: 0,
             epochs: 0,
             asked: VecDeque::new(),
-            setpoint: PerStage::all(0),
             unread: 0.0,
             last: None,
             delivered: None,
@@ -151,7 +152,7 @@ impl Simulator {
         self.next_change = self.change_after(0);
         self.epochs = 0;
         self.asked.clear();
-        self.setpoint = PerStage::all(0);
+        self.due = self.next_due();
         self.unread = self.scenario.dataset.map_or(f64::INFINITY, |dataset| dataset.size.bits());
         self.last = None;
         if let Some(delivered) = &mut self.delivered {
@@ -180,11 +181,13 @@ impl Simulator {
     }
 
     /// Bits not yet at the sink.
+    #[inline]
     fn missing(&self) -> f64 {
         let staged = self.fluid.staged();
         self.unread + staged.sender + staged.receiver
     }
 
+    #[inline]
     fn finished(&self) -> bool {
         self.missing() < 1.0
     }
@@ -222,18 +225,46 @@ impl Simulator {
         while let Some(&(at, setpoint)) = self.asked.front()
             && at <= self.now
         {
-            self.setpoint = setpoint;
+            self.fluid.set(setpoint);
             self.asked.pop_front();
         }
+        self.due = self.next_due();
+    }
+
+    fn next_due(&self) -> u64 {
+        let asked = self.asked.front().map_or(NEVER, |&(at, _)| at);
+        asked.min(self.next_change).min(self.next_burst)
     }
 
     fn ask(&mut self, setpoint: Concurrency) {
         let setpoint = self.bounds.clamp(setpoint);
         let lag = self.scenario.decision.lag;
         if lag.is_zero() || self.epochs == 0 {
-            self.setpoint = setpoint;
+            self.fluid.set(setpoint);
         } else {
             self.asked.push_back((self.now.saturating_add(nanos(lag)), setpoint));
+            self.due = self.next_due();
+        }
+    }
+
+    /// Lets time pass until `end`, or until everything is moved, and adds up what moved and what
+    /// the oracle would have moved.
+    fn pass(&mut self, end: u64, moved: &mut Moved, best: &mut f64) {
+        while self.now < end && !self.finished() {
+            if self.due <= self.now {
+                self.apply();
+            }
+            let cut = end.min(self.due);
+            let length = seconds(cut - self.now);
+            let piece = self.fluid.pass(length, self.unread);
+            self.unread = (self.unread - piece.bits.read).max(0.0);
+            let passed = if piece.seconds < length { (piece.seconds * 1e9).ceil() as u64 } else { NEVER };
+            self.now += passed.min(cut - self.now);
+            moved.bits.read += piece.bits.read;
+            moved.bits.network += piece.bits.network;
+            moved.bits.write += piece.bits.write;
+            moved.lost_seconds += piece.lost_seconds;
+            *best += self.best * piece.seconds;
         }
     }
 
@@ -299,35 +330,27 @@ impl Environment for Simulator {
         self.ask(setpoint);
         let begin = self.now;
         let epoch = nanos(self.options.epoch).max(1);
-        let end = begin.saturating_add(epoch);
         let settled = begin.saturating_add(nanos(self.options.settle).min(epoch - 1));
-        let (mut from, mut moved, mut lost) = (begin, PerStage::all(0.0), 0.0);
+        let mut from = begin;
+        let mut moved = Moved::default();
         let (mut delivered, mut best) = (0.0, 0.0);
-        while self.now < end && !self.finished() {
-            self.apply();
-            let cut = if self.now < settled { settled } else { end };
-            let due = self.asked.front().map_or(NEVER, |&(at, _)| at);
-            let cut = cut.min(due).min(self.next_change).min(self.next_burst);
-            let length = seconds(cut - self.now);
-            let piece = self.fluid.advance(self.setpoint, length, self.unread);
-            self.unread = (self.unread - piece.bits.read).max(0.0);
-            let passed = if piece.seconds < length { (piece.seconds * 1e9).ceil() as u64 } else { NEVER };
-            self.now += passed.min(cut - self.now);
-            moved = PerStage::from_fn(|stage| moved[stage] + piece.bits[stage]);
-            lost += piece.lost_seconds;
-            delivered += piece.bits.write;
-            best += self.best * piece.seconds;
-            if self.now == settled && !self.finished() {
-                (from, moved, lost) = (settled, PerStage::all(0.0), 0.0);
+        if settled > begin {
+            self.pass(settled, &mut moved, &mut best);
+            // What ends while it settles is measured all the same.
+            if !self.finished() {
+                from = settled;
+                delivered = std::mem::take(&mut moved).bits.write;
             }
         }
+        self.pass(begin.saturating_add(epoch), &mut moved, &mut best);
+        delivered += moved.bits.write;
         self.epochs += 1;
         let at = Duration::from_nanos(self.now);
         let length = seconds(self.now - begin);
         let truth = Delivered {
             at,
             length: Duration::from_nanos(self.now - begin),
-            concurrency: self.setpoint,
+            concurrency: self.fluid.setpoint(),
             goodput: rate(delivered / length),
             best: rate(best / length),
         };
@@ -336,22 +359,25 @@ impl Environment for Simulator {
             all.push(truth);
         }
         let interval = seconds(self.now - from);
-        let mut throughput = PerStage::from_fn(|stage| self.measured(moved[stage], interval));
-        for stage in Stage::ALL {
-            if self.path().stages[stage].is_none() {
-                throughput[stage] = throughput.network;
-            }
-        }
+        let read = self.measured(moved.bits.read, interval);
+        let network = self.measured(moved.bits.network, interval);
+        let write = self.measured(moved.bits.write, interval);
+        let stages = &self.path().stages;
+        let throughput = PerStage {
+            read: if stages.read.is_some() { read } else { network },
+            network,
+            write: if stages.write.is_some() { write } else { network },
+        };
         let (staging_free, staging_capacity) = self.staging();
         let rtt = self.path().link.rtt;
         Ok(Some(Observation {
             at,
             interval: Duration::from_nanos(self.now - from),
-            concurrency: self.setpoint,
+            concurrency: self.fluid.setpoint(),
             throughput,
             staging_free,
             staging_capacity,
-            loss: Some(lost / interval),
+            loss: Some(moved.lost_seconds / interval),
             rtt: (!rtt.is_zero()).then_some(rtt),
             remaining: self.remaining(),
         }))

@@ -40,8 +40,10 @@ impl Settings {
 /// What a second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// In Mbit/s.
+    /// What moved by the time the stage's last task ended, in Mbit/s.
     pub throughput: PerStage<f64>,
+    /// What moved, in Mbit: all that was credited in the second.
+    pub moved: PerStage<f64>,
     /// Free staging in Mbit, as the simulator counts it.
     pub free: Ends<f64>,
     /// Σ T/1.02ⁿ over the stages, in Mbit/s.
@@ -125,6 +127,7 @@ impl Automdt {
         let utility = Utility { loss_term: LossTerm::None, ..Utility::default() };
         Step {
             throughput,
+            moved,
             free: Ends {
                 sender: self.size.sender - self.staged.sender,
                 receiver: self.size.receiver - self.staged.receiver,
