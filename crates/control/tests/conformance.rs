@@ -9,7 +9,8 @@ use tidegate_control::events::ldm::{self, Ldm};
 use tidegate_control::scenario::Staging;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, Fluid, Path, PerStage, Rng, Scenario, Stage};
 
-const SETTINGS: u64 = 300;
+/// Fewer where the compiler does not optimise.
+const SETTINGS: u64 = if cfg!(debug_assertions) { 60 } else { 300 };
 
 /// A path of both kinds: rates within a factor of ten of one another, staging for `seconds` of the
 /// fastest stage, a pause of `pause`.
@@ -128,7 +129,7 @@ fn where_a_stage_starves_the_published_loop_reports_less_than_it_moves() {
 #[test]
 fn with_staging_below_a_second_the_published_loop_moves_more_than_workers_can() {
     // Whatever is credited late is forgotten at the end of the second: all threads start anew.
-    for (seconds, most) in [(0.5, 1.05), (0.1, 1.5)] {
+    for (seconds, most) in [(0.5, 1.02), (0.1, 1.2)] {
         let [_, moved] = starving(seconds, 10);
         assert!(at(&moved, 0.0) > 0.99 && at(&moved, 1.0) > most, "{seconds} s: {}", at(&moved, 1.0));
     }
