@@ -60,6 +60,8 @@ impl Default for Config {
 const FLOW: f64 = 0.03;
 /// ... or than what workers may have in their hands, in bytes.
 const IN_HAND: f64 = 512.0 * 1024.0;
+/// Workers that are not worth an epoch's shortfall to find out whether fewer would do.
+const FEW: u16 = 2;
 /// What a trim leaves of a stage whose need is unknown.
 const TRIM: f64 = 0.6;
 /// The share of the capacity that is worth no further worker to exceed: half of what the oracle forgoes.
@@ -263,8 +265,8 @@ impl ModelBased {
                     rate.mbps = rate.mbps.max(mbps);
                 }
             } else if rate.known == Known::AtLeast {
-                let one = seen.n[stage] == 1;
-                *rate = Rate { mbps, known: if one { Known::Exactly } else { Known::Shown } };
+                let few = seen.n[stage] <= FEW;
+                *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
             } else if mbps < self.config.full_gain * rate.mbps {
                 continue;
             } else {
@@ -275,7 +277,11 @@ impl ModelBased {
         let target = self.workers_for(self.growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
-            if self.rates[stage].known > Known::AtLeast { target[stage].max(n) } else { n }
+            if self.rates[stage].known > Known::AtLeast {
+                target[stage].max(n)
+            } else {
+                bounds[stage].clamp(n.max(FEW))
+            }
         });
         if !grows || next == seen.n {
             self.phase = Phase::Cap { surplus: seen.goodput };
@@ -326,7 +332,7 @@ impl ModelBased {
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
             let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
-            bounds[stage].clamp(if self.rates[stage].known == Known::Exactly { n } else { less })
+            bounds[stage].clamp(if self.rates[stage].known == Known::Exactly || n <= FEW { n } else { less })
         });
         if next == seen.n && again && !self.climbed {
             return self.climb(seen, goodput, seen.n, bounds);
