@@ -44,7 +44,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            start: 1,
+            start: 2,
             probe_every: 10,
             growth: 4.0,
             full_gain: 0.75,
