@@ -153,12 +153,12 @@ pub fn calibrate(log: &[Epoch]) -> Result<Calibration, CalibrationError> {
         if log.iter().all(|epoch| epoch.throughput_bps[stage] == BitRate::ZERO) {
             return Err(CalibrationError::Zero { field: field("throughput_bps") });
         }
-        let free: Vec<Reading> = log
-            .iter()
-            .filter(|epoch| is_free(epoch, stage, present, capacity))
-            .map(|epoch| reading(epoch, stage))
-            .collect();
-        let law = fit::fit(&free).unwrap_or_else(|| at_least(log, stage));
+        let (free, held): (Vec<usize>, Vec<usize>) =
+            (0..log.len()).partition(|&i| is_free(&log[i], stage, present, capacity));
+        let readings =
+            |of: Vec<usize>| of.into_iter().map(|i| reading(log, i, stage)).collect::<Vec<Reading>>();
+        let (free, held) = (readings(free), readings(held));
+        let law = fit::fit(&free, &held).unwrap_or_else(|| at_least(log, stage));
         errors.extend(free.iter().map(|&reading| law.error(reading).abs()));
         stages[stage] = Some(StageFit {
             worker_rate_bps: BitRate::from_bps(law.worker),
@@ -281,14 +281,16 @@ fn is_free(epoch: &Epoch, stage: Stage, present: PerStage<bool>, capacity: Ends<
     }
 }
 
-fn reading(epoch: &Epoch, stage: Stage) -> Reading {
-    Reading { n: f64::from(epoch.concurrency[stage]), rate: epoch.throughput_bps[stage].0 as f64 }
+fn reading(log: &[Epoch], i: usize, stage: Stage) -> Reading {
+    let n = log[i].concurrency[stage];
+    let before = i.checked_sub(1).map_or(0, |before| log[before].concurrency[stage]);
+    Reading { n: f64::from(n), rate: log[i].throughput_bps[stage].0 as f64, grown: n > before }
 }
 
 /// What is known of a stage that another held back in every epoch: one worker moves at least this.
 fn at_least(log: &[Epoch], stage: Stage) -> Law {
-    let mut rates: Vec<f64> =
-        log.iter().map(|epoch| reading(epoch, stage)).map(|reading| reading.rate / reading.n).collect();
+    let rate = |epoch: &Epoch| epoch.throughput_bps[stage].0 as f64 / f64::from(epoch.concurrency[stage]);
+    let mut rates: Vec<f64> = log.iter().map(rate).collect();
     rates.sort_by(f64::total_cmp);
     let moved = rates.iter().position(|&rate| rate > 0.0).unwrap_or(0);
     let upper = ((rates.len() as f64 * UPPER) as usize).clamp(moved, rates.len() - 1);

@@ -7,8 +7,8 @@ use tidegate_control::calibration::{CalibrationError, calibrate, read_log};
 use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::scenario::StagePath;
 use tidegate_control::{
-    BitRate, ByteCount, Calibration, Concurrency, Epoch, Path, PerStage, Rng, Scenario, SimulatorOptions,
-    Stage, simulate,
+    BitRate, ByteCount, Calibration, Concurrency, Environment, Epoch, Observation, Path, PerStage, Rng,
+    Scenario, Simulator, SimulatorOptions, Stage, simulate,
 };
 
 /// AutoMDT's first bottleneck (figure 5) with the staging of a real transfer.
@@ -110,24 +110,17 @@ fn what_no_stage_ever_showed_is_a_lower_bound() {
     assert!(write.worker_rate_bps.0 > 0 && off(fit.bandwidth_bps, 1e9) < 0.005, "{fit:?}");
 }
 
-/// Epochs as a live path spoils them, from `seed`: one in twelve stalls, one in fifteen counts what
-/// another moved, and workers that were added come up slowly.
+/// Epochs as a live path spoils them, from `seed`: one in twelve stalls, and one in fifteen counts what
+/// another moved.
 fn spoiled(mut log: Vec<Epoch>, seed: u64) -> Vec<Epoch> {
     let mut rng = Rng::new(seed);
-    let mut before = PerStage::all(1u16);
     for epoch in &mut log {
-        let kind = rng.integer(0, 59);
-        epoch.throughput_bps = PerStage::from_fn(|stage| {
-            let rate = epoch.throughput_bps[stage].0 as f64;
-            let added = f64::from(epoch.concurrency[stage].saturating_sub(before[stage]));
-            let missing = 0.1 * added / f64::from(epoch.concurrency[stage]);
-            BitRate::from_bps(match kind {
-                0..5 => rate * rng.uniform(0.0, 0.3),
-                5..9 => rate * rng.uniform(1.5, 3.0),
-                _ => rate * (1.0 - missing),
-            })
-        });
-        before = epoch.concurrency;
+        let factor = match rng.integer(0, 59) {
+            0..5 => rng.uniform(0.0, 0.3),
+            5..9 => rng.uniform(1.5, 3.0),
+            _ => 1.0,
+        };
+        epoch.throughput_bps = epoch.throughput_bps.map(|rate| BitRate::from_bps(rate.0 as f64 * factor));
     }
     log
 }
@@ -136,9 +129,12 @@ fn spoiled(mut log: Vec<Epoch>, seed: u64) -> Vec<Epoch> {
 fn outliers_stalls_ramp_up_and_noise_are_borne() {
     let mut noisy = scenario(READ);
     noisy.noise.throughput = 0.1;
-    noisy.network.ramp_up = Duration::from_millis(200);
+    noisy.network.ramp_up = Duration::from_millis(400);
+    if let (Some(read), Some(write)) = (&mut noisy.read, &mut noisy.write) {
+        (read.ramp_up, write.ramp_up) = (Duration::from_millis(400), Duration::from_millis(400));
+    }
     for seed in 0..10 {
-        let log = spoiled(explore(&noisy, "explore:mixed", seed, 200), seed);
+        let log = spoiled(explore(&noisy, "explore:mixed", seed, 300), seed);
         let fit = calibrate(&log).expect("a fit");
         let largest = log.iter().map(|epoch| epoch.throughput_bps.network).max().expect("some");
         assert!(off(largest, 1e9) > 0.3, "the papers' maximum: {largest}");
@@ -146,7 +142,7 @@ fn outliers_stalls_ramp_up_and_noise_are_borne() {
             let found = fit.stages[stage].expect("present").worker_rate_bps;
             assert!(off(found, mbps * 1e6) < 0.08, "seed {seed}, {stage}: {found}, {fit:?}");
         }
-        assert!(off(fit.bandwidth_bps, 1e9) < 0.05, "seed {seed}: {fit:?}");
+        assert!(off(fit.bandwidth_bps, 1e9) < 0.06, "seed {seed}: {fit:?}");
         assert!((0.05..0.2).contains(&fit.noise), "seed {seed}: {}", fit.noise);
     }
 }
@@ -207,12 +203,12 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 }
 
 /// Explores random paths, and says how far off the middle and the 95th percentile of the fits are.
-fn play(rule: &str, noise: f64, epochs: u32, paths: u64) -> [(f64, f64); 3] {
+fn play(rule: &str, noise: f64, epochs: u32, readings: u32, paths: u64) -> [(f64, f64); 3] {
     let mut all: [Vec<f64>; 3] = Default::default();
     for seed in 0..paths {
         let truth = random_path(seed, noise);
         let fit = calibrate(&explore(&truth, rule, seed, epochs)).expect("a fit");
-        let (rates, bandwidth, goodput) = errors(&truth, &fit, 4, seed);
+        let (rates, bandwidth, goodput) = errors(&truth, &fit, readings, seed);
         for (values, value) in all.iter_mut().zip([rates, bandwidth, goodput]) {
             values.push(value);
         }
@@ -228,10 +224,10 @@ fn play(rule: &str, noise: f64, epochs: u32, paths: u64) -> [(f64, f64); 3] {
 
 #[test]
 fn random_paths_are_found_again() {
-    for (noise, epochs, rates, bandwidth, goodput) in
-        [(0.0, 60, 0.01, 0.01, 0.05), (0.05, 120, 0.05, 0.05, 0.05), (0.1, 240, 0.05, 0.05, 0.05)]
+    for (noise, epochs, readings, rates, bandwidth, goodput) in
+        [(0.0, 60, 1, 0.01, 0.01, 0.04), (0.05, 120, 4, 0.05, 0.03, 0.05), (0.1, 240, 12, 0.05, 0.04, 0.06)]
     {
-        let found = play("explore:mixed", noise, epochs, 100);
+        let found = play("explore:mixed", noise, epochs, readings, 100);
         for ((_, high), most) in found.into_iter().zip([rates, bandwidth, goodput]) {
             assert!(high <= most, "noise {noise}: {found:?}");
         }
@@ -246,7 +242,7 @@ fn how_long_to_explore() {
     for rule in ["explore", "explore:mixed"] {
         for noise in [0.0, 0.05, 0.1] {
             for epochs in [15, 30, 60, 300, 600] {
-                let [rates, ..] = play(rule, noise, epochs, 300);
+                let [rates, ..] = play(rule, noise, epochs, 4, 300);
                 assert!(rates.0 < 0.2, "{rule}, {noise}, {epochs}");
             }
         }
@@ -261,19 +257,23 @@ fn the_fitted_path_reproduces_the_log() {
         let log = explore(&truth, "explore:mixed", seed, 120);
         let mut fitted = calibrate(&log).expect("a fit").scenario("fitted");
         assert!((0.03..0.08).contains(&fitted.noise.throughput), "{}", fitted.noise.throughput);
-        // The same draws on both, without noise.
+        // Both without noise, under the log's own set-points.
         fitted.noise.throughput = 0.0;
         truth.noise.throughput = 0.0;
-        let (again, truth) =
-            (explore(&fitted, "explore:mixed", seed, 120), explore(&truth, "explore:mixed", seed, 120));
-        for (a, b) in again.iter().zip(&truth) {
-            assert_eq!(a.concurrency, b.concurrency);
+        for (a, b) in replay(&fitted, &log).into_iter().zip(replay(&truth, &log)) {
             for stage in Stage::ALL {
-                let (a, b) = (a.throughput_bps[stage].0 as f64, b.throughput_bps[stage].0 as f64);
-                assert!((a / b - 1.0).abs() < 0.06, "{stage}: {a} for {b} at {} ms", again[0].t_ms);
+                let (a, b) = (a.throughput[stage].0 as f64, b.throughput[stage].0 as f64);
+                assert!((a / b - 1.0).abs() < 0.06, "{stage}: {a} for {b}");
             }
         }
     }
+}
+
+/// What `scenario` shows under the set-points of `log`.
+fn replay(scenario: &Scenario, log: &[Epoch]) -> Vec<Observation> {
+    let options = SimulatorOptions::new(1, Duration::from_secs(1), log.len() as u32);
+    let mut simulator = Simulator::new(scenario.clone(), options);
+    log.iter().filter_map(|epoch| simulator.step(epoch.concurrency).ok().flatten()).collect()
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! readings into "the workers limit" (few) and "the total limits" (many) is tried, each side answers
 //! with its median, and the division with the least absolute error wins. Up to half of a side may
 //! be wrong before its median is. Then readings beyond three robust deviations are dropped, and
-//! the mean of the rest, which noise moves less than a median, is the answer.
+//! the mean of the rest, which noise moves less than a median, is the answer. If epochs to which
+//! workers were added read less than the others, workers ramp up slowly, and those epochs are left out.
 
 /// What one epoch told of a stage that nothing else held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Reading {
     pub n: f64,
     /// What they moved together.
     pub rate: f64,
+    /// Whether workers were added for this epoch, which may not have been at their rate yet.
+    pub grown: bool,
 }
 
 /// A stage's law.
@@ -36,8 +39,17 @@ const WRONG: f64 = 1.0;
 const RESOLUTION: f64 = 0.003;
 /// The fewest readings that prove a limit.
 const PROOF: usize = 2;
-/// How far below what its workers could move a total must lie to be one.
+/// How many times the evidence for a limit must exceed Bayes' criterion.
+const EVIDENCE: f64 = 6.0;
+/// How far below what its workers could move a total must lie to be one, and how little below what
+/// was moved in spite of it.
 const BELOW: f64 = 0.95;
+/// Within this share of the total, what the workers could move is no reading of one worker.
+const CORNER: f64 = 0.99;
+/// The fewest readings that may be left when those of growing numbers are dropped.
+const STEADY: usize = 6;
+/// By how much those must read less, at least.
+const SLOW: f64 = 0.01;
 /// Readings beyond so many robust deviations are wrong.
 const BEYOND: f64 = 3.0;
 /// The standard deviation of a normal distribution by its median absolute deviation.
@@ -60,12 +72,24 @@ impl Law {
     }
 
     fn limits_at(&self, n: f64) -> bool {
-        self.total.is_some_and(|total| n * self.worker > total)
+        self.total.is_some_and(|total| n * self.worker > CORNER * total)
     }
 }
 
-/// The law behind `readings`; none without a reading above zero.
-pub fn fit(readings: &[Reading]) -> Option<Law> {
+/// The law behind `readings`; none without a reading above zero. What is seen of the stage `while_held`
+/// back by another is less than the law, and so keeps a total from being set too low.
+pub fn fit(readings: &[Reading], while_held: &[Reading]) -> Option<Law> {
+    let law = fit_all(readings, while_held)?;
+    let (grown, steady): (Vec<Reading>, Vec<Reading>) = readings.iter().partition(|reading| reading.grown);
+    let off = |readings: &[Reading]| median(readings.iter().map(|&reading| law.error(reading)));
+    let (Some(low), Some(high)) = (off(&grown), off(&steady)) else { return Some(law) };
+    // The standard error of the difference of two medians.
+    let doubt = 1.25 * spread(&law, readings) * (1.0 / grown.len() as f64 + 1.0 / steady.len() as f64).sqrt();
+    let slow = high - low > (3.0 * doubt).max(SLOW) && steady.len() >= STEADY;
+    if slow { fit_all(&steady, while_held) } else { Some(law) }
+}
+
+fn fit_all(readings: &[Reading], while_held: &[Reading]) -> Option<Law> {
     let mut sorted = readings.to_vec();
     sorted.sort_by(|a, b| a.n.total_cmp(&b.n));
     let unlimited = median(sorted.iter().map(|reading| reading.rate / reading.n))?;
@@ -81,7 +105,10 @@ pub fn fit(readings: &[Reading]) -> Option<Law> {
         let worker = median(sorted[..split].iter().map(|reading| reading.rate / reading.n));
         let law = Law { worker: worker.unwrap_or(fewest), total: Some(total), ..unlimited };
         let most = sorted[sorted.len() - 1].n;
-        if split > 0 && total > BELOW * most * law.worker {
+        let moved = while_held.iter().filter(|reading| reading.n >= sorted[split].n);
+        let moved = quantile(moved.map(|reading| reading.rate), 0.75).unwrap_or(0.0);
+        let refuted = BELOW * moved > total * (1.0 + spread(&law, &sorted));
+        if refuted || (split > 0 && total > BELOW * most * law.worker) {
             continue;
         }
         let cost = law.cost(&sorted);
@@ -91,8 +118,11 @@ pub fn fit(readings: &[Reading]) -> Option<Law> {
     }
     let count = sorted.len() as f64;
     let law = match best {
-        // A second parameter has to pay for itself (Bayes' criterion for absolute errors, doubled).
-        Some((cost, law)) if 2.0 * count * (unlimited.cost(&sorted) / cost).ln() > 2.0 * count.ln() => law,
+        // A second parameter has to pay for itself: Bayes' criterion for absolute errors, and several
+        // times that because the best of many divisions is looked at. True limits pass by far.
+        Some((cost, law)) if 2.0 * count * (unlimited.cost(&sorted) / cost).ln() > EVIDENCE * count.ln() => {
+            law
+        }
         _ => unlimited,
     };
     let law = refined(refined(law, &sorted), &sorted);
@@ -124,16 +154,16 @@ pub fn spread(law: &Law, readings: &[Reading]) -> f64 {
 
 /// The middle value; none of nothing.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// The value that `share` of the values do not exceed, interpolated; none of nothing.
+pub fn quantile(values: impl Iterator<Item = f64>, share: f64) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
-    if values.is_empty() {
-        return None;
-    }
     values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    Some(match values.len() % 2 {
-        0 => f64::midpoint(values[middle - 1], values[middle]),
-        _ => values[middle],
-    })
+    let place = values.len().checked_sub(1)? as f64 * share;
+    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    Some(low + (high - low) * place.fract())
 }
 
 #[cfg(test)]
@@ -150,9 +180,13 @@ mod tests {
         let mut rng = Rng::new(seed);
         let of = |i: usize| {
             let n = f64::from(rng.integer(1, 32));
-            Reading { n, rate: damage(i, (80.0 * n).min(1000.0), &mut rng) }
+            Reading { n, rate: damage(i, (80.0 * n).min(1000.0), &mut rng), grown: false }
         };
         (0..count).map(of).collect()
+    }
+
+    fn steady(n: i32, rate: f64) -> Reading {
+        Reading { n: f64::from(n), rate, grown: false }
     }
 
     fn near(law: Option<Law>, worker: f64, total: Option<f64>, share: f64) {
@@ -167,14 +201,14 @@ mod tests {
 
     #[test]
     fn exact_readings_give_the_law_back() {
-        near(fit(&readings(20, 1, |_, rate, _| rate)), 80.0, Some(1000.0), 1e-9);
-        let unlimited: Vec<Reading> =
-            (1..10).map(|n| Reading { n: f64::from(n), rate: 7.0 * f64::from(n) }).collect();
-        near(fit(&unlimited), 7.0, None, 1e-9);
-        let one_is_enough: Vec<Reading> = (1..10).map(|n| Reading { n: f64::from(n), rate: 300.0 }).collect();
-        near(fit(&one_is_enough), 300.0, Some(300.0), 1e-9);
-        assert_eq!(fit(&[]), None);
-        assert_eq!(fit(&[Reading { n: 2.0, rate: 0.0 }; 9]), None);
+        near(fit(&readings(20, 1, |_, rate, _| rate), &[]), 80.0, Some(1000.0), 1e-9);
+        let unlimited: Vec<Reading> = (1..10).map(|n| steady(n, 7.0 * f64::from(n))).collect();
+        near(fit(&unlimited, &[]), 7.0, None, 1e-9);
+        let one_is_enough: Vec<Reading> = (1..10).map(|n| steady(n, 300.0)).collect();
+        near(fit(&one_is_enough, &[]), 300.0, Some(300.0), 1e-9);
+        assert_eq!(fit(&one_is_enough, &[]).map(|law| law.worker_readings), Some(0), "a lower bound");
+        assert_eq!(fit(&[], &[]), None);
+        assert_eq!(fit(&[steady(2, 0.0); 9], &[]), None);
     }
 
     #[test]
@@ -185,10 +219,32 @@ mod tests {
                 3 => 3.0 * rate,
                 _ => rate * rng.normal(1.0, 0.02),
             };
-            near(fit(&readings(60, seed, bad)), 80.0, Some(1000.0), 0.03);
+            near(fit(&readings(60, seed, bad), &[]), 80.0, Some(1000.0), 0.03);
             let noisy = |_: usize, rate: f64, rng: &mut Rng| rate * rng.normal(1.0, 0.1);
-            near(fit(&readings(100, seed, noisy)), 80.0, Some(1000.0), 0.07);
+            near(fit(&readings(100, seed, noisy), &[]), 80.0, Some(1000.0), 0.07);
         }
+    }
+
+    #[test]
+    fn workers_that_come_up_slowly_are_left_out() {
+        for seed in 0..20 {
+            let mut readings = readings(60, seed, |_, rate, rng| rate * rng.normal(1.0, 0.02));
+            for reading in readings.iter_mut().step_by(2) {
+                *reading = Reading { rate: 0.85 * reading.rate, grown: true, ..*reading };
+            }
+            near(fit(&readings, &[]), 80.0, Some(1000.0), 0.02);
+        }
+    }
+
+    #[test]
+    fn what_was_moved_while_held_back_refutes_a_lower_total() {
+        // Up to twelve workers were seen alone, and noise makes the last of them look like a limit.
+        let mut readings: Vec<Reading> =
+            (1..=10).cycle().take(60).map(|n| steady(n, 80.0 * f64::from(n))).collect();
+        readings.extend([steady(12, 830.0); 7]);
+        assert!(fit(&readings, &[]).expect("a law").total.is_some());
+        let held = [steady(20, 1000.0); 30];
+        near(fit(&readings, &held), 80.0, None, 0.01);
     }
 
     #[test]
@@ -197,6 +253,6 @@ mod tests {
         let readings = readings(100, 1, noisy);
         let largest = readings.iter().map(|reading| reading.rate).fold(0.0, f64::max);
         assert!(largest > 1150.0, "as published: {largest}");
-        assert!((spread(&fit(&readings).expect("a law"), &readings) - 0.1).abs() < 0.03);
+        assert!((spread(&fit(&readings, &[]).expect("a law"), &readings) - 0.1).abs() < 0.03);
     }
 }

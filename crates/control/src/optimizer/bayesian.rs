@@ -303,16 +303,18 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_at_the_knee() {
+    fn the_repaired_rule_settles_at_the_knee_and_the_published_one_may_stick() {
+        let near = |rule| trace(rule, 60)[30..].iter().filter(|n| (17..=24).contains(*n)).count();
+        // As its window moves on it forgets what lies elsewhere, and looks again.
         for seed in 0..10 {
-            for rule in [Bayesian::new(Config::default(), seed), repaired(seed)] {
-                let late = &trace(rule, 60)[30..];
-                // As its window moves on it forgets what is elsewhere, and looks again.
-                let near = late.iter().filter(|n| (17..=24).contains(*n)).count();
-                println!("seed {seed}: {near} of 30 near 20: {late:?}");
-                assert!(near >= 15, "seed {seed}: {late:?}");
-            }
+            assert!(near(repaired(seed)) >= 15, "seed {seed}");
         }
+        let published: Vec<usize> =
+            (0..10).map(|seed| near(Bayesian::new(Config::default(), seed))).collect();
+        let settled = published.iter().filter(|&&near| near >= 15).count();
+        assert!((5..10).contains(&settled), "{published:?}");
+        // With this seed the gains follow the probability of improvement, which repeats one n for ever.
+        assert_eq!(published[2], 0);
     }
 
     #[test]
