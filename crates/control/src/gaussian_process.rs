@@ -29,7 +29,7 @@ const RATIOS: (f64, f64) = (1e-6, 1e4);
 const STARTS: [(f64, f64); 3] = [(1.0, 1.0), (0.3, 0.01), (0.05, 0.01)];
 
 /// Steps of the search, as factors' logarithms: the first and the last.
-const STEPS: (f64, f64) = (1.5, 0.1);
+const STEPS: (f64, f64) = (1.6, 0.4);
 
 /// A process that has seen readings.
 #[derive(Clone, Debug)]
