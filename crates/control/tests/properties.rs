@@ -16,7 +16,7 @@ const SLOW: [&str; 4] =
 fn names() -> impl Iterator<Item = &'static str> {
     let more = [
         "fixed:13,7,5",
-        "explore:mixed",
+        "explore:isolate",
         "aimd:hold",
         "gradient:repaired",
         "marlin:repaired",

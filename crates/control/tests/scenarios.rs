@@ -179,7 +179,7 @@ fn bayesian_optimisation_fills_a_link_and_keeps_probing() {
 #[test]
 fn the_same_seed_replays_the_same_run() {
     let scenario = scenario("noisy");
-    for rule in ["auto", "explore", "explore:mixed", "bayesian", "marlin"] {
+    for rule in ["auto", "explore", "explore:isolate", "bayesian", "marlin"] {
         assert_eq!(play(&scenario, rule, 7, 40), play(&scenario, rule, 7, 40));
         assert_ne!(play(&scenario, rule, 7, 40), play(&scenario, rule, 8, 40));
     }

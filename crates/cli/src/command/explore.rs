@@ -34,7 +34,7 @@ const ENDLESS: ByteCount = ByteCount(1 << 60);
 /// does the rest. Prints a line an epoch, and at the end what one worker moves, what all of them move at
 /// most, and the numbers of workers that reach it. docs/learning.md says how long is long enough.
 #[derive(Debug, Args)]
-#[command(after_help = crate::exit::HELP, mut_arg("optimizer", |arg| arg.default_value("explore:mixed")))]
+#[command(after_help = crate::exit::HELP, mut_arg("optimizer", |arg| arg.default_value("explore:isolate")))]
 pub struct ExploreArgs {
     /// The endpoint to explore the path to; with --files, where to copy to
     #[arg(value_name = "DST", required_unless_present = "from")]

@@ -40,7 +40,7 @@ const RESOLUTION: f64 = 0.003;
 /// The fewest readings that prove a limit.
 const PROOF: usize = 2;
 /// How many times the evidence for a limit must exceed Bayes' criterion.
-const EVIDENCE: f64 = 6.0;
+const EVIDENCE: f64 = 3.0;
 /// How far below what its workers could move a total must lie to be one, and how little below what
 /// was moved in spite of it.
 const BELOW: f64 = 0.95;

@@ -34,7 +34,7 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:mixed, aimd:hold, \
+        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
          gradient:repaired, bayesian:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, \
          gradient, bayesian",
         NAMES.join(", ")
@@ -136,8 +136,8 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         "auto" | "model_based" => Box::new(ModelBased::new(model_based::Config::default())),
         "fixed" => Box::new(Fixed::new(fixed::Config::default())),
         "explore" => Box::new(Explore::new(explore::Config::default(), options.seed)),
-        "explore:mixed" => {
-            let config = explore::Config { draw: explore::Draw::Mixed, ..explore::Config::default() };
+        "explore:isolate" => {
+            let config = explore::Config { draw: explore::Draw::Isolate, ..explore::Config::default() };
             Box::new(Explore::new(config, options.seed))
         }
         "marlin" => Box::new(marlin(false, options)),
@@ -161,9 +161,13 @@ mod tests {
         for name in NAMES {
             assert!(start(name).is_some(), "{name}");
         }
-        for name in
-            ["coupled:aimd", "independent:gradient:repaired", "aimd:hold", "marlin:repaired", "explore:mixed"]
-        {
+        for name in [
+            "coupled:aimd",
+            "independent:gradient:repaired",
+            "aimd:hold",
+            "marlin:repaired",
+            "explore:isolate",
+        ] {
             assert!(start(name).is_some(), "{name}");
         }
         for name in ["", "coupled:auto", "independent:", "gradients", "fixed4", "coupled:coupled:aimd"] {
