@@ -25,8 +25,11 @@ use fit::{Law, Reading, median};
 /// The fewest epochs that are worth a fit.
 pub const MIN_EPOCHS: usize = 8;
 
-/// Staging that is filled less than this counts as empty, and with less than this free as full.
-const EDGE: f64 = 0.125;
+/// Staging with more than this free counts as empty.
+const EMPTY: f64 = 0.875;
+/// Staging with less than this free counts as full: a real one wakes those who wait to fill it only
+/// once it is half empty, so while it holds them back it moves between a half and full.
+const FULL: f64 = 0.55;
 
 /// The share of the bandwidth that counts as reaching it, as for the oracle.
 const REACHED: f64 = 0.98;
@@ -155,9 +158,8 @@ pub fn calibrate(log: &[Epoch]) -> Result<Calibration, CalibrationError> {
         }
         let (free, held): (Vec<usize>, Vec<usize>) =
             (0..log.len()).partition(|&i| is_free(&log[i], stage, present, capacity));
-        let readings =
-            |of: Vec<usize>| of.into_iter().map(|i| reading(log, i, stage)).collect::<Vec<Reading>>();
-        let (free, held) = (readings(free), readings(held));
+        let readings = |of: &[usize]| of.iter().map(|&i| reading(log, i, stage)).collect::<Vec<Reading>>();
+        let (free, held) = (readings(&free), readings(&held));
         let law = fit::fit(&free, &held).unwrap_or_else(|| at_least(log, stage));
         errors.extend(free.iter().map(|&reading| law.error(reading).abs()));
         stages[stage] = Some(StageFit {
@@ -273,7 +275,7 @@ fn is_free(epoch: &Epoch, stage: Stage, present: PerStage<bool>, capacity: Ends<
     let share = |free: ByteCount, capacity: ByteCount| free.0 as f64 / capacity.0.max(1) as f64;
     let sender = share(epoch.staging_free_bytes.sender, capacity.sender);
     let receiver = share(epoch.staging_free_bytes.receiver, capacity.receiver);
-    let (empty, full) = (|free: f64| free > 1.0 - EDGE, |free: f64| free < EDGE);
+    let (empty, full) = (|free: f64| free > EMPTY, |free: f64| free < FULL);
     match stage {
         Stage::Read => !full(sender),
         Stage::Network => !(present.read && empty(sender) || present.write && full(receiver)),
@@ -281,6 +283,7 @@ fn is_free(epoch: &Epoch, stage: Stage, present: PerStage<bool>, capacity: Ends<
     }
 }
 
+/// What epoch `i` told of `stage`.
 fn reading(log: &[Epoch], i: usize, stage: Stage) -> Reading {
     let n = log[i].concurrency[stage];
     let before = i.checked_sub(1).map_or(0, |before| log[before].concurrency[stage]);

@@ -56,14 +56,14 @@ fn matern(r: f64) -> f64 {
 fn cholesky(matrix: &mut [f64], size: usize) -> bool {
     for i in 0..size {
         for j in 0..=i {
-            let (above, row) = matrix.split_at_mut(i * size);
-            let known = if i == j { &row[..j] } else { &above[j * size..j * size + j] };
-            let dot: f64 = row[..j].iter().zip(known).map(|(a, b)| a * b).sum();
-            let left = row[j] - dot;
+            let mut left = matrix[i * size + j];
+            for k in 0..j {
+                left -= matrix[i * size + k] * matrix[j * size + k];
+            }
             if i != j {
-                row[j] = left / above[j * size + j];
+                matrix[i * size + j] = left / matrix[j * size + j];
             } else if left > 0.0 {
-                row[j] = left.sqrt();
+                matrix[i * size + i] = left.sqrt();
             } else {
                 return false;
             }
@@ -76,9 +76,11 @@ fn cholesky(matrix: &mut [f64], size: usize) -> bool {
 fn forward(factor: &[f64], values: &mut [f64]) {
     let size = values.len();
     for i in 0..size {
-        let row = &factor[i * size..i * size + i];
-        let dot: f64 = row.iter().zip(&*values).map(|(a, b)| a * b).sum();
-        values[i] = (values[i] - dot) / factor[i * size + i];
+        let mut left = values[i];
+        for k in 0..i {
+            left -= factor[i * size + k] * values[k];
+        }
+        values[i] = left / factor[i * size + i];
     }
 }
 
@@ -86,8 +88,11 @@ fn forward(factor: &[f64], values: &mut [f64]) {
 fn backward(factor: &[f64], values: &mut [f64]) {
     let size = values.len();
     for i in (0..size).rev() {
-        let dot: f64 = (i + 1..size).map(|k| factor[k * size + i] * values[k]).sum();
-        values[i] = (values[i] - dot) / factor[i * size + i];
+        let mut left = values[i];
+        for k in i + 1..size {
+            left -= factor[k * size + i] * values[k];
+        }
+        values[i] = left / factor[i * size + i];
     }
 }
 

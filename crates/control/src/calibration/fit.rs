@@ -6,8 +6,8 @@
 //! readings into "the workers limit" (few) and "the total limits" (many) is tried, each side answers
 //! with its median, and the division with the least absolute error wins. Up to half of a side may
 //! be wrong before its median is. Then readings beyond three robust deviations are dropped, and
-//! the mean of the rest, which noise moves less than a median, is the answer. If epochs to which
-//! workers were added read less than the others, workers ramp up slowly, and those epochs are left out.
+//! the mean of the rest, which noise moves less than a median, is the answer. If epochs to
+//! which workers were added read less than the others, workers ramp up slowly, and those are left out.
 
 /// What one epoch told of a stage that nothing else held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Reading {
     pub n: f64,
     /// What they moved together.
     pub rate: f64,
-    /// Whether workers were added for this epoch, which may not have been at their rate yet.
+    /// Whether some of them were added for this epoch, and may not have been at their rate yet.
     pub grown: bool,
 }
 

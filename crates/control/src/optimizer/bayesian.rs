@@ -353,7 +353,7 @@ mod tests {
         ] {
             for mut rule in [Bayesian::new(Config::default(), 1), repaired(1)] {
                 let mut n = rule.start(bounds);
-                for _ in 0..30 {
+                for _ in 0..24 {
                     // Without K every n scores the same.
                     rule.config.utility.k = 1.0;
                     n = rule.propose(&sample(n, mbps, 0.0), bounds);
