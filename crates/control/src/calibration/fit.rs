@@ -7,7 +7,7 @@
 //! with its median, and the division with the least absolute error wins. Up to half of a side may
 //! be wrong before its median is. Then readings beyond three robust deviations are dropped, and
 //! the mean of the rest, which noise moves less than a median, is the answer. If epochs to
-//! which workers were added read less than the others, workers ramp up slowly, and those are left out.
+//! which workers were added read less than the others of a side, they are left out.
 
 /// What one epoch told of a stage that nothing else held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,17 +79,6 @@ impl Law {
 /// The law behind `readings`; none without a reading above zero. What is seen of the stage `while_held`
 /// back by another is less than the law, and so keeps a total from being set too low.
 pub fn fit(readings: &[Reading], while_held: &[Reading]) -> Option<Law> {
-    let law = fit_all(readings, while_held)?;
-    let (grown, steady): (Vec<Reading>, Vec<Reading>) = readings.iter().partition(|reading| reading.grown);
-    let off = |readings: &[Reading]| median(readings.iter().map(|&reading| law.error(reading)));
-    let (Some(low), Some(high)) = (off(&grown), off(&steady)) else { return Some(law) };
-    // The standard error of the difference of two medians.
-    let doubt = 1.25 * spread(&law, readings) * (1.0 / grown.len() as f64 + 1.0 / steady.len() as f64).sqrt();
-    let slow = high - low > (3.0 * doubt).max(SLOW) && steady.len() >= STEADY;
-    if slow { fit_all(&steady, while_held) } else { Some(law) }
-}
-
-fn fit_all(readings: &[Reading], while_held: &[Reading]) -> Option<Law> {
     let mut sorted = readings.to_vec();
     sorted.sort_by(|a, b| a.n.total_cmp(&b.n));
     let unlimited = median(sorted.iter().map(|reading| reading.rate / reading.n))?;
@@ -135,6 +124,7 @@ fn refined(law: Law, readings: &[Reading]) -> Law {
     let agree = |reading: &&Reading| law.error(**reading).abs() <= BEYOND * scale;
     let (many, few): (Vec<Reading>, Vec<Reading>) =
         readings.iter().filter(agree).partition(|reading| law.limits_at(reading.n));
+    let (many, few) = (settled(many, &law), settled(few, &law));
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     let totals: Vec<f64> = many.iter().map(|reading| reading.rate).collect();
@@ -145,6 +135,22 @@ fn refined(law: Law, readings: &[Reading]) -> Law {
         worker_readings: workers.len(),
         total_readings: totals.len(),
     }
+}
+
+/// One side's readings without those of added workers, if these read less: workers ramp up slowly then.
+fn settled(side: Vec<Reading>, law: &Law) -> Vec<Reading> {
+    let (grown, steady): (Vec<Reading>, Vec<Reading>) = side.iter().partition(|reading| reading.grown);
+    let of = |readings: &[Reading]| {
+        let errors: Vec<f64> = readings.iter().map(|&reading| law.error(reading)).collect();
+        let middle = median(errors.iter().copied())?;
+        let spread = NORMAL * median(errors.iter().map(|error| (error - middle).abs()))?;
+        // The standard error of a median, squared.
+        Some((middle, (1.25 * spread).powi(2) / errors.len() as f64))
+    };
+    let (Some((low, doubt_low)), Some((high, doubt_high))) = (of(&grown), of(&steady)) else { return side };
+    let doubt = (doubt_low + doubt_high).sqrt();
+    let slow = high - low > (BEYOND * doubt).max(SLOW) && steady.len() >= STEADY;
+    if slow { steady } else { side }
 }
 
 /// The relative standard deviation of `readings` about `law`, wrong ones left out.
@@ -228,7 +234,7 @@ mod tests {
     #[test]
     fn workers_that_come_up_slowly_are_left_out() {
         for seed in 0..20 {
-            let mut readings = readings(60, seed, |_, rate, rng| rate * rng.normal(1.0, 0.02));
+            let mut readings = readings(120, seed, |_, rate, rng| rate * rng.normal(1.0, 0.02));
             for reading in readings.iter_mut().step_by(2) {
                 *reading = Reading { rate: 0.85 * reading.rate, grown: true, ..*reading };
             }
@@ -245,6 +251,13 @@ mod tests {
         assert!(fit(&readings, &[]).expect("a law").total.is_some());
         let held = [steady(20, 1000.0); 30];
         near(fit(&readings, &held), 80.0, None, 0.01);
+    }
+
+    #[test]
+    fn a_limit_is_kept_though_workers_were_added_for_all_that_show_it() {
+        let mut readings: Vec<Reading> = (0..8).map(|_| steady(1, 80.0)).collect();
+        readings.extend((14..26).map(|n| Reading { grown: true, ..steady(n, 500.0) }));
+        near(fit(&readings, &[]), 80.0, Some(500.0), 0.01);
     }
 
     #[test]
