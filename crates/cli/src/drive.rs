@@ -62,6 +62,11 @@ pub struct Ended {
 impl Job<'_> {
     /// Runs the job to its end.
     pub fn run(self) -> Result<Ended> {
+        self.run_and_show(|_| {})
+    }
+
+    /// The same, and shows each epoch to `show`.
+    pub fn run_and_show(self, mut show: impl FnMut(&Epoch)) -> Result<Ended> {
         raise_file_limit();
         let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
         let staging = ByteCount(self.setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK);
@@ -71,7 +76,7 @@ impl Job<'_> {
         let mut attempt = 0;
         let error = loop {
             let mut optimizer = self.control.optimizer()?;
-            let result = self.attempt(optimizer.as_mut(), &view, &mut record, started, &mut sum);
+            let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
             let Err(error) = result else { break None };
             let moved = sum.moved_this_time;
             attempt = if moved { 0 } else { attempt + 1 };
@@ -103,6 +108,7 @@ impl Job<'_> {
         optimizer: &mut dyn Optimizer,
         view: &View,
         record: &mut Recorder,
+        show: &mut dyn FnMut(&Epoch),
         started: Instant,
         sum: &mut Sum,
     ) -> Result<()> {
@@ -117,6 +123,7 @@ impl Job<'_> {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
             watching.show(&epoch);
+            show(&epoch);
             record.add(epoch);
         });
         drop(watching);

@@ -9,10 +9,12 @@ mod remotes;
 mod settings;
 mod summary;
 mod terminal;
+mod whole_file;
 mod command {
     pub mod copy;
     pub mod demo;
     pub mod endpoint;
+    pub mod explore;
     pub mod generate;
     pub mod probe;
     pub mod remote;
@@ -50,6 +52,7 @@ enum Command {
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
+    Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
     Demo(command::demo::DemoArgs),
     #[command(hide = true)]
@@ -64,6 +67,7 @@ impl Command {
             Self::Verify(args) => args.json().then_some(args.optimizer()),
             Self::Demo(args) => args.json().then_some(args.optimizer()),
             Self::Probe(args) => args.json().then_some(args.optimizer()),
+            Self::Explore(args) => args.json().then_some(args.optimizer()),
             _ => None,
         }
     }
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Remote(args) => command::remote::run(args),
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),
+        Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),

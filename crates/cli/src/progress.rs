@@ -293,6 +293,7 @@ mod tests {
                 setpoint: PerStage { read: 512, network: 7, write: 5 },
                 throughput_bps: PerStage::all(BitRate::mbps(1010 * i)),
                 staging_free_bytes: Ends { sender: ByteCount::mib(4), receiver: ByteCount(0) },
+                staging_capacity_bytes: Ends { sender: ByteCount::mib(16), receiver: ByteCount::mib(16) },
                 loss: None,
                 rtt_us: None,
                 utility: None,

@@ -64,7 +64,7 @@ pub enum LinkRule {
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, fixed:N,
-    /// fixed:READ,NETWORK,WRITE, explore, aimd, falcon, gradient, marlin, or coupled:RULE
+    /// fixed:READ,NETWORK,WRITE, explore, aimd, falcon, gradient, bayesian, marlin, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
     /// Length of an epoch [default: 1s; 3s for the published rules]

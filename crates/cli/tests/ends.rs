@@ -233,6 +233,7 @@ fn epochs_are_json_lines_with_units() {
                 "loss",
                 "rtt_us",
                 "setpoint",
+                "staging_capacity_bytes",
                 "staging_free_bytes",
                 "t_ms",
                 "throughput_bps",

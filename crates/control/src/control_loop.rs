@@ -23,6 +23,9 @@ pub struct Epoch {
     pub throughput_bps: PerStage<BitRate>,
     /// Free staging at each end, in bytes.
     pub staging_free_bytes: Ends<ByteCount>,
+    /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
+    #[serde(default)]
+    pub staging_capacity_bytes: Ends<ByteCount>,
     /// Retransmitted segments per segment sent.
     pub loss: Option<f64>,
     /// Smoothed round-trip time in µs.
@@ -40,6 +43,7 @@ impl Epoch {
             setpoint,
             throughput_bps: seen.throughput,
             staging_free_bytes: seen.staging_free,
+            staging_capacity_bytes: seen.staging_capacity,
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
             utility,

@@ -7,6 +7,7 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 // Words and numbers.
+pub mod gaussian_process;
 pub mod rng;
 pub mod stage;
 pub mod units;
@@ -33,6 +34,10 @@ pub mod simulator;
 pub mod control_loop;
 pub mod simulation;
 
+// What was seen, turned into a path.
+pub mod calibration;
+
+pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
 pub use fluid::Fluid;

@@ -11,6 +11,7 @@ use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 pub mod aimd;
+pub mod bayesian;
 pub mod explore;
 pub mod falcon;
 pub mod fixed;

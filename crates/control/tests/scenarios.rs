@@ -160,9 +160,26 @@ fn marlin_takes_half_a_minute_with_large_staging_and_fails_with_small() {
 }
 
 #[test]
+fn bayesian_optimisation_fills_a_link_and_keeps_probing() {
+    for (name, rule, least) in [
+        ("per-stream-cap", "bayesian", 0.8),
+        ("per-stream-cap", "bayesian:repaired", 0.85),
+        ("fastbiodl-500", "bayesian", 0.75),
+        ("fastbiodl-500", "bayesian:repaired", 0.8),
+    ] {
+        let mut scenario = scenario(name);
+        scenario.dataset = None;
+        for seed in 1..=3 {
+            let summary = play(&scenario, rule, seed, 60).summary;
+            assert!(summary.second_half_share >= least, "{name}, {rule}, seed {seed}: {summary:?}");
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_replays_the_same_run() {
     let scenario = scenario("noisy");
-    for rule in ["auto", "explore", "marlin"] {
+    for rule in ["auto", "explore", "explore:isolate", "bayesian", "marlin"] {
         assert_eq!(play(&scenario, rule, 7, 40), play(&scenario, rule, 7, 40));
         assert_ne!(play(&scenario, rule, 7, 40), play(&scenario, rule, 8, 40));
     }

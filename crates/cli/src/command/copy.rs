@@ -1,6 +1,6 @@
 //! `tidegate copy`: push, pull, third-party, or from here to here.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -98,10 +98,25 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// What the paths on the command line mean. From here to here goes through an endpoint of our own,
-    /// on the loopback and in the clear.
+    /// What the paths on the command line mean.
     pub fn of(paths: &Paths, terms: &mut Terms, trust: &TrustArgs) -> anyhow::Result<Self> {
         let (typed, destination) = paths.split()?;
+        Self::between(typed, destination, terms, trust)
+    }
+
+    /// Memory at one end and nowhere at the other.
+    pub const fn of_memory(from: From, to: To, title: String) -> Self {
+        Self { from, to, title, _loopback: None }
+    }
+
+    /// From the paths `typed` to `destination`. From here to here goes through an endpoint of our own, on
+    /// the loopback and in the clear.
+    pub fn between(
+        typed: &[OsString],
+        destination: &OsStr,
+        terms: &mut Terms,
+        trust: &TrustArgs,
+    ) -> anyhow::Result<Self> {
         let (sources, endpoint) = sources(typed)?;
         let destination = Place::parse(destination)?;
         let title = format!("{} → {}", shown_sources(typed), destination.show());
@@ -151,7 +166,7 @@ fn shown_sources(sources: &[OsString]) -> String {
 /// A local destination as a path beneath `/`, symlinks in its existing part resolved.
 fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let typed = Path::new(std::ffi::OsStr::from_bytes(path));
+    let typed = Path::new(OsStr::from_bytes(path));
     let mut existing = std::path::absolute(typed)?;
     let mut rest = Vec::new();
     while !existing.exists() {

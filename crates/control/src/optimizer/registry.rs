@@ -4,6 +4,7 @@
 //! for such rules) or `independent:` (a copy a stage).
 
 use crate::optimizer::aimd::{self, Aimd};
+use crate::optimizer::bayesian::{self, Bayesian};
 use crate::optimizer::explore::{self, Explore};
 use crate::optimizer::falcon::{self, Falcon};
 use crate::optimizer::fixed::{self, Fixed};
@@ -15,7 +16,7 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are, the default first.
-pub const NAMES: [&str; 7] = ["auto", "fixed", "explore", "aimd", "falcon", "gradient", "marlin"];
+pub const NAMES: [&str; 8] = ["auto", "fixed", "explore", "aimd", "falcon", "gradient", "bayesian", "marlin"];
 
 /// What the rules may be told; each uses what concerns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,8 +34,9 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, aimd:hold, \
-         gradient:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, gradient",
+        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
+         gradient:repaired, bayesian:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, \
+         gradient, bayesian",
         NAMES.join(", ")
     )]
     Unknown {
@@ -76,12 +78,15 @@ fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOpt
     let utility = options.utility;
     let gradient =
         |repaired| Gradient::new(gradient::Config { utility, repaired, ..gradient::Config::default() });
+    let bayesian = |repaired| Bayesian::new(bayesian::Config { utility, repaired }, options.seed);
     Some(match name {
         "aimd" => Box::new(aimd(aimd::Start::Step)),
         "aimd:hold" => Box::new(aimd(aimd::Start::Hold)),
         "falcon" => Box::new(Falcon::new(falcon::Config { utility })),
         "gradient" => Box::new(gradient(false)),
         "gradient:repaired" => Box::new(gradient(true)),
+        "bayesian" => Box::new(bayesian(false)),
+        "bayesian:repaired" => Box::new(bayesian(true)),
         _ => return None,
     })
 }
@@ -110,7 +115,11 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
     }
     if let Some(rule) = name.strip_prefix("independent:") {
         stage_rule(rule, options).ok_or_else(unknown)?;
-        let rules = PerStage::from_fn(|_| stage_rule(rule, options));
+        // A stream of its own for each copy: three stages that draw alike would learn less.
+        let rules = PerStage::from_fn(|stage| {
+            let seed = options.seed.wrapping_add(stage as u64);
+            stage_rule(rule, &OptimizerOptions { seed, ..*options })
+        });
         let PerStage { read: Some(read), network: Some(network), write: Some(write) } = rules else {
             return Err(unknown());
         };
@@ -127,6 +136,10 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         "auto" | "model_based" => Box::new(ModelBased::new(model_based::Config::default())),
         "fixed" => Box::new(Fixed::new(fixed::Config::default())),
         "explore" => Box::new(Explore::new(explore::Config::default(), options.seed)),
+        "explore:isolate" => {
+            let config = explore::Config { draw: explore::Draw::Isolate, ..explore::Config::default() };
+            Box::new(Explore::new(config, options.seed))
+        }
         "marlin" => Box::new(marlin(false, options)),
         "marlin:repaired" => Box::new(marlin(true, options)),
         _ => return Err(unknown()),
@@ -148,7 +161,13 @@ mod tests {
         for name in NAMES {
             assert!(start(name).is_some(), "{name}");
         }
-        for name in ["coupled:aimd", "independent:gradient:repaired", "aimd:hold", "marlin:repaired"] {
+        for name in [
+            "coupled:aimd",
+            "independent:gradient:repaired",
+            "aimd:hold",
+            "marlin:repaired",
+            "explore:isolate",
+        ] {
             assert!(start(name).is_some(), "{name}");
         }
         for name in ["", "coupled:auto", "independent:", "gradients", "fixed4", "coupled:coupled:aimd"] {
