@@ -73,7 +73,7 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the processors, at most 4, for auto; else the rule's own]
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
     /// Seed of rules that draw at random
@@ -204,7 +204,7 @@ impl ControlArgs {
         let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
         match self.start {
             Some(n) => bounds.clamp(PerStage::all(n)),
-            None if self.optimizer == "auto" => bounds.clamp(rule.map(|n| n.min(processors.clamp(1, 4)))),
+            None if self.optimizer == "auto" => bounds.clamp(rule.map(|n| n.min(processors.max(1)))),
             None => rule,
         }
     }

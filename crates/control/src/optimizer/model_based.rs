@@ -1,11 +1,11 @@
-//! The default rule: find what the path carries, then the fewest workers that carry it.
+//! The model-based rule: find what the path carries and what one worker moves, then divide.
 //!
-//! It keeps one belief a stage, the rate of one worker, and one for the path, its *capacity*. Five
-//! phases: **ramp** doubles the rate aimed at while end-to-end goodput follows; **cap** stays at the
-//! surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity / rate and
-//! cuts any stage whose rate is only known to be *at least* something, until goodput gives way and so
-//! tells the rate, then gives back what it took; **hold** stays; **probe** tries a quarter more now
-//! and then. A sustained change of goodput begins again with the ramp, from where it stands.
+//! It keeps one belief a stage, the rate of one worker, and one for the path, its *capacity*. Phases:
+//! **ramp** raises whatever holds the path back, and what is known, until that brings no more; **cap**
+//! stays at the surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity /
+//! rate and cuts any stage whose rate is only known to be *at least* something, until goodput gives way
+//! and so tells the rate; **climb** doubles where workers move the less the more there are; **hold**
+//! stays; **probe** tries a quarter more now and then. A sustained change begins again with the ramp.
 //!
 //! A stage that waits for its neighbour (empty input, full output) says nothing about its own
 //! workers but that they do at least this much; which stage waits is read off the staging.
@@ -18,7 +18,8 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 /// The rule's constants; all but the first two are relative and so free of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Workers a stage to begin with. 4: two doublings from 16, and no burden on a small host.
+    /// Workers a stage to begin with. 2: no burden on a small host, and never worth finding out whether
+    /// one would do.
     pub start: u16,
     /// Epochs between probes, doubled after each that finds nothing, up to four times as many. 10:
     /// a probe costs no goodput, only workers, and nothing else can notice a path that got wider.

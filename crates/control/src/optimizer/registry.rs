@@ -16,7 +16,8 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are, the default first.
-pub const NAMES: [&str; 8] = ["auto", "fixed", "explore", "aimd", "falcon", "gradient", "bayesian", "marlin"];
+pub const NAMES: [&str; 9] =
+    ["auto", "model_based", "fixed", "explore", "aimd", "falcon", "gradient", "bayesian", "marlin"];
 
 /// What the rules may be told; each uses what concerns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
