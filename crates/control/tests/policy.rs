@@ -159,7 +159,7 @@ fn a_policy_stays_within_any_bounds() {
 }
 
 #[test]
-fn nonsense_hands_over_to_auto_and_says_so_once() {
+fn nonsense_hands_over_to_a_safe_rule_and_says_so_once() {
     let mut policy = policy(Recipe::Fast, 1);
     let shape = policy.actor.shape();
     // Each weight is a number, and their sum is none.
@@ -170,6 +170,6 @@ fn nonsense_hands_over_to_auto_and_says_so_once() {
     let run = simulate(&scenario, &mut rule, None, SimulatorOptions::new(1, Duration::from_secs(1), 60));
     assert!(rule.has_fallen_back());
     let notices: Vec<&String> = run.epochs.iter().filter_map(|epoch| epoch.notice.as_ref()).collect();
-    assert!(notices.len() == 1 && notices[0].contains("auto"), "{notices:?}");
+    assert!(notices.len() == 1 && notices[0].contains("model_based"), "{notices:?}");
     assert!(run.summary.second_half_share > 0.9, "{:?}", run.summary);
 }

@@ -7,7 +7,7 @@ use tidegate_control::policy::Recipe;
 use tidegate_control::{Concurrency, Path, Scenario, Stage};
 use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
-use tidegate_train::session::{Session, Stop};
+use tidegate_train::session::{Session, Stop, Trainer};
 
 const PATHS: [&str; 6] = ["automdt-read", "automdt-network", "automdt-write", "ldm-40g", "ldm-10g", "ldm-1g"];
 
@@ -31,7 +31,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for seed in 1..=seeds {
             let course = PathCourse::of(&scenario, Recipe::Fast, 1.02);
             let begin = Instant::now();
-            let mut session = Session::new(&course, Config::default(), Stop::default(), seed);
+            let mut session = Session::new(
+                &course,
+                (Recipe::Fast, course.scales),
+                Config::default(),
+                Stop::default(),
+                seed,
+            );
             let mut converged = None;
             let progress = loop {
                 let progress = session.advance();
@@ -48,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Stage::ALL.into_iter().map(|stage| n[stage].abs_diff(best[stage])).max().unwrap_or(0)
             };
             let off = rest.iter().map(off).max().unwrap_or(u16::MAX);
-            let point = session.marks().and_then(|marks| marks.common_rest()).unwrap_or_default();
+            let point = session.rest().unwrap_or_default();
             let rate = progress.episodes as f64 / took;
             println!(
                 "{name:<16} {seed:>4} {:>9.2} {:>9} {took:>9.2} {:>9} {rate:>8.0} {:>7.4} {off:>5}  {}/{}/{}",

@@ -25,3 +25,6 @@ pub mod rollout;
 // Until it is good enough.
 pub mod ppo;
 pub mod session;
+
+// As the papers do.
+pub mod published;

@@ -65,6 +65,19 @@ impl Net {
         Self { shape, parameters }
     }
 
+    /// Weights and offsets drawn evenly from ±1/√inputs, as the papers' framework does unless told.
+    pub fn uniform(shape: Shape, rng: &mut Rng) -> Self {
+        let mut net = Self::new(shape, 1.0, rng);
+        let mut most = 0.0;
+        for tensor in shape.tensors().into_iter().filter(|tensor| !tensor.name.contains(".norm")) {
+            if let [_, inputs] = tensor.dims[..] {
+                most = 1.0 / (inputs as f64).sqrt();
+            }
+            net.parameters[tensor.range].fill_with(|| rng.uniform(-most, most) as f32);
+        }
+        net
+    }
+
     /// Goes on from a trained network.
     pub fn from_network(network: &Network) -> Self {
         Self { shape: network.shape(), parameters: network.parameters().to_vec() }

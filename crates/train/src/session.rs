@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate_control::Concurrency;
 use tidegate_control::policy::{Policy, Recipe, Scales};
 
 use crate::actor::{Actor, Critic};
@@ -54,8 +55,8 @@ pub struct Progress {
     /// Mean score of the last `window` episodes, drawn actions, as a share of R_max.
     pub recent: f32,
     /// The last exam's score of the settled, deterministic policy, as a share of R_max.
-    pub greedy: f32,
-    /// The best exam's.
+    pub greedy: Option<f32>,
+    /// The best exam's; the best `recent`, where no exams are held.
     pub best: f32,
     /// The episode at which `recent` first was enough.
     pub converged_at: Option<u64>,
@@ -63,9 +64,26 @@ pub struct Progress {
     pub done: bool,
 }
 
-/// One training.
+/// Where a policy came from, for whoever reads its file.
+pub type Facts = BTreeMap<String, String>;
+
+/// Something that can be trained until it is done.
+pub trait Trainer {
+    /// One batch of episodes.
+    fn advance(&mut self) -> Progress;
+
+    /// The best policy so far; none if it cannot be used.
+    fn policy(&mut self, facts: Facts) -> Option<Policy>;
+
+    /// Where the best policy comes to rest, if it was examined.
+    fn rest(&self) -> Option<Concurrency>;
+}
+
+/// One training of a recipe that acts on its course through `control`'s features.
 pub struct Session<'a> {
     course: &'a dyn Course,
+    recipe: Recipe,
+    scales: Scales,
     stop: Stop,
     ppo: Ppo,
     exam: Exam,
@@ -77,9 +95,17 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins on `course`.
-    pub fn new(course: &'a dyn Course, config: Config, stop: Stop, seed: u64) -> Self {
+    /// Begins on `course`; `recipe` and `scales` go into the policy.
+    pub fn new(
+        course: &'a dyn Course,
+        (recipe, scales): (Recipe, Scales),
+        config: Config,
+        stop: Stop,
+        seed: u64,
+    ) -> Self {
         Self {
+            recipe,
+            scales,
             ppo: Ppo::new(course, config, seed),
             // Starts that training does not see.
             exam: Exam::new(course, stop.starts, seed ^ 0x6578_616d),
@@ -93,8 +119,33 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One batch.
-    pub fn advance(&mut self) -> Progress {
+    /// Judges the deterministic policy, and keeps it if it is the best so far.
+    pub fn examine(&mut self) {
+        self.examined_at = self.progress.episodes;
+        let marks = self.exam.hold(self.course, self.ppo.actor());
+        self.progress.greedy = Some(marks.settled);
+        if self.best.is_none() || marks.settled > self.progress.best {
+            if marks.settled > self.progress.best + self.stop.margin {
+                self.best_at = self.progress.episodes;
+            }
+            self.progress.best = marks.settled.max(self.progress.best);
+            self.best = Some((self.ppo.actor().clone(), self.ppo.critic().clone(), marks));
+        }
+    }
+
+    /// Where it stands.
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// What the best policy showed in its exam.
+    pub fn marks(&self) -> Option<&Marks> {
+        self.best.as_ref().map(|(_, _, marks)| marks)
+    }
+}
+
+impl Trainer for Session<'_> {
+    fn advance(&mut self) -> Progress {
         for &score in self.ppo.advance() {
             self.recent.push_back(score);
             if self.recent.len() > self.stop.window {
@@ -118,40 +169,22 @@ impl<'a> Session<'a> {
         *progress
     }
 
-    /// Judges the deterministic policy, and keeps it if it is the best so far.
-    pub fn examine(&mut self) {
-        self.examined_at = self.progress.episodes;
-        let marks = self.exam.hold(self.course, self.ppo.actor());
-        self.progress.greedy = marks.settled;
-        if self.best.is_none() || marks.settled > self.progress.best {
-            if marks.settled > self.progress.best + self.stop.margin {
-                self.best_at = self.progress.episodes;
-            }
-            self.progress.best = marks.settled.max(self.progress.best);
-            self.best = Some((self.ppo.actor().clone(), self.ppo.critic().clone(), marks));
+    fn policy(&mut self, facts: Facts) -> Option<Policy> {
+        if self.best.is_none() {
+            self.examine();
         }
-    }
-
-    /// Where it stands.
-    pub const fn progress(&self) -> Progress {
-        self.progress
-    }
-
-    /// What the best policy showed in its exam.
-    pub fn marks(&self) -> Option<&Marks> {
-        self.best.as_ref().map(|(_, _, marks)| marks)
-    }
-
-    /// The best policy so far, with `facts` about where it came from; none before the first exam.
-    pub fn policy(&self, recipe: Recipe, scales: Scales, facts: BTreeMap<String, String>) -> Option<Policy> {
         let (actor, critic, marks) = self.best.as_ref()?;
         Some(Policy {
-            recipe,
-            scales: Scales { start: marks.common_rest(), ..scales },
+            recipe: self.recipe,
+            scales: Scales { start: marks.common_rest(), ..self.scales },
             actor: actor.net.to_network()?,
             log_sigma: actor.log_sigma.clone(),
             critic: critic.net.to_network(),
             facts,
         })
+    }
+
+    fn rest(&self) -> Option<Concurrency> {
+        self.marks().and_then(Marks::common_rest)
     }
 }

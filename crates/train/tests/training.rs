@@ -8,7 +8,7 @@ use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
-use tidegate_train::session::{Session, Stop};
+use tidegate_train::session::{Session, Stop, Trainer};
 
 fn scenario() -> Scenario {
     Scenario::from_toml(
@@ -25,12 +25,13 @@ fn small(threads: usize) -> Config {
 
 fn trained(threads: usize, seed: u64, batches: usize) -> Policy {
     let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
-    let mut session = Session::new(&course, small(threads), Stop::default(), seed);
+    let mut session =
+        Session::new(&course, (Recipe::Fast, course.scales), small(threads), Stop::default(), seed);
     for _ in 0..batches {
         session.advance();
     }
     session.examine();
-    session.policy(Recipe::Fast, course.scales, BTreeMap::new()).expect("examined")
+    session.policy(BTreeMap::new()).expect("examined")
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn a_policy_learns_its_path_and_drives_it() {
     let seed = 1;
     let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
     let stop = Stop { idle: 300, most: 6_000, ..Stop::default() };
-    let mut session = Session::new(&course, small(2), stop, seed);
+    let mut session = Session::new(&course, (Recipe::Fast, course.scales), small(2), stop, seed);
     let progress = loop {
         let progress = session.advance();
         if progress.done {
@@ -54,7 +55,7 @@ fn a_policy_learns_its_path_and_drives_it() {
         }
     };
     assert!(progress.best > 0.9, "seed {seed}: {progress:?}");
-    let policy = session.policy(Recipe::Fast, course.scales, BTreeMap::new()).expect("examined");
+    let policy = session.policy(BTreeMap::new()).expect("examined");
     let loaded = Policy::from_bytes(&policy.to_bytes()).expect("its own file");
     assert_eq!(loaded, policy);
     let mut rule = Learned::new(loaded, Choice::Mean, 1);

@@ -1,12 +1,12 @@
 //! A learned policy in charge of a transfer.
 //!
 //! The network's answer is data from a file, so nothing is taken for granted: an answer that is no
-//! number, or far from any, hands the transfer to [`Auto`] for good and says so. Everything else is
+//! number, or far from any, hands the transfer to [`ModelBased`] for good and says so. Everything else is
 //! rounded and clamped to the bounds.
 
 use crate::observation::Observation;
 use crate::optimizer::Optimizer;
-use crate::optimizer::auto::{self, Auto};
+use crate::optimizer::model_based::{self, ModelBased};
 use crate::policy::{Features, Policy};
 use crate::rng::Rng;
 use crate::stage::{Bounds, Concurrency, PerStage};
@@ -32,7 +32,7 @@ pub struct Learned {
     rng: Rng,
     /// Goodput in bit/s, for reports.
     goodput: Option<f64>,
-    fallback: Option<Auto>,
+    fallback: Option<ModelBased>,
     notice: Option<String>,
 }
 
@@ -84,8 +84,9 @@ impl Optimizer for Learned {
         if let Some(setpoint) = self.act(seen, bounds) {
             return bounds.clamp(setpoint);
         }
-        self.notice = Some("the policy's answer makes no sense; `auto` decides from here on".to_owned());
-        let mut fallback = Auto::new(auto::Config::default());
+        self.notice =
+            Some("the policy's answer makes no sense; `model_based` decides from here on".to_owned());
+        let mut fallback = ModelBased::new(model_based::Config::default());
         let setpoint = fallback.propose(seen, bounds);
         self.fallback = Some(fallback);
         setpoint
