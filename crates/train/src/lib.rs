@@ -12,6 +12,7 @@
 // The network and its gradient.
 pub mod adam;
 pub mod net;
+pub mod pair;
 
 // What is practised.
 pub mod practice;

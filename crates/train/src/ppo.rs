@@ -11,6 +11,7 @@ use crate::actor::{Actor, Critic, Objective, Samples};
 use crate::adam;
 use crate::gae;
 use crate::net::Tape;
+use crate::pair::both;
 use crate::practice::Course;
 use crate::rollout::{Crew, Episodes};
 
@@ -90,19 +91,6 @@ struct Batch {
     last: Vec<f32>,
     /// Mean score of each episode.
     scores: Vec<f32>,
-}
-
-/// Runs both, on two threads or in turn.
-fn both(threads: usize, one: impl FnOnce() + Send, other: impl FnOnce() + Send) {
-    if threads < 2 {
-        one();
-        other();
-        return;
-    }
-    std::thread::scope(|scope| {
-        scope.spawn(one);
-        other();
-    });
 }
 
 impl Ppo {

@@ -19,6 +19,7 @@ use crate::actor::{Actor, Critic, Objective, Samples};
 use crate::adam;
 use crate::gae;
 use crate::net::{Net, Tape};
+use crate::pair::both;
 use crate::reward::Worth;
 use crate::session::{Facts, Progress, Trainer};
 
@@ -31,14 +32,16 @@ pub struct Constants {
     pub blocks: usize,
     /// The most episodes.
     pub most: u64,
+    /// Threads; 1 or 2.
+    pub threads: usize,
 }
 
 impl Constants {
     /// Those of `recipe`.
     pub const fn of(recipe: Recipe) -> Self {
         match recipe {
-            Recipe::Ldm => Self { k: 1.002, blocks: 3, most: 300_000 },
-            _ => Self { k: 1.02, blocks: 3, most: 30_000 },
+            Recipe::Ldm => Self { k: 1.002, blocks: 3, most: 300_000, threads: 2 },
+            _ => Self { k: 1.02, blocks: 3, most: 30_000, threads: 2 },
         }
     }
 }
@@ -89,6 +92,7 @@ pub struct Published {
     best: Option<(Actor, Critic)>,
     best_at: u64,
     most: u64,
+    threads: usize,
 }
 
 impl Published {
@@ -130,6 +134,7 @@ impl Published {
             best: None,
             best_at: 0,
             most: constants.most,
+            threads: constants.threads,
         }
     }
 
@@ -198,8 +203,13 @@ impl Published {
         let values = self.critic.net.forward(&self.samples.states, other);
         self.samples.advantages.clear();
         self.samples.advantages.extend(self.returns.iter().zip(values).map(|(wanted, value)| wanted - value));
-        self.actor.update(&self.samples, OBJECTIVE, one);
-        self.critic.update(&self.samples.states, &self.returns, 2.0 * CRITIC_WEIGHT, other);
+        let (actor, critic) = (&mut self.actor, &mut self.critic);
+        let (samples, returns) = (&self.samples, &self.returns);
+        both(
+            self.threads,
+            || actor.update(samples, OBJECTIVE, one),
+            || critic.update(&samples.states, returns, 2.0 * CRITIC_WEIGHT, other),
+        );
     }
 
     /// Every hundred episodes their mean is judged.
@@ -230,7 +240,7 @@ impl Trainer for Published {
         self.learn();
         self.progress.episodes += 1;
         self.window.push((mean / self.worth.r_max) as f32);
-        if self.window.len() == WINDOW {
+        if self.window.len() == WINDOW || self.progress.episodes >= self.most {
             self.judge();
         }
         self.progress

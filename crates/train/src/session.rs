@@ -159,7 +159,7 @@ impl Trainer for Session<'_> {
         if self.recent.len() == window && progress.recent >= enough {
             progress.converged_at.get_or_insert(progress.episodes);
         }
-        if self.progress.episodes >= self.examined_at + exam_every {
+        if self.progress.episodes >= (self.examined_at + exam_every).min(most) {
             self.examine();
         }
         let progress = &mut self.progress;

@@ -116,6 +116,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     } else {
         let mut constants = Constants::of(args.recipe);
         constants.k = args.utility_k.unwrap_or(constants.k);
+        constants.threads = args.threads.into();
         constants.most = args.episodes.unwrap_or(constants.most);
         Box::new(Published::new(&scenario, args.recipe, constants, args.seed))
     };

@@ -191,6 +191,7 @@ impl<'a> Parameters<'a> {
 }
 
 /// One row through a linear layer: `output = weight · input + bias`.
+#[inline]
 pub fn linear_row(weight: &[f32], bias: &[f32], input: &[f32], output: &mut [f32]) {
     for ((row, bias), output) in weight.chunks_exact(input.len()).zip(bias).zip(output) {
         *output = bias + dot(row, input);
@@ -198,6 +199,7 @@ pub fn linear_row(weight: &[f32], bias: &[f32], input: &[f32], output: &mut [f32
 }
 
 /// The scalar product in eight lanes, so that the compiler can use vector instructions.
+#[inline]
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
@@ -211,6 +213,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// The mean of `values`, and one by their standard deviation.
+#[inline]
 pub fn moments(values: &[f32]) -> (f32, f32) {
     let count = values.len() as f32;
     let mean = values.iter().sum::<f32>() / count;
