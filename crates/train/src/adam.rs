@@ -1,5 +1,7 @@
 //! Adam (Kingma and Ba), with the gradient's length limited.
 
+use tidegate_control::policy::network::dot;
+
 /// How far to step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
@@ -35,7 +37,7 @@ impl Adam {
 
     /// Moves `parameters` against `gradient`. A gradient that is no number moves nothing.
     pub fn step(&mut self, parameters: &mut [f32], gradient: &[f32]) {
-        let length = gradient.iter().map(|g| g * g).sum::<f32>().sqrt();
+        let length = dot(gradient, gradient).sqrt();
         if !length.is_finite() {
             return;
         }

@@ -5,7 +5,7 @@
 //! finite differences.
 
 use tidegate_control::Rng;
-use tidegate_control::policy::network::{Block, Network, Shape, linear_row, moments, tanh};
+use tidegate_control::policy::network::{Block, Network, Shape, dot, linear_row, moments, tanh, total};
 
 /// Batches up to this size go row by row: a matrix product pays its packing only beyond.
 const FEW: usize = 3;
@@ -271,15 +271,12 @@ impl Back<'_> {
         d_offset.fill(0.0);
         let rows = d.chunks_exact_mut(width).zip(kept.unit.chunks_exact(width));
         for ((d, unit), inverse) in rows.zip(&kept.inverse) {
-            let (mut sum, mut along) = (0.0, 0.0);
             for i in 0..width {
                 d_gain[i] += d[i] * unit[i];
                 d_offset[i] += d[i];
                 d[i] *= gain[i];
-                sum += d[i];
-                along += d[i] * unit[i];
             }
-            let (mean, along) = (sum / width as f32, along / width as f32);
+            let (mean, along) = (total(d) / width as f32, dot(d, unit) / width as f32);
             for i in 0..width {
                 d[i] = (d[i] - mean - unit[i] * along) * inverse;
             }

@@ -198,26 +198,39 @@ pub fn linear_row(weight: &[f32], bias: &[f32], input: &[f32], output: &mut [f32
     }
 }
 
-/// The scalar product in eight lanes, so that the compiler can use vector instructions.
+/// Σ of what `term` makes of each pair, in eight lanes, so that the compiler can use vector
+/// instructions; both slices are equally long.
 #[inline]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+fn sum_of(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0.0f32; 8];
     let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f32 = a8.remainder().iter().zip(b8.remainder()).map(|(a, b)| a * b).sum();
+    let rest: f32 = a8.remainder().iter().zip(b8.remainder()).map(|(&a, &b)| term(a, b)).sum();
     for (a, b) in a8.zip(b8) {
-        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
-            *lane += a * b;
+        for ((lane, &a), &b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += term(a, b);
         }
     }
     lanes.iter().sum::<f32>() + rest
+}
+
+/// The scalar product.
+#[inline]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    sum_of(a, b, |a, b| a * b)
+}
+
+/// The sum of `values`.
+#[inline]
+pub fn total(values: &[f32]) -> f32 {
+    sum_of(values, values, |value, _| value)
 }
 
 /// The mean of `values`, and one by their standard deviation.
 #[inline]
 pub fn moments(values: &[f32]) -> (f32, f32) {
     let count = values.len() as f32;
-    let mean = values.iter().sum::<f32>() / count;
-    let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / count;
+    let mean = total(values) / count;
+    let variance = sum_of(values, values, |value, _| (value - mean) * (value - mean)) / count;
     (mean, 1.0 / (variance + NORM_EPSILON).sqrt())
 }
 
