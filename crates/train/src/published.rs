@@ -6,13 +6,12 @@
 //! Both are kept, and so is the penalty at the limits, which makes a single worker unlearnable. What
 //! is not kept is the papers' comparison of an episode's sum with R_max: it is the mean a step.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
+use tidegate_control::events::{automdt, ldm};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, Scales, Shape};
 use tidegate_control::{
-    BitRate, Bounds, Concurrency, Environment, Observation, PerStage, Rng, Scenario, Simulator,
-    SimulatorOptions, Stage,
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, Path, PerStage, Rng, Scenario, Stage,
 };
 
 use crate::actor::{Actor, Critic, Objective, Samples};
@@ -71,15 +70,55 @@ const ENOUGH: f32 = 0.9;
 /// Episodes without a better mean after which it ends.
 const IDLE: u64 = 1_000;
 
+/// The published simulators, with bytes of eight bits: a second a step.
+enum Seconds {
+    Ldm(ldm::Ldm),
+    Automdt(automdt::Automdt),
+}
+
+impl Seconds {
+    fn new(scenario: &Scenario, recipe: Recipe, rng: &mut Rng) -> Self {
+        let path = Path::at(scenario, Duration::ZERO);
+        let worker_rate = PerStage::from_fn(|stage| {
+            BitRate::from_bps(path.limits().offered(stage, 1.0).min(u64::MAX as f64))
+        });
+        let bounds = scenario.bounds();
+        let total_rate = PerStage::from_fn(|stage| {
+            BitRate::from_bps(path.carried(stage, f64::from(bounds[stage].max)).min(u64::MAX as f64))
+        });
+        if recipe == Recipe::Ldm {
+            let settings = ldm::Settings::new(worker_rate.network, total_rate.network);
+            return Self::Ldm(ldm::Ldm::new(&settings, rng.next_u64()));
+        }
+        Self::Automdt(automdt::Automdt::new(&automdt::Settings::new(
+            worker_rate,
+            total_rate,
+            scenario.staging,
+        )))
+    }
+
+    /// Throughput in Mbit/s and free staging in Mbit after a second with `n`.
+    fn step(&mut self, n: Concurrency) -> (PerStage<f64>, Ends<f64>) {
+        match self {
+            Self::Ldm(ldm) => (PerStage::all(ldm.step(n.network).throughput), Ends::default()),
+            Self::Automdt(automdt) => {
+                let step = automdt.step(n);
+                (step.throughput, step.free)
+            }
+        }
+    }
+}
+
 /// One training as published.
 pub struct Published {
     recipe: Recipe,
     scales: Scales,
     worth: Worth,
     features: Box<dyn Features>,
-    simulator: Simulator,
-    /// The last observation; what is staged carries over from episode to episode.
-    seen: Option<Observation>,
+    simulator: Seconds,
+    /// Free staging as the last step left it: it carries over from episode to episode.
+    free: Ends<f64>,
+    staging: Ends<ByteCount>,
     bounds: PerStage<Bounds>,
     rng: Rng,
     actor: Actor,
@@ -98,9 +137,11 @@ pub struct Published {
 impl Published {
     /// Begins to train `recipe` on `scenario` with weights drawn from `seed`.
     pub fn new(scenario: &Scenario, recipe: Recipe, constants: Constants, seed: u64) -> Self {
-        let mut scenario = Scenario { dataset: None, timeline: Vec::new(), ..scenario.clone() };
-        // The papers' simulators measure exactly.
-        scenario.noise.throughput = 0.0;
+        let mut scenario = scenario.clone();
+        if recipe == Recipe::Ldm {
+            // It knows of nothing but streams.
+            (scenario.read, scenario.write) = (None, None);
+        }
         let worth = Worth::new(&scenario, constants.k);
         let bounds = scenario.bounds();
         let scales = Scales { rate_bps: BitRate::from_mbps(worth.best_mbps), bounds, start: None };
@@ -113,15 +154,16 @@ impl Published {
         let actor = Actor::from_net(Net::uniform(shape, &mut rng), vec![0.0; heads], adam);
         let shape = Shape { blocks: CRITIC_BLOCKS, block: Block::Residual, outputs: 1, ..shape };
         let critic = Critic::from_net(Net::uniform(shape, &mut rng), adam);
-        let mut options = SimulatorOptions::new(0, Duration::from_secs(1), 0);
-        options.epochs = None;
+        let simulator = Seconds::new(&scenario, recipe, &mut rng);
+        let staging = Ends { sender: scenario.staging.sender, receiver: scenario.staging.receiver };
         Self {
             recipe,
             scales,
             worth,
             features,
-            simulator: Simulator::new(scenario, options),
-            seen: None,
+            simulator,
+            free: Ends { sender: staging.sender.bits() / 1e6, receiver: staging.receiver.bits() / 1e6 },
+            staging,
             bounds,
             rng,
             actor,
@@ -138,24 +180,36 @@ impl Published {
         }
     }
 
-    fn step(&mut self, setpoint: Concurrency) -> Option<Observation> {
-        let stepped: Result<_, Infallible> = self.simulator.step(setpoint);
-        let Ok(seen) = stepped;
-        seen
+    /// What a second with `n` showed, or what is shown before anything moved.
+    fn observed(&self, n: Concurrency, mbps: PerStage<f64>) -> Observation {
+        let bytes = |mbit: f64| ByteCount((mbit * 1e6 / 8.0) as u64);
+        Observation {
+            at: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            concurrency: n,
+            throughput: mbps.map(BitRate::from_mbps),
+            staging_free: Ends { sender: bytes(self.free.sender), receiver: bytes(self.free.receiver) },
+            staging_capacity: self.staging,
+            loss: None,
+            rtt: None,
+            remaining: None,
+        }
+    }
+
+    fn step(&mut self, n: Concurrency) -> Observation {
+        let (mbps, free) = self.simulator.step(n);
+        self.free = free;
+        self.observed(n, mbps)
     }
 
     /// An episode's first state: staging as it was left, nothing moved yet, workers drawn anew.
-    fn begin(&mut self) -> Option<Observation> {
+    fn begin(&mut self) -> Observation {
         let (low, gap) = START;
         let start = self.bounds.map(|bounds| {
             let high = bounds.max.saturating_sub(gap).max(bounds.min);
             self.rng.integer(low.clamp(bounds.min, high), high)
         });
-        let last = match self.seen.take() {
-            Some(seen) => seen,
-            None => self.step(start)?,
-        };
-        Some(Observation { throughput: PerStage::all(BitRate::ZERO), concurrency: start, ..last })
+        self.observed(start, PerStage::all(0.0))
     }
 
     /// What the papers pay for a step, in Mbit/s.
@@ -170,14 +224,14 @@ impl Published {
     }
 
     /// Plays one episode into `samples` and `returns`; returns its mean reward.
-    fn play(&mut self) -> Option<f64> {
+    fn play(&mut self) -> f64 {
         let (inputs, heads) = (self.features.inputs(), self.features.heads());
         self.samples.states.resize(STEPS * inputs, 0.0);
         self.samples.actions.resize(STEPS * heads, 0.0);
         self.samples.log_densities.clear();
         self.returns.clear();
         self.features.reset();
-        let mut seen = self.begin()?;
+        let mut seen = self.begin();
         for step in 0..STEPS {
             let state = &mut self.samples.states[step * inputs..(step + 1) * inputs];
             self.features.encode(&seen, self.bounds, state);
@@ -186,16 +240,15 @@ impl Published {
             let log_density = self.actor.sample(mean, &mut self.rng, action);
             self.samples.log_densities.push(log_density);
             let setpoint = self.features.decode(action, self.bounds);
-            seen = self.step(setpoint)?;
+            seen = self.step(setpoint);
             self.returns.push(self.reward(&seen) as f32);
         }
-        self.seen = Some(seen);
         let mean = self.returns.iter().map(|&reward| f64::from(reward)).sum::<f64>() / STEPS as f64;
         for step in (0..STEPS - 1).rev() {
             self.returns[step] += GAMMA * self.returns[step + 1];
         }
         gae::standardize(&mut self.returns);
-        Some(mean)
+        mean
     }
 
     fn learn(&mut self) {
@@ -233,10 +286,7 @@ impl Published {
 
 impl Trainer for Published {
     fn advance(&mut self) -> Progress {
-        let Some(mean) = self.play() else {
-            self.progress.done = true;
-            return self.progress;
-        };
+        let mean = self.play();
         self.learn();
         self.progress.episodes += 1;
         self.window.push((mean / self.worth.r_max) as f32);

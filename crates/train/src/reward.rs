@@ -29,7 +29,8 @@ impl Worth {
         let open = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
         let stages: Vec<Stage> = open.collect();
         let best_mbps = path.oracle().goodput.as_mbps();
-        let workers = |stage: &Stage| best_mbps / (path.offered(*stage, 1.0) / 1e6);
+        let limits = path.limits();
+        let workers = |stage: &Stage| best_mbps / (limits.offered(*stage, 1.0) / 1e6);
         let r_max = best_mbps * stages.iter().map(|stage| k.powf(-workers(stage).max(1.0))).sum::<f64>();
         Self { k, stages, best_mbps, r_max }
     }
