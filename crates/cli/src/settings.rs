@@ -13,6 +13,7 @@ use tidegate_control::policy::Policy;
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
+use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
@@ -71,8 +72,8 @@ pub struct ControlArgs {
     /// coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
-    /// The policy that `--optimizer policy` decides by its mean action, and `policy:sampled` by drawing
-    /// one; `tidegate train` makes it
+    /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled
+    /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Length of an epoch [default: 1s; 3s for the published rules]
@@ -192,7 +193,8 @@ const MOST_POLICY: u64 = 64 << 20;
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
     let choice = match name {
         "policy" => Choice::Mean,
-        "policy:sampled" => Choice::Sampled,
+        // Going on to learn takes being asked to.
+        "policy:sampled" | "policy:online" => Choice::Sampled,
         _ => return build(name, options).map_err(|error| usage(error.to_string())),
     };
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
@@ -204,6 +206,9 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
         return Err(wrong("is too large to be a policy".to_owned()));
     }
     let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
+    if name == "policy:online" {
+        return Ok(Box::new(Online::new(policy, options.seed)));
+    }
     Ok(Box::new(Learned::new(policy, choice, options.seed)))
 }
 

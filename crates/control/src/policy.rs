@@ -9,7 +9,7 @@ pub mod features;
 pub mod file;
 pub mod network;
 
-pub use features::{Features, Recipe, Scales};
+pub use features::{Actions, Features, Recipe, Scales};
 pub use file::PolicyError;
 pub use network::{Block, Network, Shape};
 
@@ -22,7 +22,7 @@ pub struct Policy {
     pub scales: Scales,
     /// The mean of each action.
     pub actor: Network,
-    /// The logarithm of each action's standard deviation, whatever the state.
+    /// The logarithm of each action's standard deviation, whatever the state; empty for choices.
     pub log_sigma: Vec<f32>,
     /// What a state is worth: needed to train on, not to drive.
     pub critic: Option<Network>,

@@ -3,6 +3,7 @@
 
 use tidegate_control::Rng;
 use tidegate_control::policy::Shape;
+use tidegate_control::policy::network::dot;
 
 use crate::adam::{self, Adam};
 use crate::net::{Net, Tape};
@@ -69,6 +70,16 @@ impl Actor {
         Self::from_net(Net::new(shape, 0.01, rng), vec![sigma.ln(); shape.outputs], adam)
     }
 
+    /// A policy of choices, which begin equally likely, or nearly.
+    pub fn of_choices(shape: Shape, adam: adam::Config, rng: &mut Rng) -> Self {
+        Self::from_net(Net::new(shape, 0.01, rng), Vec::new(), adam)
+    }
+
+    /// Whether an action is one of several rather than numbers.
+    fn has_choices(&self) -> bool {
+        self.log_sigma.is_empty()
+    }
+
     /// Goes on from a policy.
     pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::Config) -> Self {
         Self {
@@ -89,6 +100,9 @@ impl Actor {
 
     /// Draws an action around `mean`; returns ln of its density.
     pub fn sample(&self, mean: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
+        if self.has_choices() {
+            return choose(mean, rng, action);
+        }
         let mut log_density = 0.0;
         for ((action, mean), log_sigma) in action.iter_mut().zip(mean).zip(&self.log_sigma) {
             let z = rng.normal(0.0, 1.0) as f32;
@@ -100,26 +114,40 @@ impl Actor {
 
     /// One step on `samples`.
     pub fn update(&mut self, samples: &Samples, objective: Objective, tape: &mut Tape) {
-        let heads = self.log_sigma.len();
+        let heads = self.net.shape().outputs;
         let count = samples.advantages.len() as f32;
         let means = self.net.forward(&samples.states, tape);
         self.d_mean.resize(means.len(), 0.0);
         let inverse: Vec<f32> = self.log_sigma.iter().map(|log_sigma| (-log_sigma).exp()).collect();
         // Entropy grows by one with each ln σ.
-        let mut d_sigma = vec![-objective.entropy; heads];
+        let mut d_sigma = vec![-objective.entropy; self.log_sigma.len()];
         let mut z = vec![0.0; heads];
         let rows = samples.actions.chunks_exact(heads).zip(means.chunks_exact(heads));
         for (row, (action, mean)) in rows.enumerate() {
             let mut log_density = 0.0;
-            for i in 0..heads {
-                z[i] = (action[i] - mean[i]) * inverse[i];
-                log_density -= 0.5 * z[i] * z[i] + self.log_sigma[i] + LOG_ROOT_TAU;
+            if inverse.is_empty() {
+                log_likelihoods(mean, &mut z);
+                log_density = dot(&z, action);
+            } else {
+                for i in 0..heads {
+                    z[i] = (action[i] - mean[i]) * inverse[i];
+                    log_density -= 0.5 * z[i] * z[i] + self.log_sigma[i] + LOG_ROOT_TAU;
+                }
             }
             let ratio = (log_density - samples.log_densities[row]).min(20.0).exp();
             let advantage = samples.advantages[row];
             let clipped =
                 if advantage >= 0.0 { ratio > 1.0 + objective.clip } else { ratio < 1.0 - objective.clip };
             let pull = if clipped { 0.0 } else { -ratio * advantage / count };
+            if inverse.is_empty() {
+                let entropy: f32 = -z.iter().map(|log_p| log_p.exp() * log_p).sum::<f32>();
+                for i in 0..heads {
+                    let p = z[i].exp();
+                    self.d_mean[row * heads + i] =
+                        pull * (action[i] - p) + objective.entropy / count * p * (z[i] + entropy);
+                }
+                continue;
+            }
             for i in 0..heads {
                 self.d_mean[row * heads + i] = pull * z[i] * inverse[i];
                 d_sigma[i] += pull * (z[i] * z[i] - 1.0);
@@ -132,6 +160,32 @@ impl Actor {
             *log_sigma = log_sigma.clamp(*LOG_SIGMA.start(), *LOG_SIGMA.end());
         }
     }
+}
+
+/// ln of how likely each choice is.
+fn log_likelihoods(logits: &[f32], out: &mut [f32]) {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+    let rest = most + sum.ln();
+    out.iter_mut().zip(logits).for_each(|(out, logit)| *out = logit - rest);
+}
+
+/// Draws one choice; `action` becomes 1 there and 0 elsewhere. Returns ln of its likelihood.
+fn choose(logits: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
+    log_likelihoods(logits, action);
+    let mut left = rng.unit() as f32;
+    let mut chosen = action.len() - 1;
+    for (i, log_p) in action.iter().enumerate() {
+        left -= log_p.exp();
+        if left < 0.0 {
+            chosen = i;
+            break;
+        }
+    }
+    let log_likelihood = action[chosen];
+    action.fill(0.0);
+    action[chosen] = 1.0;
+    log_likelihood
 }
 
 /// What a state is worth, learned by least squares.
@@ -226,6 +280,35 @@ mod tests {
             let now = objective(&actor, &samples, wanted);
             assert!(now > last, "{now} after {last}");
             last = now;
+        }
+    }
+
+    #[test]
+    fn choices_learn_which_is_best() {
+        let mut rng = Rng::new(5);
+        let shape = Shape { inputs: 1, width: 8, blocks: 1, block: Block::Dense, outputs: 3 };
+        let rate = adam::Config { rate: 3e-3, longest: 1.0 };
+        let mut actor = Actor::of_choices(shape, rate, &mut rng);
+        let mut tape = Tape::default();
+        // The last is best where the state is positive, the first where it is not.
+        let best = |state: f32| if state > 0.0 { 2 } else { 0 };
+        for _ in 0..200 {
+            let states: Vec<f32> = (0..32).map(|_| rng.normal(0.0, 1.0) as f32).collect();
+            let logits = actor.net.forward(&states, &mut tape).to_vec();
+            let mut samples = Samples { actions: vec![0.0; 96], ..Samples::default() };
+            for (row, state) in states.iter().enumerate() {
+                let action = &mut samples.actions[row * 3..row * 3 + 3];
+                samples.log_densities.push(actor.sample(&logits[row * 3..row * 3 + 3], &mut rng, action));
+                samples.advantages.push(if action[best(*state)] > 0.0 { 1.0 } else { -1.0 });
+            }
+            samples.states = states;
+            actor.update(&samples, Objective { clip: 0.2, entropy: 0.001 }, &mut tape);
+        }
+        for state in [-1.0f32, 1.0] {
+            let logits = actor.net.forward(&[state], &mut tape);
+            let mut likely = [0.0; 3];
+            log_likelihoods(logits, &mut likely);
+            assert!(likely[best(state)] > 0.8f32.ln(), "{state}: {likely:?}");
         }
     }
 

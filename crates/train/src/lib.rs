@@ -29,3 +29,6 @@ pub mod session;
 
 // As the papers do.
 pub mod published;
+
+// While a transfer runs.
+pub mod online;

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::policy::{Features, Recipe, Scales};
+use tidegate_control::policy::{Actions, Features, Recipe, Scales};
 use tidegate_control::{
     BitRate, Concurrency, Environment, Observation, PerStage, Rng, Scenario, Simulator, SimulatorOptions,
 };
@@ -25,6 +25,17 @@ pub trait Course: Send + Sync {
 
     /// Steps an episode.
     fn steps(&self) -> usize;
+
+    /// What the answered values mean.
+    fn actions(&self) -> Actions {
+        Actions::Gaussian
+    }
+
+    /// Steps at the beginning whose score is not judged: what a policy that moves step by step needs
+    /// to come from a random start to its place.
+    fn warm_up(&self) -> usize {
+        0
+    }
 
     /// One more environment.
     fn practice(&self) -> Box<dyn Practice>;
@@ -69,6 +80,8 @@ pub struct PathCourse {
     pub k: f64,
     /// Steps an episode; 10 in the papers.
     pub steps: usize,
+    /// Steps that are not judged.
+    pub warm_up: usize,
     /// How long a step is.
     pub epoch: Duration,
 }
@@ -78,13 +91,16 @@ impl PathCourse {
     pub fn of(scenario: &Scenario, recipe: Recipe, k: f64) -> Self {
         let scenario = Scenario { dataset: None, timeline: Vec::new(), ..scenario.clone() };
         let best = tidegate_control::Path::at(&scenario, Duration::ZERO).oracle().goodput;
+        // Three workers a step take some time from one end of the bounds to the other.
+        let (steps, warm_up) = if recipe == Recipe::DiscreteRl { (50, 40) } else { (10, 0) };
         let scales = Scales { rate_bps: best, bounds: scenario.bounds(), start: None };
         Self {
             recipe,
             scales,
             paths: Arc::new(move |_| scenario.clone()),
             k,
-            steps: 10,
+            steps,
+            warm_up,
             epoch: Duration::from_secs(1),
         }
     }
@@ -103,8 +119,35 @@ impl Course for PathCourse {
         self.steps
     }
 
+    fn actions(&self) -> Actions {
+        self.recipe.features(&self.scales).actions()
+    }
+
+    fn warm_up(&self) -> usize {
+        self.warm_up
+    }
+
     fn practice(&self) -> Box<dyn Practice> {
-        Box::new(Ground { course: self.clone(), features: self.recipe.features(&self.scales), run: None })
+        Box::new(Ground {
+            course: self.clone(),
+            features: self.recipe.features(&self.scales),
+            run: None,
+            before: 0.0,
+        })
+    }
+}
+
+/// A change of utility below this share is none.
+const TOLERANCE: f32 = 0.01;
+
+/// The reward of discrete steps: 1 if the utility rose, -1 if it fell, 0 if it stayed about the same.
+pub fn sign_of_change(now: f32, before: f32) -> f32 {
+    if now > before * (1.0 + TOLERANCE) {
+        1.0
+    } else if now < before * (1.0 - TOLERANCE) {
+        -1.0
+    } else {
+        0.0
     }
 }
 
@@ -113,6 +156,8 @@ struct Ground {
     course: PathCourse,
     features: Box<dyn Features>,
     run: Option<Run>,
+    /// The score of the step before.
+    before: f32,
 }
 
 /// What an episode goes on with.
@@ -150,7 +195,8 @@ impl Practice for Ground {
         let start: Concurrency = bounds.map(|bounds| rng.integer(bounds.min, bounds.max));
         self.features.reset();
         state.fill(0.0);
-        if let Some((seen, _)) = run.step(rng, start) {
+        if let Some((seen, score)) = run.step(rng, start) {
+            self.before = score;
             self.features.encode(&seen, bounds, state);
         }
         self.run = Some(run);
@@ -163,6 +209,9 @@ impl Practice for Ground {
         let setpoint = self.features.decode(action, bounds);
         let Some((seen, score)) = run.step(rng, setpoint) else { return Outcome { setpoint, ..nothing } };
         self.features.encode(&seen, bounds, state);
-        Outcome { reward: score, score, setpoint, ended: false }
+        let before = std::mem::replace(&mut self.before, score);
+        let signs = self.features.actions() == Actions::Choice;
+        let reward = if signs { sign_of_change(score, before) } else { score };
+        Outcome { reward, score, setpoint, ended: false }
     }
 }

@@ -26,7 +26,7 @@ pub struct SimulateArgs {
     /// The rules to compare, as in `--optimizer auto gradient fixed:4`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values_t = ["auto".to_owned()])]
     optimizer: Vec<String>,
-    /// The policy that the rules `policy` and `policy:sampled` decide by
+    /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Seed of the measurement noise and of rules that draw at random

@@ -33,7 +33,8 @@ pub struct TrainArgs {
     /// Where to write the policy
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How to learn: fast, or as published by ldm or automdt (minutes, and for comparison only)
+    /// How to learn: fast, or for comparison ldm and automdt as published (minutes to hours), or
+    /// discrete_rl, steps up and down
     #[arg(long, value_name = "NAME", default_value_t = Recipe::Fast)]
     recipe: Recipe,
     /// Seed of everything random; the same seed gives the same policy
@@ -108,7 +109,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(format!("{}: {why}", args.scenario.display())).into());
     }
     let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
-    let mut trainer: Box<dyn Trainer + '_> = if args.recipe == Recipe::Fast {
+    let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
         let config = Config { threads: args.threads.into(), ..Config::default() };
         let mut stop = Stop::default();
         stop.most = args.episodes.unwrap_or(stop.most);

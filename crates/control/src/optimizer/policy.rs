@@ -7,7 +7,7 @@
 use crate::observation::Observation;
 use crate::optimizer::Optimizer;
 use crate::optimizer::model_based::{self, ModelBased};
-use crate::policy::{Features, Policy};
+use crate::policy::{Actions, Features, Policy};
 use crate::rng::Rng;
 use crate::stage::{Bounds, Concurrency, PerStage};
 
@@ -59,7 +59,12 @@ impl Learned {
         let mut state = vec![0.0; self.features.inputs()];
         self.features.encode(seen, bounds, &mut state);
         let mut action = self.policy.actor.forward(&state);
-        if self.choice == Choice::Sampled {
+        if self.choice == Choice::Sampled && self.features.actions() == Actions::Choice {
+            // The greatest after adding Gumbel noise is a draw from the choices.
+            for value in &mut action {
+                *value -= (-(1.0 - self.rng.unit()).ln()).ln() as f32;
+            }
+        } else if self.choice == Choice::Sampled {
             let spread = self.features.spread();
             for (value, log_sigma) in action.iter_mut().zip(&self.policy.log_sigma) {
                 *value += log_sigma.exp() * spread * self.rng.normal(0.0, 1.0) as f32;

@@ -10,6 +10,7 @@ use crate::observation::Observation;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 use crate::units::BitRate;
 
+mod discrete;
 mod fast;
 mod published;
 
@@ -23,11 +24,14 @@ pub enum Recipe {
     Ldm,
     /// AutoMDT's: eight raw values; one number a stage.
     Automdt,
+    /// Hasibul et al.'s, as far as it is known: steps up and down; one number for all stages.
+    #[serde(rename = "discrete_rl")]
+    DiscreteRl,
 }
 
 impl Recipe {
     /// All of them, the default first.
-    pub const ALL: [Self; 3] = [Self::Fast, Self::Ldm, Self::Automdt];
+    pub const ALL: [Self; 4] = [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl];
 
     /// The name used in files and options.
     pub const fn name(self) -> &'static str {
@@ -35,6 +39,7 @@ impl Recipe {
             Self::Fast => "fast",
             Self::Ldm => "ldm",
             Self::Automdt => "automdt",
+            Self::DiscreteRl => "discrete_rl",
         }
     }
 
@@ -44,6 +49,7 @@ impl Recipe {
             Self::Fast => Box::new(fast::Fast::new(*scales)),
             Self::Ldm => Box::new(published::Ldm::new(*scales)),
             Self::Automdt => Box::new(published::Automdt::new(*scales)),
+            Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
         }
     }
 }
@@ -87,6 +93,16 @@ impl Scales {
     }
 }
 
+/// What a network's output means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Actions {
+    /// The mean of a Gaussian, a value a head.
+    #[default]
+    Gaussian,
+    /// The logarithm of how likely each choice is, up to a constant; the greatest is taken.
+    Choice,
+}
+
 /// Turns observations into a network's input and its output into a set-point.
 pub trait Features: Send {
     /// Values the network is shown.
@@ -94,6 +110,11 @@ pub trait Features: Send {
 
     /// Values the network answers.
     fn heads(&self) -> usize;
+
+    /// What the answered values mean.
+    fn actions(&self) -> Actions {
+        Actions::Gaussian
+    }
 
     /// The set-point to begin with.
     fn start(&self, bounds: PerStage<Bounds>) -> Concurrency;

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
-use crate::policy::features::{Recipe, Scales};
+use crate::policy::features::{Actions, Recipe, Scales};
 use crate::policy::network::{Network, Shape};
 
 /// What `format` says in a policy's metadata.
@@ -139,7 +139,8 @@ impl Policy {
             let why = format!("recipe {recipe} needs {inputs} inputs and {heads} outputs on this path");
             return Err(field("actor", why));
         }
-        let log_sigma = file.tensor("log_sigma", &[heads])?;
+        let deviations = if features.actions() == Actions::Gaussian { heads } else { 0 };
+        let log_sigma = file.tensor("log_sigma", &[deviations])?;
         let critic =
             file.header.metadata.contains_key("critic").then(|| file.network("critic")).transpose()?;
         if critic
