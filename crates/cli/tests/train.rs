@@ -32,6 +32,40 @@ fn a_policy_is_learned_written_and_driven_with() {
 }
 
 #[test]
+fn a_policy_is_learned_from_a_log_of_epochs() {
+    let world = World::new();
+    let stage = |value: u64| serde_json::json!({ "read": value, "network": value, "write": value });
+    let one = |n: u64| serde_json::json!({ "read": 1, "network": n, "write": 1 });
+    let lines: Vec<String> = (0..40u64)
+        .map(|i| {
+            let n = 1 + i * 7 % 20;
+            let moved = stage((n * 100).min(1000) * 1_000_000);
+            serde_json::json!({
+                "t_ms": (i + 1) * 1000, "interval_ms": 800, "concurrency": one(n), "setpoint": one(n),
+                "throughput_bps": moved, "staging_free_bytes": { "sender": 0, "receiver": 0 },
+                "staging_capacity_bytes": { "sender": 0, "receiver": 0 }, "loss": 0.0, "rtt_us": 20_000,
+                "utility": null,
+            })
+            .to_string()
+        })
+        .collect();
+    world.write("epochs.jsonl", lines.join("\n") + "\n");
+    let arguments = ["train", "--from", "epochs.jsonl", "-o", "fitted.safetensors"];
+    let (code, report) = world.json(&arguments);
+    assert_eq!((code, &report["status"], &report["scenario"]), (0, &"complete".into(), &"epochs".into()));
+    let n = report["setpoint"]["network"].as_u64().expect("a number");
+    assert!((9..=11).contains(&n), "{report}");
+
+    world.write("cut.jsonl", &lines[0][..60]);
+    let ran = world.run(&["train", "--from", "cut.jsonl", "-o", "x"]);
+    assert!(
+        (ran.code, ran.err.lines().count()) == (2, 1) && ran.err.contains("cut.jsonl: line 1"),
+        "{ran:?}"
+    );
+    assert!(!world.path("x").exists() && !world.path("x.svg").exists());
+}
+
+#[test]
 fn the_published_recipes_are_trained_too() {
     let world = World::new();
     for (recipe, scenario) in [("ldm", "ldm-1g"), ("automdt", "automdt-read")] {

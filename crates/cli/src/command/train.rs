@@ -1,5 +1,6 @@
 //! `tidegate train`: learns a policy for a path in simulation.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
+use tidegate_control::calibration::{calibrate, read_log};
 use tidegate_control::policy::Recipe;
 use tidegate_control::{Concurrency, Scenario};
 use tidegate_train::ppo::Config;
@@ -19,6 +21,7 @@ use crate::chart::{Chart, Line};
 use crate::drive::interrupt_on_signals;
 use crate::exit::{self, usage};
 use crate::terminal;
+use crate::whole_file::WholeFile;
 
 /// Learn a policy for one path in simulation, in seconds.
 ///
@@ -28,8 +31,11 @@ use crate::terminal;
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// The path, as a TOML file (docs/scenarios.md describes every key)
-    #[arg(long, value_name = "FILE")]
-    scenario: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    scenario: Option<PathBuf>,
+    /// The path, fitted to a log of epochs, as `explore` and `--epochs` write it
+    #[arg(long, value_name = "LOG", conflicts_with = "scenario")]
+    from: Option<PathBuf>,
     /// Where to write the policy
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -95,18 +101,16 @@ struct Report<'a> {
 
 /// Runs the command: 0 when converged, 1 when not, 130 when interrupted.
 pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
-    let scenario = load(&args.scenario).map_err(usage)?;
+    let (scenario, file) = path(args)?;
     // Nothing is worse than learning for minutes and having nowhere to put it.
-    let part = part_of(&args.output);
-    let writable = fs::write(&part, []).and_then(|()| fs::remove_file(&part));
-    writable.map_err(|error| usage(format!("cannot write {}: {error}", args.output.display())))?;
-    if scenario.bounds().into_array().iter().all(|bounds| bounds.is_fixed()) {
-        return Err(usage(format!("{}: no stage has a choice of workers", args.scenario.display())).into());
+    drop(WholeFile::begin(&args.output)?);
+    let bounds = scenario.bounds().into_array();
+    if bounds.iter().all(|bounds| bounds.is_fixed()) {
+        return Err(usage(format!("{}: no stage has a choice of workers", file.display())).into());
     }
-    if args.recipe == Recipe::Automdt && scenario.bounds().into_array().iter().any(|bounds| bounds.is_fixed())
-    {
+    if args.recipe == Recipe::Automdt && bounds.iter().any(|bounds| bounds.is_fixed()) {
         let why = "the recipe automdt needs all three stages; use fast or ldm";
-        return Err(usage(format!("{}: {why}", args.scenario.display())).into());
+        return Err(usage(format!("{}: {why}", file.display())).into());
     }
     let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
     let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
@@ -125,9 +129,17 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         .run(trainer.as_mut())
 }
 
-fn load(file: &Path) -> Result<Scenario, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    Scenario::from_toml(&text).map_err(|error| format!("{}: {error}", file.display()))
+/// The path to learn, and the file it comes from.
+fn path(args: &TrainArgs) -> anyhow::Result<(Scenario, &Path)> {
+    let file =
+        args.from.as_deref().or(args.scenario.as_deref()).ok_or_else(|| usage("give --scenario FILE"))?;
+    let wrong = |error: &dyn Display| usage(format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    if args.from.is_none() {
+        return Ok((Scenario::from_toml(&text).map_err(|error| wrong(&error))?, file));
+    }
+    let fitted = read_log(&text).and_then(|log| calibrate(&log)).map_err(|error| wrong(&error))?;
+    Ok((fitted.scenario(&file.file_stem().unwrap_or_default().to_string_lossy()), file))
 }
 
 /// How often the view is drawn, and how often the best policy is saved meanwhile.
@@ -172,7 +184,7 @@ impl Training<'_> {
         terminal::clear();
         self.save(trainer, &progress)?;
         let curve = beside(&self.args.output);
-        write_whole(&curve, self.curve.chart(&self.title()).as_bytes())?;
+        WholeFile::begin(&curve)?.commit(self.curve.chart(&self.title()))?;
         let duration = self.begun.elapsed();
         let report = Report {
             status,
@@ -214,7 +226,7 @@ impl Training<'_> {
         fact("episodes", progress.episodes.to_string());
         fact("utility_share", format!("{:.4}", progress.best));
         let policy = trainer.policy(facts).context("the weights are no longer numbers: try another seed")?;
-        write_whole(&self.args.output, &policy.to_bytes())
+        Ok(WholeFile::begin(&self.args.output)?.commit(policy.to_bytes())?)
     }
 
     /// The view: how far the reward is from R_max.
@@ -267,21 +279,6 @@ fn told(report: &Report<'_>) -> String {
 /// `FILE.svg` for `FILE.safetensors`.
 fn beside(policy: &Path) -> PathBuf {
     policy.with_extension("svg")
-}
-
-fn part_of(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    PathBuf::from(name)
-}
-
-/// A reader finds the old file or the new one, never half of one.
-fn write_whole(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let part = part_of(file);
-    let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, file));
-    written
-        .inspect_err(|_| drop(fs::remove_file(&part)))
-        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// How the shares went, thinned as it grows.
