@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::policy::Policy;
+use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
@@ -192,7 +192,9 @@ const MOST_POLICY: u64 = 64 << 20;
 /// The rule called `name`; one that was learned is read from `policy`.
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
     let choice = match name {
-        "policy" => Choice::Mean,
+        "policy" | "discrete_rl" => Choice::Mean,
+        // As their papers do in production.
+        "ldm" | "automdt" => Choice::Sampled,
         // Going on to learn takes being asked to.
         "policy:sampled" | "policy:online" => Choice::Sampled,
         _ => return build(name, options).map_err(|error| usage(error.to_string())),
@@ -206,6 +208,10 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
         return Err(wrong("is too large to be a policy".to_owned()));
     }
     let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let wanted: Option<Recipe> = name.parse().ok();
+    if wanted.is_some_and(|wanted| wanted != policy.recipe) {
+        return Err(wrong(format!("was trained by the recipe {}, not {name}", policy.recipe)));
+    }
     if name == "policy:online" {
         return Ok(Box::new(Online::new(policy, options.seed)));
     }

@@ -78,6 +78,11 @@ fn the_published_recipes_are_trained_too() {
         let drive =
             ["simulate", "--scenario", &scenario, "--optimizer", "policy:sampled", "--policy", &output];
         assert_eq!(world.json(&drive).0, 0);
+        let by_name = ["simulate", "--scenario", &scenario, "--optimizer", recipe, "--policy", &output];
+        assert_eq!(world.json(&by_name).0, 0);
+        let other = ["simulate", "--scenario", &scenario, "--optimizer", "discrete_rl", "--policy", &output];
+        let ran = world.run(&other);
+        assert!(ran.code == 2 && ran.err.contains("was trained by the recipe"), "{ran:?}");
     }
 }
 
