@@ -3,8 +3,10 @@
 mod common;
 
 use std::fs;
+use std::process::Stdio;
 
-use common::World;
+use common::{World, eventually, signal, wait};
+use rustix::process::Signal;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
@@ -84,6 +86,36 @@ fn the_published_recipes_are_trained_too() {
         let ran = world.run(&other);
         assert!(ran.code == 2 && ran.err.contains("was trained by the recipe"), "{ran:?}");
     }
+}
+
+#[test]
+fn an_interrupt_keeps_the_best_policy_so_far() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/automdt-read.toml");
+    let mut command = world.command();
+    command.args([
+        "train",
+        "--scenario",
+        &scenario,
+        "-o",
+        "best.safetensors",
+        "--recipe",
+        "automdt",
+        "--json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Once it catches SIGINT (signal 2) it is at work; it would go on for minutes.
+    let caught = |line: &str| u64::from_str_radix(line.trim_start_matches("SigCgt:").trim(), 16).unwrap_or(0);
+    eventually(|| {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        status.lines().find(|line| line.starts_with("SigCgt:")).is_some_and(|line| caught(line) & 2 != 0)
+    });
+    signal(child.id(), Signal::INT);
+    let ran = wait(child);
+    assert!(ran.code == 130 && ran.out.contains("\"status\":\"interrupted\""), "{ran:?}");
+    let drive =
+        ["simulate", "--scenario", &scenario, "--optimizer", "automdt", "--policy", "best.safetensors"];
+    assert_eq!(world.json(&drive).0, 0);
 }
 
 #[test]
