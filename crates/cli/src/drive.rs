@@ -124,6 +124,9 @@ impl Job<'_> {
             epoch.t_ms += offset.as_millis() as u64;
             watching.show(&epoch);
             show(&epoch);
+            if let Some(notice) = &epoch.notice {
+                tracing::warn!("{notice}");
+            }
             record.add(epoch);
         });
         drop(watching);

@@ -1,6 +1,7 @@
 //! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
 //! writers the path can use.
 
+mod chart;
 mod drive;
 mod exit;
 mod place;
@@ -20,6 +21,7 @@ mod command {
     pub mod remote;
     pub mod simulate;
     pub mod ticket;
+    pub mod train;
     pub mod verify;
 }
 
@@ -54,6 +56,7 @@ enum Command {
     Probe(command::probe::ProbeArgs),
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
+    Train(command::train::TrainArgs),
     Demo(command::demo::DemoArgs),
     #[command(hide = true)]
     Generate(command::generate::GenerateArgs),
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Probe(args) => command::probe::run(args),
         Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
+        Command::Train(args) => command::train::run(args),
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
     };

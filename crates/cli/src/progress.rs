@@ -297,6 +297,7 @@ mod tests {
                 loss: None,
                 rtt_us: None,
                 utility: None,
+                notice: None,
             });
         }
         let setpoint = PerStage { read: 512, network: 7, write: 5 };

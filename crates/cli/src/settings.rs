@@ -1,15 +1,19 @@
 //! Options shared by everything that moves data, and what they become.
 
+use std::io::Read;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
+use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
+use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
@@ -64,9 +68,14 @@ pub enum LinkRule {
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, fixed:N,
-    /// fixed:READ,NETWORK,WRITE, explore, aimd, falcon, gradient, bayesian, marlin, or coupled:RULE
+    /// fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin, or
+    /// coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
+    /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled
+    /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
     /// Length of an epoch [default: 1s; 3s for the published rules]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     pub epoch: Option<Duration>,
@@ -177,6 +186,38 @@ fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteC
     if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
 }
 
+/// The most a policy file may hold; the largest trained here has 3 MB.
+const MOST_POLICY: u64 = 64 << 20;
+
+/// The rule called `name`; one that was learned is read from `policy`.
+pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
+    let choice = match name {
+        "policy" | "discrete_rl" => Choice::Mean,
+        // As their papers do in production.
+        "ldm" | "automdt" => Choice::Sampled,
+        // Going on to learn takes being asked to.
+        "policy:sampled" | "policy:online" => Choice::Sampled,
+        _ => return build(name, options).map_err(|error| usage(error.to_string())),
+    };
+    let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
+    let wrong = |why: String| usage(format!("{}: {why}", file.display()));
+    let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let mut bytes = Vec::new();
+    opened.take(MOST_POLICY + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > MOST_POLICY {
+        return Err(wrong("is too large to be a policy".to_owned()));
+    }
+    let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let wanted: Option<Recipe> = name.parse().ok();
+    if wanted.is_some_and(|wanted| wanted != policy.recipe) {
+        return Err(wrong(format!("was trained by the recipe {}, not {name}", policy.recipe)));
+    }
+    if name == "policy:online" {
+        return Ok(Box::new(Online::new(policy, options.seed)));
+    }
+    Ok(Box::new(Learned::new(policy, choice, options.seed)))
+}
+
 impl ControlArgs {
     /// The rule asked for.
     pub fn optimizer(&self) -> Result<Box<dyn Optimizer>> {
@@ -194,7 +235,7 @@ impl ControlArgs {
             _ => {}
         }
         let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
-        build(&self.optimizer, &options).map_err(|error| usage(error.to_string()))
+        rule(&self.optimizer, &options, self.policy.as_deref())
     }
 
     /// The set-point to begin with. A host with few processors is not helped by more workers than

@@ -27,10 +27,10 @@ impl WholeFile {
         Ok(Self { path: path.to_path_buf(), temporary, file })
     }
 
-    /// Puts `text` there in one step.
-    pub fn commit(mut self, text: &str) -> Result<(), Error> {
+    /// Puts `content` there in one step.
+    pub fn commit(mut self, content: impl AsRef<[u8]>) -> Result<(), Error> {
         let write = |this: &mut Self| {
-            this.file.write_all(text.as_bytes())?;
+            this.file.write_all(content.as_ref())?;
             this.file.sync_all()?;
             fs::rename(&this.temporary, &this.path)
         };

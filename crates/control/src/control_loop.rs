@@ -32,10 +32,13 @@ pub struct Epoch {
     pub rtt_us: Option<u64>,
     /// The optimizer's score of this epoch.
     pub utility: Option<f64>,
+    /// What the optimizer has to say, where it has changed how it decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
 }
 
 impl Epoch {
-    fn new(seen: &Observation, setpoint: Concurrency, utility: Option<f64>) -> Self {
+    fn new(seen: &Observation, setpoint: Concurrency, optimizer: &mut dyn Optimizer) -> Self {
         Self {
             t_ms: seen.at.as_millis() as u64,
             interval_ms: seen.interval.as_millis() as u64,
@@ -46,7 +49,8 @@ impl Epoch {
             staging_capacity_bytes: seen.staging_capacity,
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
-            utility,
+            utility: optimizer.utility(),
+            notice: optimizer.notice(),
         }
     }
 }
@@ -64,7 +68,7 @@ pub fn run<E: Environment + ?Sized>(
     while let Some(seen) = environment.step(setpoint)? {
         let bounds = environment.bounds();
         setpoint = bounds.clamp(optimizer.propose(&seen, bounds));
-        on_epoch(&Epoch::new(&seen, setpoint, optimizer.utility()));
+        on_epoch(&Epoch::new(&seen, setpoint, optimizer));
     }
     Ok(())
 }

@@ -20,6 +20,9 @@ pub mod utility;
 // The papers' simulators, to hold ours against.
 pub mod events;
 
+// What was learned.
+pub mod policy;
+
 // What is decided about, and what decides.
 pub mod environment;
 pub mod optimizer;
@@ -44,6 +47,7 @@ pub use fluid::Fluid;
 pub use observation::{Observation, Remaining};
 pub use optimizer::Optimizer;
 pub use path::{Oracle, Path};
+pub use policy::Policy;
 pub use rng::Rng;
 pub use scenario::{Extra, Scenario};
 pub use simulation::{Simulation, Summary, simulate};

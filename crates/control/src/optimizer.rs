@@ -18,6 +18,7 @@ pub mod fixed;
 pub mod gradient;
 pub mod model_based;
 pub mod per_stage;
+pub mod policy;
 pub mod registry;
 
 pub use registry::{NAMES, OptimizerError, OptimizerOptions, build};
@@ -42,6 +43,11 @@ pub trait Optimizer: Send {
 
     /// The score the rule gave the last observation, for reports.
     fn utility(&self) -> Option<f64> {
+        None
+    }
+
+    /// One line for whoever watches, once: the rule has changed how it decides.
+    fn notice(&mut self) -> Option<String> {
         None
     }
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions};
 use tidegate_control::simulation::{Summary, simulate};
 use tidegate_control::units::parse_duration;
 use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, SimulatorOptions};
+use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
+use crate::settings::rule;
 use crate::terminal;
 
 /// Run optimizers on a simulated path and compare them.
@@ -24,6 +26,9 @@ pub struct SimulateArgs {
     /// The rules to compare, as in `--optimizer auto gradient fixed:4`
     #[arg(long, value_name = "NAME", num_args = 1.., default_values_t = ["auto".to_owned()])]
     optimizer: Vec<String>,
+    /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Seed of the measurement noise and of rules that draw at random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -63,7 +68,7 @@ struct Line<'a> {
 /// Runs the command: 0, or 2 with one line of why.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let scenario = load(&args.scenario).map_err(usage)?;
-    let rules = rules(args).map_err(usage)?;
+    let rules = rules(args)?;
     let mut results = Vec::new();
     for (name, mut rule) in rules {
         let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
@@ -95,9 +100,9 @@ fn load(file: &Path) -> Result<Scenario, String> {
 /// A rule under the name it was asked for by.
 type Named<'a> = (&'a str, Box<dyn Optimizer>);
 
-fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, String> {
+fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
     let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
-    let build = |name: &String| build(name, &options).map_err(|error| error.to_string());
+    let build = |name: &String| rule(name, &options, args.policy.as_deref());
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
 }
 

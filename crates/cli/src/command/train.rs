@@ -1,0 +1,327 @@
+//! `tidegate train`: learns a policy for a path in simulation.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use tidegate_control::calibration::{calibrate, read_log};
+use tidegate_control::policy::Recipe;
+use tidegate_control::{Concurrency, Scenario};
+use tidegate_train::ppo::Config;
+use tidegate_train::practice::PathCourse;
+use tidegate_train::published::{Constants, Published};
+use tidegate_train::session::{Facts, Progress, Session, Stop, Trainer};
+
+use crate::chart::{Chart, Line};
+use crate::drive::interrupt_on_signals;
+use crate::exit::{self, usage};
+use crate::terminal;
+use crate::whole_file::WholeFile;
+
+/// Learn a policy for one path in simulation, in seconds.
+///
+/// The path is a scenario, or fitted to a log of epochs that `copy --epochs` or `explore` wrote. The
+/// policy drives transfers with `--optimizer policy --policy FILE`. Beside it, FILE.svg shows how it
+/// was learned. Ctrl-C stops and keeps the best policy so far.
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// The path, as a TOML file (docs/scenarios.md describes every key)
+    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    scenario: Option<PathBuf>,
+    /// The path, fitted to a log of epochs, as `explore` and `--epochs` write it
+    #[arg(long, value_name = "LOG", conflicts_with = "scenario")]
+    from: Option<PathBuf>,
+    /// Where to write the policy
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// How to learn: fast, or for comparison ldm and automdt as published (minutes to hours), or
+    /// discrete_rl, steps up and down
+    #[arg(long, value_name = "NAME", default_value_t = Recipe::Fast)]
+    recipe: Recipe,
+    /// Seed of everything random; the same seed gives the same policy
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Base K of the utility T/K^n, the price of a worker [default: 1.02; 1.002 for ldm]
+    #[arg(long, value_name = "K", value_parser = price)]
+    utility_k: Option<f64>,
+    /// The most episodes [default: 60000; 30000 for automdt, 300000 for ldm]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    episodes: Option<u64>,
+    /// Threads; the policy is the same with one and with two
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: u8,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// No progress bar
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let k = text.parse::<f64>().ok().filter(|k| *k > 1.0 && *k <= 2.0);
+    k.ok_or_else(|| "must be a number above 1 and at most 2".to_owned())
+}
+
+/// How a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    /// The papers' criterion was met and nothing better came.
+    Complete,
+    /// The most episodes were played without meeting it.
+    Exhausted,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+/// What a training came to.
+#[derive(Serialize)]
+struct Report<'a> {
+    status: Status,
+    recipe: Recipe,
+    scenario: &'a str,
+    seed: u64,
+    episodes: u64,
+    converged_episodes: Option<u64>,
+    converged_ms: Option<u64>,
+    duration_ms: u64,
+    episodes_per_second: f64,
+    /// The best policy's utility as a share of R_max.
+    utility_share: f32,
+    setpoint: Option<Concurrency>,
+    policy: String,
+    curve: String,
+}
+
+/// Runs the command: 0 when converged, 1 when not, 130 when interrupted.
+pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    let (scenario, file) = path(args)?;
+    // Nothing is worse than learning for minutes and having nowhere to put it.
+    drop(WholeFile::begin(&args.output)?);
+    let bounds = scenario.bounds().into_array();
+    if bounds.iter().all(|bounds| bounds.is_fixed()) {
+        return Err(usage(format!("{}: no stage has a choice of workers", file.display())).into());
+    }
+    if args.recipe == Recipe::Automdt && bounds.iter().any(|bounds| bounds.is_fixed()) {
+        let why = "the recipe automdt needs all three stages; use fast or ldm";
+        return Err(usage(format!("{}: {why}", file.display())).into());
+    }
+    let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
+    let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
+        let config = Config { threads: args.threads.into(), ..Config::default() };
+        let mut stop = Stop::default();
+        stop.most = args.episodes.unwrap_or(stop.most);
+        Box::new(Session::new(&course, (args.recipe, course.scales), config, stop, args.seed))
+    } else {
+        let mut constants = Constants::of(args.recipe);
+        constants.k = args.utility_k.unwrap_or(constants.k);
+        constants.threads = args.threads.into();
+        constants.most = args.episodes.unwrap_or(constants.most);
+        Box::new(Published::new(&scenario, args.recipe, constants, args.seed))
+    };
+    Training { args, scenario: &scenario, curve: Curve::default(), begun: Instant::now() }
+        .run(trainer.as_mut())
+}
+
+/// The path to learn, and the file it comes from.
+fn path(args: &TrainArgs) -> anyhow::Result<(Scenario, &Path)> {
+    let file =
+        args.from.as_deref().or(args.scenario.as_deref()).ok_or_else(|| usage("give --scenario FILE"))?;
+    let wrong = |error: &dyn Display| usage(format!("{}: {error}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    if args.from.is_none() {
+        return Ok((Scenario::from_toml(&text).map_err(|error| wrong(&error))?, file));
+    }
+    let fitted = read_log(&text).and_then(|log| calibrate(&log)).map_err(|error| wrong(&error))?;
+    Ok((fitted.scenario(&file.file_stem().unwrap_or_default().to_string_lossy()), file))
+}
+
+/// How often the view is drawn, and how often the best policy is saved meanwhile.
+const VIEW: Duration = Duration::from_millis(100);
+const CHECKPOINT: Duration = Duration::from_secs(5);
+
+struct Training<'a> {
+    args: &'a TrainArgs,
+    scenario: &'a Scenario,
+    curve: Curve,
+    begun: Instant,
+}
+
+impl Training<'_> {
+    fn run(mut self, trainer: &mut dyn Trainer) -> anyhow::Result<ExitCode> {
+        let interrupt = interrupt_on_signals();
+        let view = !self.args.json && !self.args.quiet && terminal::can_show_view();
+        let (mut drawn, mut saved) = (self.begun, self.begun);
+        let (mut converged, mut saved_best) = (None, 0.0);
+        let (progress, status) = loop {
+            let progress = trainer.advance();
+            self.curve.add(&progress);
+            if progress.converged_at.is_some() {
+                converged.get_or_insert(self.begun.elapsed());
+            }
+            if interrupt.is_raised() {
+                break (progress, Status::Interrupted);
+            }
+            if progress.done {
+                let converged = progress.converged_at.is_some();
+                break (progress, if converged { Status::Complete } else { Status::Exhausted });
+            }
+            if view && drawn.elapsed() >= VIEW {
+                drawn = Instant::now();
+                terminal::draw(&self.lines(&progress));
+            }
+            if saved.elapsed() >= CHECKPOINT && progress.best > saved_best {
+                (saved, saved_best) = (Instant::now(), progress.best);
+                self.save(trainer, &progress)?;
+            }
+        };
+        terminal::clear();
+        self.save(trainer, &progress)?;
+        let curve = beside(&self.args.output);
+        WholeFile::begin(&curve)?.commit(self.curve.chart(&self.title()))?;
+        let duration = self.begun.elapsed();
+        let report = Report {
+            status,
+            recipe: self.args.recipe,
+            scenario: &self.scenario.name,
+            seed: self.args.seed,
+            episodes: progress.episodes,
+            converged_episodes: progress.converged_at,
+            converged_ms: converged.map(|time| time.as_millis() as u64),
+            duration_ms: duration.as_millis() as u64,
+            episodes_per_second: (progress.episodes as f64 / duration.as_secs_f64().max(1e-9)).round(),
+            utility_share: progress.best,
+            setpoint: trainer.rest(),
+            policy: self.args.output.display().to_string(),
+            curve: curve.display().to_string(),
+        };
+        if self.args.json {
+            terminal::print(&serde_json::to_string(&report)?)?;
+        } else {
+            terminal::print(&told(&report))?;
+        }
+        Ok(match status {
+            Status::Complete => ExitCode::SUCCESS,
+            Status::Exhausted => ExitCode::from(exit::SOME_FAILED),
+            Status::Interrupted => ExitCode::from(exit::INTERRUPTED),
+        })
+    }
+
+    fn title(&self) -> String {
+        format!("{}: recipe {}, seed {}", self.scenario.name, self.args.recipe, self.args.seed)
+    }
+
+    fn save(&self, trainer: &mut dyn Trainer, progress: &Progress) -> anyhow::Result<()> {
+        let mut facts = Facts::new();
+        let mut fact = |name: &str, value: String| drop(facts.insert(format!("training.{name}"), value));
+        fact("program", format!("tidegate {}", env!("CARGO_PKG_VERSION")));
+        fact("scenario", self.scenario.name.clone());
+        fact("seed", self.args.seed.to_string());
+        fact("episodes", progress.episodes.to_string());
+        fact("utility_share", format!("{:.4}", progress.best));
+        let policy = trainer.policy(facts).context("the weights are no longer numbers: try another seed")?;
+        Ok(WholeFile::begin(&self.args.output)?.commit(policy.to_bytes())?)
+    }
+
+    /// The view: how far the reward is from R_max.
+    fn lines(&self, progress: &Progress) -> Vec<String> {
+        const CELLS: usize = 30;
+        let filled = (progress.recent.clamp(0.0, 1.0) * CELLS as f32) as usize;
+        let bar: String = (0..CELLS).map(|i| if i < filled { '█' } else { '░' }).collect();
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let greedy =
+            progress.greedy.map_or_else(String::new, |greedy| format!("  policy {:.1} %", greedy * 100.0));
+        vec![
+            self.title(),
+            format!("reward {bar} {:5.1} % of R_max{greedy}", progress.recent * 100.0),
+            format!(
+                "{} episodes, {:.0} a second, {seconds:.0} s; best {:.1} %; Ctrl-C keeps the best",
+                progress.episodes,
+                progress.episodes as f64 / seconds.max(1e-9),
+                progress.best * 100.0
+            ),
+        ]
+    }
+}
+
+fn told(report: &Report<'_>) -> String {
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let converged = match (report.converged_episodes, report.converged_ms) {
+        (Some(episodes), Some(ms)) => format!("0.9 R_max after {episodes} episodes, {:.1} s", seconds(ms)),
+        _ => "0.9 R_max was not reached".to_owned(),
+    };
+    let rest = report.setpoint.map_or_else(String::new, |n| {
+        format!(", comes to rest at {}/{}/{} workers (read/network/write)", n.read, n.network, n.write)
+    });
+    let status = match report.status {
+        Status::Complete => "converged",
+        Status::Exhausted => "stopped without converging",
+        Status::Interrupted => "interrupted, the best policy so far is kept",
+    };
+    format!(
+        "{status}: {} episodes in {:.1} s ({:.0} a second); {converged}\n\
+         utility {:.1} % of R_max{rest}\npolicy {}, curve {}",
+        report.episodes,
+        seconds(report.duration_ms),
+        report.episodes_per_second,
+        report.utility_share * 100.0,
+        report.policy,
+        report.curve,
+    )
+}
+
+/// `FILE.svg` for `FILE.safetensors`.
+fn beside(policy: &Path) -> PathBuf {
+    policy.with_extension("svg")
+}
+
+/// How the shares went, thinned as it grows.
+#[derive(Default)]
+struct Curve {
+    recent: Vec<(f64, f64)>,
+    greedy: Vec<(f64, f64)>,
+    skip: u32,
+    every: u32,
+}
+
+impl Curve {
+    const MOST: usize = 4_000;
+
+    fn add(&mut self, progress: &Progress) {
+        let x = progress.episodes as f64;
+        if let Some(greedy) = progress.greedy
+            && self.greedy.last().is_none_or(|last| last.1 != f64::from(greedy))
+        {
+            self.greedy.push((x, greedy.into()));
+        }
+        self.skip += 1;
+        if self.skip < self.every {
+            return;
+        }
+        self.skip = 0;
+        self.recent.push((x, progress.recent.into()));
+        if self.recent.len() > Self::MOST {
+            let mut i = 0;
+            self.recent.retain(|_| {
+                i += 1;
+                i % 2 == 0
+            });
+            self.every = self.every.max(1) * 2;
+        }
+    }
+
+    fn chart(&self, title: &str) -> String {
+        let mut lines = vec![Line { name: "mean of the last 100 episodes", points: &self.recent }];
+        if !self.greedy.is_empty() {
+            lines.insert(0, Line { name: "the policy from random starts", points: &self.greedy });
+        }
+        let levels = vec![("0.9 R_max, the papers' criterion", 0.9)];
+        Chart { title, x: "episodes", y: "utility / R_max", lines, levels, top: 1.0 }.to_svg()
+    }
+}

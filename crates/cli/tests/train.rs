@@ -1,0 +1,146 @@
+//! Learning a policy and driving with it, from the command line.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+
+use common::{World, eventually, signal, wait};
+use rustix::process::Signal;
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+
+#[test]
+fn a_policy_is_learned_written_and_driven_with() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    let train = |output: &str, seed: &str| {
+        let arguments = ["train", "--scenario", &scenario, "-o", output, "--seed", seed, "--episodes", "32"];
+        let (code, report) = world.json(&arguments);
+        assert_eq!((code, &report["status"]), (1, &"exhausted".into()), "too few episodes: {report}");
+        assert_eq!((&report["episodes"], &report["recipe"]), (&32.into(), &"fast".into()));
+        assert!(report["utility_share"].as_f64().is_some_and(|share| share > 0.0), "{report}");
+        fs::read(world.path(output)).expect("the policy")
+    };
+    let first = train("first.safetensors", "1");
+    assert_eq!(first, train("again.safetensors", "1"), "the same seed gives the same file");
+    assert_ne!(first, train("other.safetensors", "2"));
+    let curve = fs::read_to_string(world.path("first.svg")).expect("the curve");
+    assert!(curve.starts_with("<svg") && curve.contains("polyline") && curve.contains("ldm-1g"));
+
+    let drive = ["simulate", "--scenario", &scenario, "--optimizer", "policy", "policy:sampled", "--policy"];
+    let (code, seen) = world.json(&[&drive[..], &["first.safetensors"]].concat());
+    assert_eq!((code, seen["results"].as_array().map(Vec::len)), (0, Some(2)), "{seen}");
+}
+
+#[test]
+fn a_policy_is_learned_from_a_log_of_epochs() {
+    let world = World::new();
+    let stage = |value: u64| serde_json::json!({ "read": value, "network": value, "write": value });
+    let one = |n: u64| serde_json::json!({ "read": 1, "network": n, "write": 1 });
+    let lines: Vec<String> = (0..40u64)
+        .map(|i| {
+            let n = 1 + i * 7 % 20;
+            let moved = stage((n * 100).min(1000) * 1_000_000);
+            serde_json::json!({
+                "t_ms": (i + 1) * 1000, "interval_ms": 800, "concurrency": one(n), "setpoint": one(n),
+                "throughput_bps": moved, "staging_free_bytes": { "sender": 0, "receiver": 0 },
+                "staging_capacity_bytes": { "sender": 0, "receiver": 0 }, "loss": 0.0, "rtt_us": 20_000,
+                "utility": null,
+            })
+            .to_string()
+        })
+        .collect();
+    world.write("epochs.jsonl", lines.join("\n") + "\n");
+    let arguments = ["train", "--from", "epochs.jsonl", "-o", "fitted.safetensors"];
+    let (code, report) = world.json(&arguments);
+    assert_eq!((code, &report["status"], &report["scenario"]), (0, &"complete".into(), &"epochs".into()));
+    let n = report["setpoint"]["network"].as_u64().expect("a number");
+    assert!((9..=11).contains(&n), "{report}");
+
+    world.write("cut.jsonl", &lines[0][..60]);
+    let ran = world.run(&["train", "--from", "cut.jsonl", "-o", "x"]);
+    assert!(
+        (ran.code, ran.err.lines().count()) == (2, 1) && ran.err.contains("cut.jsonl: line 1"),
+        "{ran:?}"
+    );
+    assert!(!world.path("x").exists() && !world.path("x.svg").exists());
+}
+
+#[test]
+fn the_published_recipes_are_trained_too() {
+    let world = World::new();
+    for (recipe, scenario) in [("ldm", "ldm-1g"), ("automdt", "automdt-read")] {
+        let scenario = format!("{SCENARIOS}/{scenario}.toml");
+        let output = format!("{recipe}.safetensors");
+        let arguments =
+            ["train", "--scenario", &scenario, "-o", &output, "--recipe", recipe, "--episodes", "2"];
+        let (code, report) = world.json(&arguments);
+        assert_eq!((code, &report["episodes"]), (1, &2.into()), "{report}");
+        let drive =
+            ["simulate", "--scenario", &scenario, "--optimizer", "policy:sampled", "--policy", &output];
+        assert_eq!(world.json(&drive).0, 0);
+        let by_name = ["simulate", "--scenario", &scenario, "--optimizer", recipe, "--policy", &output];
+        assert_eq!(world.json(&by_name).0, 0);
+        let other = ["simulate", "--scenario", &scenario, "--optimizer", "discrete_rl", "--policy", &output];
+        let ran = world.run(&other);
+        assert!(ran.code == 2 && ran.err.contains("was trained by the recipe"), "{ran:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_the_best_policy_so_far() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/automdt-read.toml");
+    let mut command = world.command();
+    command.args([
+        "train",
+        "--scenario",
+        &scenario,
+        "-o",
+        "best.safetensors",
+        "--recipe",
+        "automdt",
+        "--json",
+    ]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Once it catches SIGINT (signal 2) it is at work; it would go on for minutes.
+    let caught = |line: &str| u64::from_str_radix(line.trim_start_matches("SigCgt:").trim(), 16).unwrap_or(0);
+    eventually(|| {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        status.lines().find(|line| line.starts_with("SigCgt:")).is_some_and(|line| caught(line) & 2 != 0)
+    });
+    signal(child.id(), Signal::INT);
+    let ran = wait(child);
+    assert!(ran.code == 130 && ran.out.contains("\"status\":\"interrupted\""), "{ran:?}");
+    let drive =
+        ["simulate", "--scenario", &scenario, "--optimizer", "automdt", "--policy", "best.safetensors"];
+    assert_eq!(world.json(&drive).0, 0);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_in_one_line() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    world.write("short.safetensors", "0123");
+    let simulate = ["simulate", "--scenario", &scenario, "--optimizer", "policy"];
+    let train = ["train", "--scenario", &scenario];
+    for (arguments, wanted) in [
+        (
+            [&simulate[..], &["--policy", "short.safetensors"]].concat(),
+            "short.safetensors: not a safetensors",
+        ),
+        ([&simulate[..], &["--policy", "nowhere"]].concat(), "nowhere"),
+        (simulate.to_vec(), "needs --policy FILE"),
+        (vec!["copy", "a", "b", "--optimizer", "policy"], "needs --policy FILE"),
+        ([&train[..], &["-o", "no/where.safetensors"]].concat(), "cannot write"),
+        ([&train[..], &["-o", "x", "--recipe", "automdt"]].concat(), "needs all three stages"),
+        ([&train[..], &["-o", "x", "--recipe", "magic"]].concat(), "no recipe 'magic'"),
+        (vec!["train", "--scenario", "short.safetensors", "-o", "x"], "short.safetensors: line 1"),
+        (vec!["train", "-o", "x"], "--scenario"),
+    ] {
+        let ran = world.run(&arguments);
+        let told = ran.err.lines().count() == 1 && ran.err.contains(wanted);
+        assert!(ran.code == 2 && told, "{arguments:?}: {ran:?}");
+    }
+}

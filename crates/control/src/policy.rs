@@ -1,0 +1,38 @@
+//! A learned policy as data: its networks, what it is shown, and what it was trained on.
+//!
+//! Training (crate `train`) writes one, `--optimizer policy` drives a transfer with one. The forward
+//! pass is here and needs no framework; [`file`] is its form on disk, bytes in and bytes out.
+
+use std::collections::BTreeMap;
+
+pub mod features;
+pub mod file;
+pub mod network;
+
+pub use features::{Actions, Features, Recipe, Scales};
+pub use file::PolicyError;
+pub use network::{Block, Network, Shape};
+
+/// A trained policy: a Gaussian over actions whose mean a network gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// How it sees and acts.
+    pub recipe: Recipe,
+    /// What it knows of its path.
+    pub scales: Scales,
+    /// The mean of each action.
+    pub actor: Network,
+    /// The logarithm of each action's standard deviation, whatever the state; empty for choices.
+    pub log_sigma: Vec<f32>,
+    /// What a state is worth: needed to train on, not to drive.
+    pub critic: Option<Network>,
+    /// Seed, scenario, episodes: where it came from, for whoever reads the file.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Policy {
+    /// Its encoder and decoder.
+    pub fn features(&self) -> Box<dyn Features> {
+        self.recipe.features(&self.scales)
+    }
+}

@@ -1,0 +1,330 @@
+//! A Gaussian policy that learns: PPO's clipped objective (Schulman et al.), with a standard
+//! deviation a head that does not depend on the state, as in both papers.
+
+use tidegate_control::Rng;
+use tidegate_control::policy::Shape;
+use tidegate_control::policy::network::dot;
+
+use crate::adam::{self, Adam};
+use crate::net::{Net, Tape};
+
+/// ln √(2π).
+const LOG_ROOT_TAU: f32 = 0.918_938_5;
+/// The papers' limits on ln σ.
+const LOG_SIGMA: std::ops::RangeInclusive<f32> = -20.0..=2.0;
+
+/// What an update strives for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// How far the ratio of new to old probability may pull.
+    pub clip: f32,
+    /// What a unit of entropy is worth.
+    pub entropy: f32,
+}
+
+/// Steps to learn from; everything row by row.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// What was seen.
+    pub states: Vec<f32>,
+    /// What was done.
+    pub actions: Vec<f32>,
+    /// ln of the probability density it was done with.
+    pub log_densities: Vec<f32>,
+    /// How much better than expected it was.
+    pub advantages: Vec<f32>,
+}
+
+impl Samples {
+    /// Copies the rows called `rows` of `from`.
+    pub fn gather(&mut self, from: &Self, rows: &[usize], inputs: usize, heads: usize) {
+        self.states.clear();
+        self.actions.clear();
+        self.log_densities.clear();
+        self.advantages.clear();
+        for &row in rows {
+            self.states.extend_from_slice(&from.states[row * inputs..(row + 1) * inputs]);
+            self.actions.extend_from_slice(&from.actions[row * heads..(row + 1) * heads]);
+            self.log_densities.push(from.log_densities[row]);
+            self.advantages.push(from.advantages[row]);
+        }
+    }
+}
+
+/// The policy and its optimiser.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// The mean of each action.
+    pub net: Net,
+    /// ln σ of each action.
+    pub log_sigma: Vec<f32>,
+    adam: Adam,
+    adam_sigma: Adam,
+    gradient: Vec<f32>,
+    d_mean: Vec<f32>,
+}
+
+impl Actor {
+    /// A policy that begins near zero with a spread of `sigma`.
+    pub fn new(shape: Shape, sigma: f32, adam: adam::Config, rng: &mut Rng) -> Self {
+        Self::from_net(Net::new(shape, 0.01, rng), vec![sigma.ln(); shape.outputs], adam)
+    }
+
+    /// A policy of choices, which begin equally likely, or nearly.
+    pub fn of_choices(shape: Shape, adam: adam::Config, rng: &mut Rng) -> Self {
+        Self::from_net(Net::new(shape, 0.01, rng), Vec::new(), adam)
+    }
+
+    /// Whether an action is one of several rather than numbers.
+    fn has_choices(&self) -> bool {
+        self.log_sigma.is_empty()
+    }
+
+    /// Goes on from a policy.
+    pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::Config) -> Self {
+        Self {
+            adam: Adam::new(net.parameters.len(), adam),
+            adam_sigma: Adam::new(log_sigma.len(), adam),
+            gradient: vec![0.0; net.parameters.len()],
+            d_mean: Vec::new(),
+            net,
+            log_sigma,
+        }
+    }
+
+    /// Another step size from here on.
+    pub const fn set_rate(&mut self, rate: f32) {
+        self.adam.set_rate(rate);
+        self.adam_sigma.set_rate(rate);
+    }
+
+    /// Draws an action around `mean`; returns ln of its density.
+    pub fn sample(&self, mean: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
+        if self.has_choices() {
+            return choose(mean, rng, action);
+        }
+        let mut log_density = 0.0;
+        for ((action, mean), log_sigma) in action.iter_mut().zip(mean).zip(&self.log_sigma) {
+            let z = rng.normal(0.0, 1.0) as f32;
+            *action = mean + log_sigma.exp() * z;
+            log_density -= 0.5 * z * z + log_sigma + LOG_ROOT_TAU;
+        }
+        log_density
+    }
+
+    /// One step on `samples`.
+    pub fn update(&mut self, samples: &Samples, objective: Objective, tape: &mut Tape) {
+        let heads = self.net.shape().outputs;
+        let count = samples.advantages.len() as f32;
+        let means = self.net.forward(&samples.states, tape);
+        self.d_mean.resize(means.len(), 0.0);
+        let inverse: Vec<f32> = self.log_sigma.iter().map(|log_sigma| (-log_sigma).exp()).collect();
+        // Entropy grows by one with each ln σ.
+        let mut d_sigma = vec![-objective.entropy; self.log_sigma.len()];
+        let mut z = vec![0.0; heads];
+        let rows = samples.actions.chunks_exact(heads).zip(means.chunks_exact(heads));
+        for (row, (action, mean)) in rows.enumerate() {
+            let mut log_density = 0.0;
+            if inverse.is_empty() {
+                log_likelihoods(mean, &mut z);
+                log_density = dot(&z, action);
+            } else {
+                for i in 0..heads {
+                    z[i] = (action[i] - mean[i]) * inverse[i];
+                    log_density -= 0.5 * z[i] * z[i] + self.log_sigma[i] + LOG_ROOT_TAU;
+                }
+            }
+            let ratio = (log_density - samples.log_densities[row]).min(20.0).exp();
+            let advantage = samples.advantages[row];
+            let clipped =
+                if advantage >= 0.0 { ratio > 1.0 + objective.clip } else { ratio < 1.0 - objective.clip };
+            let pull = if clipped { 0.0 } else { -ratio * advantage / count };
+            if inverse.is_empty() {
+                let entropy: f32 = -z.iter().map(|log_p| log_p.exp() * log_p).sum::<f32>();
+                for i in 0..heads {
+                    let p = z[i].exp();
+                    self.d_mean[row * heads + i] =
+                        pull * (action[i] - p) + objective.entropy / count * p * (z[i] + entropy);
+                }
+                continue;
+            }
+            for i in 0..heads {
+                self.d_mean[row * heads + i] = pull * z[i] * inverse[i];
+                d_sigma[i] += pull * (z[i] * z[i] - 1.0);
+            }
+        }
+        self.net.backward(tape, &self.d_mean, &mut self.gradient);
+        self.adam.step(&mut self.net.parameters, &self.gradient);
+        self.adam_sigma.step(&mut self.log_sigma, &d_sigma);
+        for log_sigma in &mut self.log_sigma {
+            *log_sigma = log_sigma.clamp(*LOG_SIGMA.start(), *LOG_SIGMA.end());
+        }
+    }
+}
+
+/// ln of how likely each choice is.
+fn log_likelihoods(logits: &[f32], out: &mut [f32]) {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+    let rest = most + sum.ln();
+    out.iter_mut().zip(logits).for_each(|(out, logit)| *out = logit - rest);
+}
+
+/// Draws one choice; `action` becomes 1 there and 0 elsewhere. Returns ln of its likelihood.
+fn choose(logits: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
+    log_likelihoods(logits, action);
+    let mut left = rng.unit() as f32;
+    let mut chosen = action.len() - 1;
+    for (i, log_p) in action.iter().enumerate() {
+        left -= log_p.exp();
+        if left < 0.0 {
+            chosen = i;
+            break;
+        }
+    }
+    let log_likelihood = action[chosen];
+    action.fill(0.0);
+    action[chosen] = 1.0;
+    log_likelihood
+}
+
+/// What a state is worth, learned by least squares.
+#[derive(Clone, Debug)]
+pub struct Critic {
+    /// The estimate.
+    pub net: Net,
+    adam: Adam,
+    gradient: Vec<f32>,
+    d_value: Vec<f32>,
+}
+
+impl Critic {
+    /// An estimate that begins near zero.
+    pub fn new(shape: Shape, adam: adam::Config, rng: &mut Rng) -> Self {
+        Self::from_net(Net::new(shape, 1.0, rng), adam)
+    }
+
+    /// Goes on from an estimate.
+    pub fn from_net(net: Net, adam: adam::Config) -> Self {
+        let count = net.parameters.len();
+        Self { net, adam: Adam::new(count, adam), gradient: vec![0.0; count], d_value: Vec::new() }
+    }
+
+    /// Another step size from here on.
+    pub const fn set_rate(&mut self, rate: f32) {
+        self.adam.set_rate(rate);
+    }
+
+    /// One step towards `returns`; an error counts `weight` halves of its square.
+    pub fn update(&mut self, states: &[f32], returns: &[f32], weight: f32, tape: &mut Tape) {
+        let values = self.net.forward(states, tape);
+        let scale = weight / returns.len() as f32;
+        self.d_value.clear();
+        self.d_value.extend(values.iter().zip(returns).map(|(value, wanted)| (value - wanted) * scale));
+        self.net.backward(tape, &self.d_value, &mut self.gradient);
+        self.adam.step(&mut self.net.parameters, &self.gradient);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_control::policy::Block;
+
+    /// The clipped objective's value, computed from its definition.
+    fn objective(actor: &Actor, samples: &Samples, objective: Objective) -> f64 {
+        let mut tape = Tape::default();
+        let means = actor.net.forward(&samples.states, &mut tape);
+        let heads = actor.log_sigma.len();
+        let mut sum = 0.0;
+        for (row, mean) in means.chunks(heads).enumerate() {
+            let mut log_density = 0.0;
+            for (i, mean) in mean.iter().enumerate() {
+                let sigma = actor.log_sigma[i].exp();
+                let z = (samples.actions[row * heads + i] - mean) / sigma;
+                log_density += -0.5 * z * z - sigma.ln() - LOG_ROOT_TAU;
+            }
+            let ratio = (log_density - samples.log_densities[row]).exp();
+            let advantage = samples.advantages[row];
+            let clipped = ratio.clamp(1.0 - objective.clip, 1.0 + objective.clip);
+            sum += f64::from((ratio * advantage).min(clipped * advantage));
+        }
+        let entropy: f32 = actor.log_sigma.iter().sum();
+        sum / samples.advantages.len() as f64 + f64::from(objective.entropy * entropy)
+    }
+
+    #[test]
+    fn an_update_raises_the_objective() {
+        let mut rng = Rng::new(3);
+        let shape = Shape { inputs: 4, width: 16, blocks: 1, block: Block::Normed, outputs: 2 };
+        let rate = adam::Config { rate: 1e-4, longest: f32::INFINITY };
+        let mut actor = Actor::new(shape, 0.5, rate, &mut rng);
+        let mut samples = Samples {
+            states: (0..80).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
+            actions: vec![0.0; 40],
+            log_densities: vec![0.0; 20],
+            advantages: (0..20).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
+        };
+        let mut tape = Tape::default();
+        let means = actor.net.forward(&samples.states, &mut tape).to_vec();
+        for row in 0..20 {
+            let action = &mut samples.actions[row * 2..row * 2 + 2];
+            // Some ratios lie beyond the clip from the start.
+            samples.log_densities[row] =
+                actor.sample(&means[row * 2..row * 2 + 2], &mut rng, action) + rng.normal(0.0, 0.3) as f32;
+        }
+        let wanted = Objective { clip: 0.2, entropy: 0.01 };
+        let mut last = objective(&actor, &samples, wanted);
+        for _ in 0..10 {
+            actor.update(&samples, wanted, &mut tape);
+            let now = objective(&actor, &samples, wanted);
+            assert!(now > last, "{now} after {last}");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn choices_learn_which_is_best() {
+        let mut rng = Rng::new(5);
+        let shape = Shape { inputs: 1, width: 8, blocks: 1, block: Block::Dense, outputs: 3 };
+        let rate = adam::Config { rate: 3e-3, longest: 1.0 };
+        let mut actor = Actor::of_choices(shape, rate, &mut rng);
+        let mut tape = Tape::default();
+        // The last is best where the state is positive, the first where it is not.
+        let best = |state: f32| if state > 0.0 { 2 } else { 0 };
+        for _ in 0..200 {
+            let states: Vec<f32> = (0..32).map(|_| rng.normal(0.0, 1.0) as f32).collect();
+            let logits = actor.net.forward(&states, &mut tape).to_vec();
+            let mut samples = Samples { actions: vec![0.0; 96], ..Samples::default() };
+            for (row, state) in states.iter().enumerate() {
+                let action = &mut samples.actions[row * 3..row * 3 + 3];
+                samples.log_densities.push(actor.sample(&logits[row * 3..row * 3 + 3], &mut rng, action));
+                samples.advantages.push(if action[best(*state)] > 0.0 { 1.0 } else { -1.0 });
+            }
+            samples.states = states;
+            actor.update(&samples, Objective { clip: 0.2, entropy: 0.001 }, &mut tape);
+        }
+        for state in [-1.0f32, 1.0] {
+            let logits = actor.net.forward(&[state], &mut tape);
+            let mut likely = [0.0; 3];
+            log_likelihoods(logits, &mut likely);
+            assert!(likely[best(state)] > 0.8f32.ln(), "{state}: {likely:?}");
+        }
+    }
+
+    #[test]
+    fn a_critic_learns_what_it_is_told() {
+        let mut rng = Rng::new(4);
+        let shape = Shape { inputs: 1, width: 16, blocks: 1, block: Block::Residual, outputs: 1 };
+        let mut critic = Critic::new(shape, adam::Config { rate: 3e-3, longest: 1.0 }, &mut rng);
+        let states: Vec<f32> = (0..32).map(|i| i as f32 / 16.0 - 1.0).collect();
+        let returns: Vec<f32> = states.iter().map(|x| 3.0 * x * x).collect();
+        let mut tape = Tape::default();
+        for _ in 0..1500 {
+            critic.update(&states, &returns, 1.0, &mut tape);
+        }
+        let values = critic.net.forward(&states, &mut tape);
+        let worst = values.iter().zip(&returns).map(|(v, r)| (v - r).abs()).fold(0.0, f32::max);
+        assert!(worst < 0.15, "{worst}");
+    }
+}

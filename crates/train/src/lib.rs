@@ -1,0 +1,34 @@
+//! What learns: policies trained by proximal policy optimisation on simulated paths.
+//!
+//! The networks, their gradients and the optimiser are written out over one matrix product; for
+//! networks this small a framework costs ten times the time and a hundred crates. The crate opens no
+//! file and reads no clock: callers ask for one batch after the other and keep the result.
+//!
+//! The same seed gives the same weights on the same kind of machine, with one thread or two: work is
+//! split where the parts are independent, and never summed in the order in which threads finish.
+//!
+//! Modules are listed from the ground up.
+
+// The network and its gradient.
+pub mod adam;
+pub mod net;
+pub mod pair;
+
+// What is practised.
+pub mod practice;
+pub mod reward;
+
+// Learning from it.
+pub mod actor;
+pub mod gae;
+pub mod rollout;
+
+// Until it is good enough.
+pub mod ppo;
+pub mod session;
+
+// As the papers do.
+pub mod published;
+
+// While a transfer runs.
+pub mod online;

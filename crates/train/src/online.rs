@@ -1,0 +1,169 @@
+//! A policy that goes on learning while it drives a transfer.
+//!
+//! LDM and AutoMDT foresee it and their published code never does it; here it is off unless asked
+//! for. Actions are drawn, and after every ten epochs a few small PPO steps are made on them. The
+//! reward is the end-to-end utility by the rate the policy knows, or for discrete steps whether the
+//! utility rose or fell.
+
+use tidegate_control::optimizer::Optimizer;
+use tidegate_control::optimizer::model_based::{self, ModelBased};
+use tidegate_control::policy::{Actions, Block, Features, Policy, Shape};
+use tidegate_control::{Bounds, Concurrency, Observation, PerStage, Rng, Stage};
+
+use crate::actor::{Actor, Critic, Objective, Samples};
+use crate::adam;
+use crate::gae;
+use crate::net::{Net, Tape};
+use crate::practice::sign_of_change;
+
+/// Epochs between two updates, as in the papers' episodes.
+const STEPS: usize = 10;
+/// Times each ten are gone through.
+const EPOCHS: usize = 4;
+/// Small: what is known is worth more than ten noisy epochs.
+const ADAM: adam::Config = adam::Config { rate: 1e-4, longest: 0.5 };
+const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.0 };
+const GAE: gae::Config = gae::Config { gamma: 0.9, lambda: 0.95 };
+/// K of the utility.
+const K: f64 = 1.02;
+/// An action beyond this is nonsense.
+const SENSIBLE: f32 = 1e6;
+
+/// Drives and learns.
+pub struct Online {
+    policy: Policy,
+    features: Box<dyn Features>,
+    actor: Actor,
+    critic: Critic,
+    rng: Rng,
+    stages: Vec<Stage>,
+    samples: Samples,
+    rewards: Vec<f32>,
+    tapes: [Tape; 2],
+    /// Utility of the epoch before.
+    before: Option<f32>,
+    utility: Option<f64>,
+    updates: u64,
+    fallback: Option<ModelBased>,
+    notice: Option<String>,
+}
+
+impl Online {
+    /// Goes on from `policy`; `seed` is that of the draws.
+    pub fn new(policy: Policy, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let features = policy.features();
+        let mut log_sigma = policy.log_sigma.clone();
+        log_sigma.iter_mut().for_each(|log_sigma| *log_sigma += features.spread().ln());
+        let shape = Shape { block: Block::Dense, outputs: 1, ..policy.actor.shape() };
+        let critic = match &policy.critic {
+            Some(critic) => Net::from_network(critic),
+            None => Net::new(shape, 0.1, &mut rng),
+        };
+        Self {
+            actor: Actor::from_net(Net::from_network(&policy.actor), log_sigma, ADAM),
+            critic: Critic::from_net(critic, ADAM),
+            features,
+            stages: policy.scales.stages(),
+            policy,
+            rng,
+            samples: Samples::default(),
+            rewards: Vec::new(),
+            tapes: [Tape::default(), Tape::default()],
+            before: None,
+            utility: None,
+            updates: 0,
+            fallback: None,
+            notice: None,
+        }
+    }
+
+    /// How often it has learned.
+    pub const fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// End-to-end utility as a share of the rate the policy knows, 1 for a single free worker.
+    fn worth(&self, seen: &Observation) -> f32 {
+        let price = |stage: &Stage| K.powi(-i32::from(seen.concurrency[*stage]));
+        let price = self.stages.iter().map(price).sum::<f64>() / self.stages.len() as f64;
+        (seen.goodput().0 as f64 / self.policy.scales.rate_bps.0 as f64 * price) as f32
+    }
+
+    fn act(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Concurrency> {
+        let worth = self.worth(seen);
+        let before = self.before.replace(worth);
+        self.utility = Some(f64::from(worth));
+        let mut state = vec![0.0; self.features.inputs()];
+        self.features.encode(seen, bounds, &mut state);
+        if let Some(before) = before.filter(|_| self.rewards.len() < self.samples.log_densities.len()) {
+            let signs = self.features.actions() == Actions::Choice;
+            self.rewards.push(if signs { sign_of_change(worth, before) } else { worth });
+        }
+        if self.rewards.len() == STEPS {
+            self.learn(&state);
+        }
+        let mean = self.actor.net.forward(&state, &mut self.tapes[0]);
+        let mut action = vec![0.0; mean.len()];
+        let log_density = self.actor.sample(mean, &mut self.rng, &mut action);
+        let sensible = |value: &f32| value.is_finite() && value.abs() < SENSIBLE;
+        if !(log_density.is_finite() && action.iter().all(sensible)) {
+            return None;
+        }
+        self.samples.states.extend_from_slice(&state);
+        self.samples.actions.extend_from_slice(&action);
+        self.samples.log_densities.push(log_density);
+        Some(self.features.decode(&action, bounds))
+    }
+
+    fn learn(&mut self, last: &[f32]) {
+        let [one, other] = &mut self.tapes;
+        let mut values = self.critic.net.forward(&self.samples.states, other).to_vec();
+        values.extend_from_slice(self.critic.net.forward(last, other));
+        let advantages = &mut self.samples.advantages;
+        advantages.resize(STEPS, 0.0);
+        gae::advantages(&self.rewards, &values, false, GAE, advantages);
+        let returns: Vec<f32> = values.iter().zip(&*advantages).map(|(value, a)| value + a).collect();
+        gae::standardize(advantages);
+        for _ in 0..EPOCHS {
+            self.actor.update(&self.samples, OBJECTIVE, one);
+            self.critic.update(&self.samples.states, &returns, 1.0, other);
+        }
+        self.samples = Samples::default();
+        self.rewards.clear();
+        self.updates += 1;
+    }
+}
+
+impl Optimizer for Online {
+    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+        self.features.reset();
+        self.before = None;
+        self.samples = Samples::default();
+        self.rewards.clear();
+        bounds.clamp(self.features.start(bounds))
+    }
+
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+        if let Some(fallback) = &mut self.fallback {
+            return fallback.propose(seen, bounds);
+        }
+        if let Some(setpoint) = self.act(seen, bounds) {
+            return bounds.clamp(setpoint);
+        }
+        self.notice =
+            Some("the policy's answer makes no sense; `model_based` decides from here on".to_owned());
+        let mut fallback = ModelBased::new(model_based::Config::default());
+        let setpoint = fallback.propose(seen, bounds);
+        self.fallback = Some(fallback);
+        setpoint
+    }
+
+    fn utility(&self) -> Option<f64> {
+        self.fallback.as_ref().map_or(self.utility, Optimizer::utility)
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.notice.take()
+    }
+}

@@ -1,0 +1,317 @@
+//! LDM's and AutoMDT's training as published, to compare with: one environment, raw state and
+//! action, one gradient step on the ten steps of one episode.
+//!
+//! With a single step a batch the ratio of new to old probability is always one, so PPO's clip never
+//! acts; the returns are standardised within the episode, so the time left is most of what they say.
+//! Both are kept, and so is the penalty at the limits, which makes a single worker unlearnable. What
+//! is not kept is the papers' comparison of an episode's sum with R_max: it is the mean a step.
+
+use std::time::Duration;
+
+use tidegate_control::events::{automdt, ldm};
+use tidegate_control::policy::{Block, Features, Policy, Recipe, Scales, Shape};
+use tidegate_control::{
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, Path, PerStage, Rng, Scenario, Stage,
+};
+
+use crate::actor::{Actor, Critic, Objective, Samples};
+use crate::adam;
+use crate::gae;
+use crate::net::{Net, Tape};
+use crate::pair::both;
+use crate::reward::Worth;
+use crate::session::{Facts, Progress, Trainer};
+
+/// What the papers and their code fix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// K of the utility: 1.02 (AutoMDT); 1.002 in LDM's simulator.
+    pub k: f64,
+    /// Blocks of the actor, of 256 values.
+    pub blocks: usize,
+    /// The most episodes.
+    pub most: u64,
+    /// Threads; 1 or 2.
+    pub threads: usize,
+}
+
+impl Constants {
+    /// Those of `recipe`.
+    pub const fn of(recipe: Recipe) -> Self {
+        match recipe {
+            Recipe::Ldm => Self { k: 1.002, blocks: 3, most: 300_000, threads: 2 },
+            _ => Self { k: 1.02, blocks: 3, most: 30_000, threads: 2 },
+        }
+    }
+}
+
+/// Values between the layers.
+const WIDTH: usize = 256;
+/// Blocks of the critic.
+const CRITIC_BLOCKS: usize = 2;
+/// Steps an episode.
+const STEPS: usize = 10;
+/// Adam's step size.
+const RATE: f32 = 1e-4;
+/// The objective of PPO.
+const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.1 };
+/// The weight of the critic's error.
+const CRITIC_WEIGHT: f32 = 0.5;
+/// γ.
+const GAMMA: f32 = 0.99;
+/// Mbit/s taken off for each stage at one of its limits.
+const PENALTY: f64 = 100.0;
+/// The fewest workers an episode begins with, and how far below the most.
+const START: (u16, u16) = (3, 2);
+/// Episodes between two looks at their mean, and in it.
+const WINDOW: usize = 100;
+/// The share of R_max that counts as converged.
+const ENOUGH: f32 = 0.9;
+/// Episodes without a better mean after which it ends.
+const IDLE: u64 = 1_000;
+
+/// The published simulators, with bytes of eight bits: a second a step.
+enum Seconds {
+    Ldm(ldm::Ldm),
+    Automdt(automdt::Automdt),
+}
+
+impl Seconds {
+    fn new(scenario: &Scenario, recipe: Recipe, rng: &mut Rng) -> Self {
+        let path = Path::at(scenario, Duration::ZERO);
+        let worker_rate = PerStage::from_fn(|stage| {
+            BitRate::from_bps(path.limits().offered(stage, 1.0).min(u64::MAX as f64))
+        });
+        let bounds = scenario.bounds();
+        let total_rate = PerStage::from_fn(|stage| {
+            BitRate::from_bps(path.carried(stage, f64::from(bounds[stage].max)).min(u64::MAX as f64))
+        });
+        if recipe == Recipe::Ldm {
+            let settings = ldm::Settings::new(worker_rate.network, total_rate.network);
+            return Self::Ldm(ldm::Ldm::new(&settings, rng.next_u64()));
+        }
+        Self::Automdt(automdt::Automdt::new(&automdt::Settings::new(
+            worker_rate,
+            total_rate,
+            scenario.staging,
+        )))
+    }
+
+    /// Throughput in Mbit/s and free staging in Mbit after a second with `n`.
+    fn step(&mut self, n: Concurrency) -> (PerStage<f64>, Ends<f64>) {
+        match self {
+            Self::Ldm(ldm) => (PerStage::all(ldm.step(n.network).throughput), Ends::default()),
+            Self::Automdt(automdt) => {
+                let step = automdt.step(n);
+                (step.throughput, step.free)
+            }
+        }
+    }
+}
+
+/// One training as published.
+pub struct Published {
+    recipe: Recipe,
+    scales: Scales,
+    worth: Worth,
+    features: Box<dyn Features>,
+    simulator: Seconds,
+    /// Free staging as the last step left it: it carries over from episode to episode.
+    free: Ends<f64>,
+    staging: Ends<ByteCount>,
+    bounds: PerStage<Bounds>,
+    rng: Rng,
+    actor: Actor,
+    critic: Critic,
+    samples: Samples,
+    returns: Vec<f32>,
+    tapes: [Tape; 2],
+    window: Vec<f32>,
+    progress: Progress,
+    best: Option<(Actor, Critic)>,
+    best_at: u64,
+    most: u64,
+    threads: usize,
+}
+
+impl Published {
+    /// Begins to train `recipe` on `scenario` with weights drawn from `seed`.
+    pub fn new(scenario: &Scenario, recipe: Recipe, constants: Constants, seed: u64) -> Self {
+        let mut scenario = scenario.clone();
+        if recipe == Recipe::Ldm {
+            // It knows of nothing but streams.
+            (scenario.read, scenario.write) = (None, None);
+        }
+        let worth = Worth::new(&scenario, constants.k);
+        let bounds = scenario.bounds();
+        let scales = Scales { rate_bps: BitRate::from_mbps(worth.best_mbps), bounds, start: None };
+        let features = recipe.features(&scales);
+        let mut rng = Rng::new(seed);
+        let (inputs, heads) = (features.inputs(), features.heads());
+        let shape =
+            Shape { inputs, width: WIDTH, blocks: constants.blocks, block: Block::Normed, outputs: heads };
+        let adam = adam::Config { rate: RATE, longest: f32::INFINITY };
+        let actor = Actor::from_net(Net::uniform(shape, &mut rng), vec![0.0; heads], adam);
+        let shape = Shape { blocks: CRITIC_BLOCKS, block: Block::Residual, outputs: 1, ..shape };
+        let critic = Critic::from_net(Net::uniform(shape, &mut rng), adam);
+        let simulator = Seconds::new(&scenario, recipe, &mut rng);
+        let staging = Ends { sender: scenario.staging.sender, receiver: scenario.staging.receiver };
+        Self {
+            recipe,
+            scales,
+            worth,
+            features,
+            simulator,
+            free: Ends { sender: staging.sender.bits() / 1e6, receiver: staging.receiver.bits() / 1e6 },
+            staging,
+            bounds,
+            rng,
+            actor,
+            critic,
+            samples: Samples::default(),
+            returns: Vec::new(),
+            tapes: [Tape::default(), Tape::default()],
+            window: Vec::new(),
+            progress: Progress::default(),
+            best: None,
+            best_at: 0,
+            most: constants.most,
+            threads: constants.threads,
+        }
+    }
+
+    /// What a second with `n` showed, or what is shown before anything moved.
+    fn observed(&self, n: Concurrency, mbps: PerStage<f64>) -> Observation {
+        let bytes = |mbit: f64| ByteCount((mbit * 1e6 / 8.0) as u64);
+        Observation {
+            at: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            concurrency: n,
+            throughput: mbps.map(BitRate::from_mbps),
+            staging_free: Ends { sender: bytes(self.free.sender), receiver: bytes(self.free.receiver) },
+            staging_capacity: self.staging,
+            loss: None,
+            rtt: None,
+            remaining: None,
+        }
+    }
+
+    fn step(&mut self, n: Concurrency) -> Observation {
+        let (mbps, free) = self.simulator.step(n);
+        self.free = free;
+        self.observed(n, mbps)
+    }
+
+    /// An episode's first state: staging as it was left, nothing moved yet, workers drawn anew.
+    fn begin(&mut self) -> Observation {
+        let (low, gap) = START;
+        let start = self.bounds.map(|bounds| {
+            let high = bounds.max.saturating_sub(gap).max(bounds.min);
+            self.rng.integer(low.clamp(bounds.min, high), high)
+        });
+        self.observed(start, PerStage::all(0.0))
+    }
+
+    /// What the papers pay for a step, in Mbit/s.
+    fn reward(&self, seen: &Observation) -> f64 {
+        let throughput = seen.throughput.map(BitRate::as_mbps);
+        let utility = self.worth.published_share(throughput, seen.concurrency) * self.worth.r_max;
+        let at_limit = |stage: &&Stage| {
+            let bounds = self.bounds[**stage];
+            seen.concurrency[**stage] == bounds.min || seen.concurrency[**stage] == bounds.max
+        };
+        utility - PENALTY * self.worth.stages.iter().filter(at_limit).count() as f64
+    }
+
+    /// Plays one episode into `samples` and `returns`; returns its mean reward.
+    fn play(&mut self) -> f64 {
+        let (inputs, heads) = (self.features.inputs(), self.features.heads());
+        self.samples.states.resize(STEPS * inputs, 0.0);
+        self.samples.actions.resize(STEPS * heads, 0.0);
+        self.samples.log_densities.clear();
+        self.returns.clear();
+        self.features.reset();
+        let mut seen = self.begin();
+        for step in 0..STEPS {
+            let state = &mut self.samples.states[step * inputs..(step + 1) * inputs];
+            self.features.encode(&seen, self.bounds, state);
+            let mean = self.actor.net.forward(state, &mut self.tapes[0]);
+            let action = &mut self.samples.actions[step * heads..(step + 1) * heads];
+            let log_density = self.actor.sample(mean, &mut self.rng, action);
+            self.samples.log_densities.push(log_density);
+            let setpoint = self.features.decode(action, self.bounds);
+            seen = self.step(setpoint);
+            self.returns.push(self.reward(&seen) as f32);
+        }
+        let mean = self.returns.iter().map(|&reward| f64::from(reward)).sum::<f64>() / STEPS as f64;
+        for step in (0..STEPS - 1).rev() {
+            self.returns[step] += GAMMA * self.returns[step + 1];
+        }
+        gae::standardize(&mut self.returns);
+        mean
+    }
+
+    fn learn(&mut self) {
+        let [one, other] = &mut self.tapes;
+        let values = self.critic.net.forward(&self.samples.states, other);
+        self.samples.advantages.clear();
+        self.samples.advantages.extend(self.returns.iter().zip(values).map(|(wanted, value)| wanted - value));
+        let (actor, critic) = (&mut self.actor, &mut self.critic);
+        let (samples, returns) = (&self.samples, &self.returns);
+        both(
+            self.threads,
+            || actor.update(samples, OBJECTIVE, one),
+            || critic.update(&samples.states, returns, 2.0 * CRITIC_WEIGHT, other),
+        );
+    }
+
+    /// Every hundred episodes their mean is judged.
+    fn judge(&mut self) {
+        let mean = self.window.iter().sum::<f32>() / self.window.len() as f32;
+        self.window.clear();
+        let progress = &mut self.progress;
+        progress.recent = mean;
+        if self.best.is_none() || mean > progress.best {
+            progress.best = mean;
+            self.best = Some((self.actor.clone(), self.critic.clone()));
+            self.best_at = progress.episodes;
+        }
+        if mean >= ENOUGH {
+            progress.converged_at.get_or_insert(progress.episodes);
+        }
+        let idle = progress.episodes - self.best_at > IDLE;
+        progress.done = (progress.converged_at.is_some() && idle) || progress.episodes >= self.most;
+    }
+}
+
+impl Trainer for Published {
+    fn advance(&mut self) -> Progress {
+        let mean = self.play();
+        self.learn();
+        self.progress.episodes += 1;
+        self.window.push((mean / self.worth.r_max) as f32);
+        if self.window.len() == WINDOW || self.progress.episodes >= self.most {
+            self.judge();
+        }
+        self.progress
+    }
+
+    fn policy(&mut self, facts: Facts) -> Option<Policy> {
+        if self.best.is_none() {
+            self.best = Some((self.actor.clone(), self.critic.clone()));
+        }
+        let (actor, critic) = self.best.as_ref()?;
+        Some(Policy {
+            recipe: self.recipe,
+            scales: self.scales,
+            actor: actor.net.to_network()?,
+            log_sigma: actor.log_sigma.clone(),
+            critic: critic.net.to_network(),
+            facts,
+        })
+    }
+
+    fn rest(&self) -> Option<Concurrency> {
+        None
+    }
+}

@@ -1,0 +1,190 @@
+//! Training until it is good enough: the papers' rule, on means per step and on the policy that
+//! will be used.
+//!
+//! The papers stop when the best episode reached 0.9·R_max and 1,000 more brought nothing better.
+//! A lucky episode can meet that, so here the mean of the last hundred must, and what counts as
+//! better is the deterministic policy's score from random starts. The best policy is kept.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tidegate_control::Concurrency;
+use tidegate_control::policy::{Policy, Recipe, Scales};
+
+use crate::actor::{Actor, Critic};
+use crate::ppo::{Config, Exam, Marks, Ppo};
+use crate::practice::Course;
+
+/// When to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stop {
+    /// The share of R_max that a mean of `window` episodes must reach; 0.9 in the papers.
+    pub enough: f32,
+    /// Episodes in that mean.
+    pub window: usize,
+    /// Episodes without a better policy after which nothing more is expected; 1,000 in the papers.
+    pub idle: u64,
+    /// A gain in score that is none.
+    pub margin: f32,
+    /// The most episodes.
+    pub most: u64,
+    /// Episodes between two exams.
+    pub exam_every: u64,
+    /// Random starts in an exam.
+    pub starts: usize,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self {
+            enough: 0.9,
+            window: 100,
+            idle: 1_000,
+            margin: 1e-3,
+            most: 60_000,
+            exam_every: 160,
+            starts: 16,
+        }
+    }
+}
+
+/// Where training stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Episodes so far.
+    pub episodes: u64,
+    /// Mean score of the last `window` episodes, drawn actions, as a share of R_max.
+    pub recent: f32,
+    /// The last exam's score of the settled, deterministic policy, as a share of R_max.
+    pub greedy: Option<f32>,
+    /// The best exam's; the best `recent`, where no exams are held.
+    pub best: f32,
+    /// The episode at which `recent` first was enough.
+    pub converged_at: Option<u64>,
+    /// Nothing more is expected.
+    pub done: bool,
+}
+
+/// Where a policy came from, for whoever reads its file.
+pub type Facts = BTreeMap<String, String>;
+
+/// Something that can be trained until it is done.
+pub trait Trainer {
+    /// One batch of episodes.
+    fn advance(&mut self) -> Progress;
+
+    /// The best policy so far; none if it cannot be used.
+    fn policy(&mut self, facts: Facts) -> Option<Policy>;
+
+    /// Where the best policy comes to rest, if it was examined.
+    fn rest(&self) -> Option<Concurrency>;
+}
+
+/// One training of a recipe that acts on its course through `control`'s features.
+pub struct Session<'a> {
+    course: &'a dyn Course,
+    recipe: Recipe,
+    scales: Scales,
+    stop: Stop,
+    ppo: Ppo,
+    exam: Exam,
+    recent: VecDeque<f32>,
+    progress: Progress,
+    best: Option<(Actor, Critic, Marks)>,
+    best_at: u64,
+    examined_at: u64,
+}
+
+impl<'a> Session<'a> {
+    /// Begins on `course`; `recipe` and `scales` go into the policy.
+    pub fn new(
+        course: &'a dyn Course,
+        (recipe, scales): (Recipe, Scales),
+        config: Config,
+        stop: Stop,
+        seed: u64,
+    ) -> Self {
+        Self {
+            recipe,
+            scales,
+            ppo: Ppo::new(course, config, seed),
+            // Starts that training does not see.
+            exam: Exam::new(course, stop.starts, seed ^ 0x6578_616d),
+            course,
+            stop,
+            recent: VecDeque::new(),
+            progress: Progress::default(),
+            best: None,
+            best_at: 0,
+            examined_at: 0,
+        }
+    }
+
+    /// Judges the deterministic policy, and keeps it if it is the best so far.
+    pub fn examine(&mut self) {
+        self.examined_at = self.progress.episodes;
+        let marks = self.exam.hold(self.course, self.ppo.actor());
+        self.progress.greedy = Some(marks.settled);
+        if self.best.is_none() || marks.settled > self.progress.best {
+            if marks.settled > self.progress.best + self.stop.margin {
+                self.best_at = self.progress.episodes;
+            }
+            self.progress.best = marks.settled.max(self.progress.best);
+            self.best = Some((self.ppo.actor().clone(), self.ppo.critic().clone(), marks));
+        }
+    }
+
+    /// Where it stands.
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// What the best policy showed in its exam.
+    pub fn marks(&self) -> Option<&Marks> {
+        self.best.as_ref().map(|(_, _, marks)| marks)
+    }
+}
+
+impl Trainer for Session<'_> {
+    fn advance(&mut self) -> Progress {
+        for &score in self.ppo.advance() {
+            self.recent.push_back(score);
+            if self.recent.len() > self.stop.window {
+                self.recent.pop_front();
+            }
+            self.progress.episodes += 1;
+        }
+        let Stop { enough, window, idle, most, exam_every, .. } = self.stop;
+        let progress = &mut self.progress;
+        progress.recent = self.recent.iter().sum::<f32>() / self.recent.len().max(1) as f32;
+        if self.recent.len() == window && progress.recent >= enough {
+            progress.converged_at.get_or_insert(progress.episodes);
+        }
+        if self.progress.episodes >= (self.examined_at + exam_every).min(most) {
+            self.examine();
+        }
+        let progress = &mut self.progress;
+        let exhausted =
+            progress.converged_at.is_some_and(|at| progress.episodes > at.max(self.best_at) + idle);
+        progress.done = (exhausted && progress.best >= enough) || progress.episodes >= most;
+        *progress
+    }
+
+    fn policy(&mut self, facts: Facts) -> Option<Policy> {
+        if self.best.is_none() {
+            self.examine();
+        }
+        let (actor, critic, marks) = self.best.as_ref()?;
+        Some(Policy {
+            recipe: self.recipe,
+            scales: Scales { start: marks.common_rest(), ..self.scales },
+            actor: actor.net.to_network()?,
+            log_sigma: actor.log_sigma.clone(),
+            critic: critic.net.to_network(),
+            facts,
+        })
+    }
+
+    fn rest(&self) -> Option<Concurrency> {
+        self.marks().and_then(Marks::common_rest)
+    }
+}

@@ -1,0 +1,100 @@
+//! Training as a whole: the same seed gives the same policy, and the policy finds the optimum and
+//! drives a path to it.
+
+use std::collections::BTreeMap;
+
+use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::policy::{Policy, Recipe};
+use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
+use tidegate_train::online::Online;
+use tidegate_train::ppo::Config;
+use tidegate_train::practice::PathCourse;
+use tidegate_train::session::{Session, Stop, Trainer};
+
+fn scenario() -> Scenario {
+    Scenario::from_toml(
+        "name = \"short\"\ndescription = \"ten streams fill the link\"\n\
+         [network]\nworker_rate = \"100Mbit/s\"\nmax_workers = 32\n[link]\nrate = \"1Gbit/s\"\n",
+    )
+    .expect("a scenario")
+}
+
+/// Few and narrow layers: quick without optimisation too.
+fn small(threads: usize) -> Config {
+    Config { width: 16, blocks: 1, threads, ..Config::default() }
+}
+
+fn trained(threads: usize, seed: u64, batches: usize) -> Policy {
+    let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
+    let mut session =
+        Session::new(&course, (Recipe::Fast, course.scales), small(threads), Stop::default(), seed);
+    for _ in 0..batches {
+        session.advance();
+    }
+    session.examine();
+    session.policy(BTreeMap::new()).expect("examined")
+}
+
+#[test]
+fn the_same_seed_gives_the_same_weights_with_one_thread_and_with_two() {
+    let one = trained(1, 7, 3);
+    assert!(one == trained(2, 7, 3));
+    assert!(one == trained(2, 7, 3));
+    assert!(one.actor != trained(2, 8, 3).actor);
+}
+
+#[test]
+fn a_policy_learns_its_path_and_drives_it() {
+    let seed = 1;
+    let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
+    let stop = Stop { idle: 300, most: 6_000, ..Stop::default() };
+    let mut session = Session::new(&course, (Recipe::Fast, course.scales), small(2), stop, seed);
+    let progress = loop {
+        let progress = session.advance();
+        if progress.done {
+            break progress;
+        }
+    };
+    assert!(progress.best > 0.9, "seed {seed}: {progress:?}");
+    let policy = session.policy(BTreeMap::new()).expect("examined");
+    let loaded = Policy::from_bytes(&policy.to_bytes()).expect("its own file");
+    assert!(loaded == policy);
+    let mut rule = Learned::new(loaded, Choice::Mean, 1);
+    let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 10);
+    let run = simulate(&scenario(), &mut rule, Some(PerStage::all(1)), options);
+    let last = run.epochs.last().expect("ten epochs").setpoint;
+    assert!((9..=12).contains(&last.network), "seed {seed}: {last:?}");
+}
+
+#[test]
+fn steps_up_and_down_are_learned_too() {
+    let seed = 2;
+    let course = PathCourse::of(&scenario(), Recipe::DiscreteRl, 1.02);
+    let stop = Stop { exam_every: 64, ..Stop::default() };
+    let mut session = Session::new(&course, (Recipe::DiscreteRl, course.scales), small(2), stop, seed);
+    session.examine();
+    let before = session.progress().best;
+    let mut progress = session.progress();
+    while progress.episodes < 1_000 && progress.best < 0.85 {
+        progress = session.advance();
+    }
+    assert!(progress.best > before + 0.1, "seed {seed}: {progress:?} from {before}");
+    let policy = session.policy(BTreeMap::new()).expect("examined");
+    assert!(Policy::from_bytes(&policy.to_bytes()).is_ok_and(|read| read == policy));
+}
+
+#[test]
+fn a_policy_goes_on_learning_while_it_drives() {
+    let policy = trained(2, 7, 3);
+    let run = |seed| {
+        let mut rule = Online::new(policy.clone(), seed);
+        let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 41);
+        let run = simulate(&scenario(), &mut rule, None, options);
+        assert_eq!(rule.updates(), 4);
+        run.epochs.iter().map(|epoch| epoch.setpoint.network).collect::<Vec<_>>()
+    };
+    let first = run(1);
+    assert!(first.iter().all(|n| (1..=32).contains(n)), "{first:?}");
+    assert_eq!(first, run(1), "the same seed gives the same decisions");
+    assert_ne!(first, run(2));
+}
