@@ -119,7 +119,7 @@ pub fn run(args: &ExploreArgs) -> anyhow::Result<ExitCode> {
         calibrate(&log).map_err(|error| Error::new(ErrorKind::Io, format!("{}: {error}", name.display())))?;
     if let (Some(file), Some(path)) = (scenario, &args.scenario) {
         let stem = path.file_stem().unwrap_or_default();
-        file.commit(&calibration.to_toml(&stem.to_string_lossy()))?;
+        file.commit(calibration.to_toml(&stem.to_string_lossy()))?;
     }
     if args.json {
         let report = Report {
