@@ -1,7 +1,7 @@
 //! A learned policy as data: its networks, what it is shown, and what it was trained on.
 //!
 //! Training (crate `train`) writes one, `--optimizer policy` drives a transfer with one. The forward
-//! pass is here and needs no framework; [`file`] is its form on disk, bytes in and bytes out.
+//! pass is here and needs no framework; [`mod@file`] is its form on disk, bytes in and bytes out.
 
 use std::collections::BTreeMap;
 

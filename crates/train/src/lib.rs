@@ -14,13 +14,15 @@ pub mod adam;
 pub mod net;
 pub mod pair;
 
-// What is practised.
-pub mod practice;
+// What is practised, and what it is worth.
 pub mod reward;
+
+pub mod practice;
 
 // Learning from it.
 pub mod actor;
 pub mod gae;
+
 pub mod rollout;
 
 // Until it is good enough.
