@@ -1,7 +1,7 @@
 //! What a path can do, fitted to the epochs of an exploration, and the simulated path that does the same.
 //!
 //! The papers explore with random concurrency and take BW = max T and TPT = max T/n, a stage each
-//! (LDM, AutoMDT). Two things make that fragile. A maximum believes the worst outlier ([`fit`] says
+//! (LDM, AutoMDT). Two things make that fragile. A maximum believes the worst outlier (`fit` says
 //! what is done instead). And a stage shows its own rate only while no other holds it back, which for
 //! each stage is in few epochs. Staging tells which: a reader waits where the sender's staging is full,
 //! a stream where the sender's is empty or the receiver's full, a writer where the receiver's is empty.
