@@ -51,15 +51,23 @@ class Link:
                         f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
                         f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
             if self.rate_mbit is not None:
-                burst = max(self.rate_mbit * 1_000_000 // 8 // 500, 100_000)
-                self.inside(namespace, "tc", "qdisc", "replace", "dev", "veth0", "root", "tbf",
-                            "rate", f"{self.rate_mbit}mbit", "burst", burst, "limit", 8_000_000)
+                self.shape(namespace, "replace", self.rate_mbit)
             own_etc(namespace)
         for _ in range(50):
             if "UP" in run(["ip", "-n", self.receiver, "-br", "link", "show", "veth0"]).split():
                 return
             time.sleep(0.02)
         raise CommandFailed("the veth pair did not come up within a second")
+
+    def change(self, rate_mbit: int) -> None:
+        """Another rate from now on; what is queued stays queued."""
+        for namespace in (self.sender, self.receiver):
+            self.shape(namespace, "change", rate_mbit)
+
+    def shape(self, namespace: str, verb: str, rate_mbit: int) -> None:
+        burst = max(rate_mbit * 1_000_000 // 8 // 500, 100_000)
+        self.inside(namespace, "tc", "qdisc", verb, "dev", "veth0", "root", "tbf",
+                    "rate", f"{rate_mbit}mbit", "burst", burst, "limit", 8_000_000)
 
     def remove(self) -> None:
         for namespace in (self.sender, self.receiver):
