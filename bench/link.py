@@ -47,12 +47,18 @@ class Link:
             self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", "veth0")
             self.inside(namespace, "ip", "link", "set", "lo", "up")
             self.inside(namespace, "ip", "link", "set", "veth0", "up")
-            self.inside(namespace, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic",
-                        f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
-                        f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
-            if self.rate_mbit is not None:
-                self.shape(namespace, "replace", self.rate_mbit)
+            self.tune(namespace)
             own_etc(namespace)
+        if self.rate_mbit is not None:
+            self.shape("replace", self.rate_mbit)
+        self.wait()
+
+    def tune(self, namespace: str) -> None:
+        self.inside(namespace, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic",
+                    f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
+                    f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
+
+    def wait(self) -> None:
         for _ in range(50):
             if "UP" in run(["ip", "-n", self.receiver, "-br", "link", "show", "veth0"]).split():
                 return
@@ -61,13 +67,11 @@ class Link:
 
     def change(self, rate_mbit: int) -> None:
         """Another rate from now on; what is queued stays queued."""
-        for namespace in (self.sender, self.receiver):
-            self.shape(namespace, "change", rate_mbit)
+        self.shape("change", rate_mbit)
 
-    def shape(self, namespace: str, verb: str, rate_mbit: int) -> None:
-        burst = max(rate_mbit * 1_000_000 // 8 // 500, 100_000)
-        self.inside(namespace, "tc", "qdisc", verb, "dev", "veth0", "root", "tbf",
-                    "rate", f"{rate_mbit}mbit", "burst", burst, "limit", 8_000_000)
+    def shape(self, verb: str, rate_mbit: int) -> None:
+        for namespace in (self.sender, self.receiver):
+            bucket(namespace, "veth0", verb, rate_mbit, 8_000_000)
 
     def remove(self) -> None:
         for namespace in (self.sender, self.receiver):
@@ -77,6 +81,13 @@ class Link:
     @staticmethod
     def inside(namespace: str, *command: object) -> str:
         return run(["ip", "netns", "exec", namespace, *command])
+
+
+def bucket(namespace: str, device: str, verb: str, rate_mbit: int, queue: int) -> None:
+    """Adds or changes a token bucket with a queue of so many bytes."""
+    burst = max(rate_mbit * 1_000_000 // 8 // 500, 100_000)
+    Link.inside(namespace, "tc", "qdisc", verb, "dev", device, "root", "tbf",
+                "rate", f"{rate_mbit}mbit", "burst", burst, "limit", queue)
 
 
 def own_etc(namespace: str) -> None:

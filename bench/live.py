@@ -17,6 +17,7 @@ from bench.live_rules import Rule, trained
 from bench.percon import PerConnectionCap
 from bench.results import Record, append, load, set_aside_if_outdated
 from bench.rivals.tidegate import Tidegate
+from bench.routed import RoutedLink
 from bench.runner import Progress, alone, clean, memory
 from bench.scenario import Scenario
 from bench.shell import CommandFailed
@@ -149,7 +150,7 @@ def one(transfers: Transfers, blank: Record, source: Dataset) -> Record:
     shaped = experiment.caps is None
     try:
         with contextlib.ExitStack() as stack:
-            link = stack.enter_context(Link(LINK_MBIT if shaped else None))
+            link = stack.enter_context(RoutedLink(LINK_MBIT) if shaped else Link())
             group = stack.enter_context(Cgroup())
             changes = stepped(experiment.link_steps, link.change)
             if shaped:
@@ -217,7 +218,8 @@ def run_all(chosen: Sequence[tuple[Experiment, Rule]], repeats: int, results: Pa
                     if blank.key in known:
                         progress.total -= 1
                         continue
-                    policy = trained(rule, experiment.caps.scenario, experiment.name, build) if experiment.caps else None
+                    caps = experiment.caps
+                    policy = trained(rule, caps.scenario, experiment.name, build) if caps else None
                     record = one(Transfers(experiment, rule, policy), blank, source)
                     append(results, record)
                     progress.line(record)

@@ -60,6 +60,11 @@ def epochs_until(run: Sequence[Epoch], at_s: float, bps: float, until_s: float, 
     return None
 
 
+def short(run: Sequence[Epoch], at_s: float, bps: float, until_s: float) -> int:
+    """How many epochs between these seconds have less than that goodput."""
+    return sum(e.goodput_bps < bps for e in since(run, at_s, until_s))
+
+
 def jain(rates: Sequence[float]) -> float:
     """Jain's index: 1 for equal shares, 1/n if one has all."""
     squares = sum(rate * rate for rate in rates)

@@ -13,7 +13,7 @@ from bench.live import CAPS, LINK_MBIT, PATHS_S, STAGING, STREAM_MBIT, Experimen
 from bench.live_rules import NAMES, RECIPES
 from bench.report import table
 from bench.results import Record
-from bench.stats import Spread, spread
+from bench.stats import spread
 
 COMMAND = "python3 -m bench live"
 PATH_BPS = LINK_MBIT * 1e6
@@ -194,9 +194,11 @@ def steps_table(found: Runs) -> str:
             for step in steps_of(experiment):
                 mean = spread([figures.mean_between(run, 0.0, step.at_s, step.until_s - 1) / 1e6 for run in there])
                 usual = spread([figures.usual(figures.since(run, step.until_s - 10, step.until_s))[1] for run in there])
-                rows.append([step.what, f"`{rule}`", counted(again(found, experiment, rule, step)), shown(mean, 0),
+                below = spread([figures.short(run, step.at_s, 0.9 * step.carries_bps, step.until_s) for run in there])
+                rows.append([step.what, f"`{rule}`", counted(again(found, experiment, rule, step)), shown(below, 0),
+                             shown(mean, 0),
                              f"{step.carries_bps / 1e6:.0f}", shown(usual, 0), str(len(there))])
-    return table(["becomes", "rule", "epochs to 90 %", "mean Mbit/s until the next", "it carries",
+    return table(["becomes", "rule", "epochs to 90 %", "epochs below, in all", "mean Mbit/s until the next", "it carries",
                   "streams in the last 10 s", "n"], rows)
 
 
