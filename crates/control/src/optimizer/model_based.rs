@@ -72,7 +72,7 @@ const CLIMB: f64 = 1.1;
 /// How much higher the ramp aims after a small change.
 const MEND: f64 = 1.5;
 /// How much more a probe aims at.
-const PROBE: f64 = 1.25;
+const PROBE: f64 = 1.2;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
