@@ -135,6 +135,8 @@ pub struct ModelBased {
     /// Epochs to hold before the next probe.
     patience: u32,
     goodput: Option<f64>,
+    /// Goodput of the epoch before.
+    before: f64,
 }
 
 /// One epoch, reduced to what the rule uses.
@@ -173,6 +175,7 @@ impl ModelBased {
             climbed: false,
             patience: config.probe_every,
             goodput: None,
+            before: 0.0,
         }
     }
 
@@ -269,6 +272,10 @@ impl ModelBased {
                 let few = seen.n[stage] <= FEW;
                 *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
             } else if mbps < self.config.full_gain * rate.mbps {
+                // Beyond what the path carries; that fewer moved less shows that it was them, before.
+                if seen.goodput > (1.0 + self.config.change) * self.before {
+                    rate.known = Known::Exactly;
+                }
                 continue;
             } else {
                 *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
@@ -475,7 +482,7 @@ impl Optimizer for ModelBased {
         let Some(seen) = self.look(seen, bounds) else {
             return bounds.map(|bounds| bounds.min);
         };
-        self.goodput = Some(seen.goodput);
+        self.before = self.goodput.replace(seen.goodput).unwrap_or_default();
         if seen.goodput <= 0.0 {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
             return bounds.clamp(seen.n);
