@@ -73,6 +73,8 @@ const CLIMB: f64 = 1.1;
 const MEND: f64 = 1.5;
 /// How much more a probe aims at.
 const PROBE: f64 = 1.2;
+/// A lasting gain of this share is worth a probe at once.
+const HINT: f64 = 0.02;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
@@ -437,9 +439,15 @@ impl ModelBased {
             return self.begin_again(seen, MEND, bounds);
         }
         let epochs = epochs + 1;
-        if epochs < self.patience {
+        // A little more with the same workers: a link that got wider leaves them no more than they can
+        // carry, and only a probe shows how much wider.
+        let hint = off > HINT.max(2.0 * self.stray);
+        if epochs < self.patience && !hint {
             self.phase = Phase::Hold { epochs, mean, off: 0 };
             return seen.n;
+        }
+        if hint {
+            self.patience = self.config.probe_every;
         }
         let more = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
