@@ -7,7 +7,7 @@ streams get a tenth of what 10 old ones do. A router's queue overflows, and cong
 
 import os
 
-from bench.link import LARGEST_WINDOW, RECEIVER_ADDRESS, SENDER_ADDRESS, Link, bucket, own_etc
+from bench.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, bucket, own_etc
 from bench.shell import run
 
 ROUTER_ADDRESS = "10.99.0.254"

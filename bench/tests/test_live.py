@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from bench import live_figures as figures
+from bench import live_bars as bars
 from bench import live_report as report
 from bench.live import CAPS, experiments, wanted
 from bench.live_rules import Rule, offered
@@ -107,9 +108,9 @@ class Rules(unittest.TestCase):
 
 class Paths(unittest.TestCase):
     def test_transfers_join_before_the_first_leaves(self) -> None:
-        for experiment in report.shared():
+        for experiment in bars.shared():
             joins, leaves = zip(*experiment.visits)
-            self.assertLess(max(joins) + report.FAIR_WITHIN_S, min(leaves))
+            self.assertLess(max(joins) + bars.FAIR_WITHIN_S, min(leaves))
             self.assertEqual(max(leaves), experiment.seconds)
 
     def test_optima_are_those_of_the_caps(self) -> None:
@@ -124,7 +125,7 @@ class Paths(unittest.TestCase):
         self.assertEqual(told["link"]["rate"], "1000Mbit/s")
 
     def test_steps_last_until_the_next(self) -> None:
-        [first, second] = report.steps_of(next(e for e in experiments() if e.link_steps))
+        [first, second] = bars.steps_of(next(e for e in experiments() if e.link_steps))
         self.assertEqual((first.at_s, first.until_s, second.until_s), (25, 50, 75))
         self.assertAlmostEqual(first.carries_bps / 4e8, figures.CONTENT)
 
@@ -154,13 +155,13 @@ def two(first: float, second: float) -> Record:
 
 class Page(unittest.TestCase):
     def bars(self, *records: Record) -> dict[str, str]:
-        rows = report.bars_table(report.runs(records), "auto").splitlines()[2:]
+        rows = report.bars_table(bars.runs(records), "auto").splitlines()[2:]
         return {row.split(" | ")[0].strip("| "): row.split(" | ")[-1].strip("| ") for row in rows}
 
     def test_bars_of_a_path(self) -> None:
-        bars = self.bars(READ, MARLIN)
-        self.assertEqual(set(bars.values()), {"yes"})
-        self.assertIn("read is slow: mean ÷ that of `marlin`", bars)
+        reached = self.bars(READ, MARLIN)
+        self.assertEqual(set(reached.values()), {"yes"})
+        self.assertIn("read is slow: mean ÷ that of `marlin`", reached)
         slow = replace(READ, repeat=1, notes=MARLIN.notes)
         self.assertEqual(self.bars(READ, slow)["read is slow: s to 90 % of 1 Gbit/s"], "in 1 of 2 runs")
         self.assertEqual(self.bars(slow)["read is slow: workers from the best, the most of a stage"], "yes")
@@ -174,12 +175,12 @@ class Page(unittest.TestCase):
         fair, unfair = self.bars(two(500, 450)), self.bars(two(700, 250))
         self.assertEqual(list(fair.values()), ["yes", "yes"])
         self.assertEqual(list(unfair.values()), ["no", "yes"])
-        [share] = report.shares(report.runs([two(500, 450)]), report.shared()[0], "auto")
+        [share] = bars.shares(bars.runs([two(500, 450)]), bars.shared()[0], "auto")
         self.assertEqual((share.fair_after_s, share.retaken_s), (5, [5]))
 
     def test_what_never_came_is_said(self) -> None:
-        self.assertEqual(report.counted([None, None]), "never")
-        self.assertEqual(report.counted([2.0, None, 4.0]), "3 (2–4), 1 never")
+        self.assertEqual(bars.counted([None, None]), "never")
+        self.assertEqual(bars.counted([2.0, None, 4.0]), "3 (2–4), 1 never")
 
     def test_everything_is_written(self) -> None:
         failed = replace(MARLIN, repeat=1, ok=False, error="it broke", notes={})

@@ -5,7 +5,7 @@
 //! stays at the surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity /
 //! rate and cuts any stage whose rate is only known to be *at least* something, until goodput gives way
 //! and so tells the rate; **climb** doubles where workers move the less the more there are; **hold**
-//! stays; **probe** tries a quarter more now and then. A sustained change begins again with the ramp.
+//! stays; **probe** tries a fifth more now and then. A sustained change begins again with the ramp.
 //!
 //! A stage that waits for its neighbour (empty input, full output) says nothing about its own
 //! workers but that they do at least this much; which stage waits is read off the staging.
@@ -115,7 +115,7 @@ enum Phase {
     Climb { best: f64, back: Concurrency },
     /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
     Hold { epochs: u32, mean: f64, off: u32 },
-    /// A quarter more for two epochs; `first` is what the first showed.
+    /// A fifth more for two epochs; `first` is what the first showed.
     Probe { mean: f64, first: Option<f64>, back: Concurrency },
 }
 
