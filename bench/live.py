@@ -56,7 +56,7 @@ class Caps:
         stages = {"read": self.read, "network": self.network, "write": self.write}
         parts = [f'[{stage}]\nworker_rate = "{mbit}Mbit/s"\nmax_workers = {MAX_WORKERS}\n'
                  for stage, mbit in stages.items()]
-        return "\n".join(['name = "live"\n', *parts, f'[link]\nrate = "{LINK_MBIT}Mbit/s"\nrtt = "1ms"\n',
+        return "\n".join(['name = "live"\ndescription = "a live path"\n', *parts, f'[link]\nrate = "{LINK_MBIT}Mbit/s"\nrtt = "1ms"\n',
                           f'[staging]\nsender = "{STAGING}"\nreceiver = "{STAGING}"\n'])
 
 
@@ -142,13 +142,15 @@ def stepped(steps: Sequence[tuple[float, int]], change: Callable[[int], None]) -
     return [Change(at_s, lambda mbit=mbit: change(mbit)) for at_s, mbit in steps]  # type: ignore[misc]
 
 
-def one(transfers: Transfers, blank: Record, source: Dataset) -> Record:
+def one(experiment: Experiment, rule: Rule, build: str, blank: Record, source: Dataset) -> Record:
     """One run of one experiment on a path of its own."""
     clean(places.DESTINATIONS)
     clean(places.SCRATCH)
-    experiment = transfers.experiment
-    shaped = experiment.caps is None
+    caps = experiment.caps
+    shaped = caps is None
     try:
+        policy = None if caps is None else trained(rule, caps.scenario, experiment.name, build)
+        transfers = Transfers(experiment, rule, policy)
         with contextlib.ExitStack() as stack:
             link = stack.enter_context(RoutedLink(LINK_MBIT) if shaped else Link())
             group = stack.enter_context(Cgroup())
@@ -164,7 +166,7 @@ def one(transfers: Transfers, blank: Record, source: Dataset) -> Record:
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds,
                        rate_bps=moved_bits(logs) / measured.seconds,
                        notes={"logs": logs, "bytes_moved": int(moved_bits(logs) / 8),
-                              "arguments": " ".join(map(str, transfers.rule.argv(transfers.policy)))})
+                              "arguments": " ".join(map(str, rule.argv(policy)))})
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     finally:
@@ -218,9 +220,7 @@ def run_all(chosen: Sequence[tuple[Experiment, Rule]], repeats: int, results: Pa
                     if blank.key in known:
                         progress.total -= 1
                         continue
-                    caps = experiment.caps
-                    policy = trained(rule, caps.scenario, experiment.name, build) if caps else None
-                    record = one(Transfers(experiment, rule, policy), blank, source)
+                    record = one(experiment, rule, build, blank, source)
                     append(results, record)
                     progress.line(record)
                     good = good and record.ok

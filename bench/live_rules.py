@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import places
-from bench.shell import run
+from bench.shell import CommandFailed, run
 
 POLICY = "policy"
 # Published recipes take minutes to train, the default takes seconds.
@@ -61,4 +61,6 @@ def trained(rule: Rule, scenario: str, name: str, build: str) -> Path | None:
         said = run([places.tidegate_binary(), "train", "--scenario", described, "--recipe", rule.recipe,
                     "--output", policy, "--json"], check=False)
         (directory / f"{policy.stem}.json").write_text(said)
+        if not policy.exists():
+            raise CommandFailed(f"{policy.name} was not trained: {said or 'tidegate train said nothing'}")
     return policy
