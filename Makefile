@@ -23,6 +23,7 @@ bench: build ## measure beside the rivals, then write docs/results/ (root, hours
 	python3 -m bench run --level all --sets ABCD --n 5 --scenario long
 	python3 -m bench report
 	python3 -m bench controllers --n 5
+	python3 -m bench live --n 5
 	cargo bench -p tidegate-control --bench simulators -- --write docs/results/simulators.md
 
 bench-smoke: build ## move tiny sets once with every contender (root, a minute)

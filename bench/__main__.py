@@ -1,4 +1,4 @@
-"""python3 -m bench: run, smoke, report, controllers, install."""
+"""python3 -m bench: run, smoke, report, controllers, live, install."""
 
 import argparse
 import os
@@ -6,7 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-from bench import controllers, controllers_report, machine, places, report
+from bench import controllers, controllers_report, live, live_report, machine, places, report
+from bench.live_rules import rules
 from bench.results import load
 from bench.rivals import at_levels
 from bench.runner import Settings, run_all
@@ -42,6 +43,15 @@ def arguments() -> argparse.Namespace:
     rules.add_argument("--fresh", action="store_true", help="forget what the results file holds")
     rules.add_argument("--no-install", action="store_true", help="install nothing")
     rules.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
+    paths = commands.add_parser("live", help="the control rules on AutoMDT's three paths, on paths that change and on "
+                                "shared ones; goes on where an earlier run stopped, then writes the tables")
+    paths.add_argument("--n", type=int, default=5, help="repeats of each rule on each path")
+    paths.add_argument("--only", nargs="+", metavar="NAME", help="these paths or rules only, for example read auto")
+    paths.add_argument("--results", type=Path, default=live.RESULTS)
+    paths.add_argument("--output", type=Path, default=live.PAGE)
+    paths.add_argument("--fresh", action="store_true", help="forget what the results file holds")
+    paths.add_argument("--no-install", action="store_true", help="install nothing")
+    paths.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
     commands.add_parser("install", help="install the rivals with apt")
     return parser.parse_args()
 
@@ -61,6 +71,9 @@ def main() -> int:
         case "controllers" if chosen.tables:
             controllers_report.write(load(chosen.results), chosen.output)
             return 0
+        case "live" if chosen.tables:
+            live_report.write(load(chosen.results), chosen.output)
+            return 0
     if os.geteuid() != 0:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
@@ -68,6 +81,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if chosen.command == "controllers":
         return measure_controllers(chosen)
+    if chosen.command == "live":
+        return measure_live(chosen)
     smoke = chosen.command == "smoke"
     scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
     contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)
@@ -100,6 +115,17 @@ def measure_controllers(chosen: argparse.Namespace) -> int:
         chosen.results.unlink(missing_ok=True)
     good = controllers.run_all(wanted, chosen.n, chosen.results)
     controllers_report.write(load(chosen.results), chosen.output)
+    return 0 if good else 1
+
+
+def measure_live(chosen: argparse.Namespace) -> int:
+    if not chosen.no_install:
+        machine.install([])
+    wanted = live.wanted(chosen.only, rules())
+    if chosen.fresh:
+        chosen.results.unlink(missing_ok=True)
+    good = live.run_all(wanted, chosen.n, chosen.results)
+    live_report.write(load(chosen.results), chosen.output)
     return 0 if good else 1
 
 

@@ -47,19 +47,31 @@ class Link:
             self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", "veth0")
             self.inside(namespace, "ip", "link", "set", "lo", "up")
             self.inside(namespace, "ip", "link", "set", "veth0", "up")
-            self.inside(namespace, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic",
-                        f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
-                        f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
-            if self.rate_mbit is not None:
-                burst = max(self.rate_mbit * 1_000_000 // 8 // 500, 100_000)
-                self.inside(namespace, "tc", "qdisc", "replace", "dev", "veth0", "root", "tbf",
-                            "rate", f"{self.rate_mbit}mbit", "burst", burst, "limit", 8_000_000)
+            self.tune(namespace)
             own_etc(namespace)
+        if self.rate_mbit is not None:
+            self.shape("replace", self.rate_mbit)
+        self.wait()
+
+    def tune(self, namespace: str) -> None:
+        self.inside(namespace, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic",
+                    f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
+                    f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
+
+    def wait(self) -> None:
         for _ in range(50):
             if "UP" in run(["ip", "-n", self.receiver, "-br", "link", "show", "veth0"]).split():
                 return
             time.sleep(0.02)
         raise CommandFailed("the veth pair did not come up within a second")
+
+    def change(self, rate_mbit: int) -> None:
+        """Another rate from now on; what is queued stays queued."""
+        self.shape("change", rate_mbit)
+
+    def shape(self, verb: str, rate_mbit: int) -> None:
+        for namespace in (self.sender, self.receiver):
+            bucket(namespace, "veth0", verb, rate_mbit, 8_000_000)
 
     def remove(self) -> None:
         for namespace in (self.sender, self.receiver):
@@ -69,6 +81,13 @@ class Link:
     @staticmethod
     def inside(namespace: str, *command: object) -> str:
         return run(["ip", "netns", "exec", namespace, *command])
+
+
+def bucket(namespace: str, device: str, verb: str, rate_mbit: int, queue: int) -> None:
+    """Adds or changes a token bucket with a queue of so many bytes."""
+    burst = max(rate_mbit * 1_000_000 // 8 // 500, 100_000)
+    Link.inside(namespace, "tc", "qdisc", verb, "dev", device, "root", "tbf",
+                "rate", f"{rate_mbit}mbit", "burst", burst, "limit", queue)
 
 
 def own_etc(namespace: str) -> None:

@@ -24,11 +24,15 @@ def missing() -> str | None:
 
 
 class PerConnectionCap:
-    """Context manager: while it lives, each connection made in the group runs at most at the rate."""
+    """Context manager: while it lives, each connection made in the group runs at most at the rate.
 
-    def __init__(self, group: Path, rate_mbit: int) -> None:
+    With `follows`, connections that are open take on a rate changed later.
+    """
+
+    def __init__(self, group: Path, rate_mbit: int, follows: bool = False) -> None:
         self.group = group
         self.rate_mbit = rate_mbit
+        self.follows = follows
         self.pins = BPF_FILESYSTEM / f"tidegate-bench-{os.getpid()}"
 
     def __enter__(self) -> "PerConnectionCap":
@@ -44,11 +48,17 @@ class PerConnectionCap:
         self.pins.mkdir(exist_ok=True)
         run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops",
              "pinmaps", self.pins])
-        rate = struct.pack("<I", self.rate_mbit * 1_000_000 // 8)
-        run(["bpftool", "map", "update", "pinned", self.pins / "bytes_per_second",
-             "key", "hex", *["00"] * 4, "value", "hex", *[f"{byte:02x}" for byte in rate]])
+        self.store("follow", int(self.follows))
+        self.change(self.rate_mbit)
         run(["bpftool", "cgroup", "attach", self.group, "sock_ops", "pinned", self.pins / "cap"])
         return self
+
+    def change(self, rate_mbit: int) -> None:
+        self.store("bytes_per_second", rate_mbit * 1_000_000 // 8)
+
+    def store(self, name: str, value: int) -> None:
+        run(["bpftool", "map", "update", "pinned", self.pins / name, "key", "hex", *["00"] * 4,
+             "value", "hex", *[f"{byte:02x}" for byte in struct.pack("<I", value)]])
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:

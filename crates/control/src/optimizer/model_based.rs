@@ -5,7 +5,7 @@
 //! stays at the surplus one epoch more and takes the mean for the capacity; **trim** sets n = capacity /
 //! rate and cuts any stage whose rate is only known to be *at least* something, until goodput gives way
 //! and so tells the rate; **climb** doubles where workers move the less the more there are; **hold**
-//! stays; **probe** tries a quarter more now and then. A sustained change begins again with the ramp.
+//! stays; **probe** tries a fifth more now and then. A sustained change begins again with the ramp.
 //!
 //! A stage that waits for its neighbour (empty input, full output) says nothing about its own
 //! workers but that they do at least this much; which stage waits is read off the staging.
@@ -72,7 +72,9 @@ const CLIMB: f64 = 1.1;
 /// How much higher the ramp aims after a small change.
 const MEND: f64 = 1.5;
 /// How much more a probe aims at.
-const PROBE: f64 = 1.25;
+const PROBE: f64 = 1.2;
+/// A lasting gain of this share is worth a probe at once.
+const HINT: f64 = 0.02;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
 /// How near the slowest stage's throughput a stage's must be to count as slowest too.
@@ -113,7 +115,7 @@ enum Phase {
     Climb { best: f64, back: Concurrency },
     /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
     Hold { epochs: u32, mean: f64, off: u32 },
-    /// A quarter more for two epochs; `first` is what the first showed.
+    /// A fifth more for two epochs; `first` is what the first showed.
     Probe { mean: f64, first: Option<f64>, back: Concurrency },
 }
 
@@ -135,6 +137,8 @@ pub struct ModelBased {
     /// Epochs to hold before the next probe.
     patience: u32,
     goodput: Option<f64>,
+    /// Goodput of the epoch before.
+    before: f64,
 }
 
 /// One epoch, reduced to what the rule uses.
@@ -173,6 +177,7 @@ impl ModelBased {
             climbed: false,
             patience: config.probe_every,
             goodput: None,
+            before: 0.0,
         }
     }
 
@@ -269,6 +274,10 @@ impl ModelBased {
                 let few = seen.n[stage] <= FEW;
                 *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
             } else if mbps < self.config.full_gain * rate.mbps {
+                // Beyond what the path carries; that fewer moved less shows that it was them, before.
+                if seen.goodput > (1.0 + self.config.change) * self.before {
+                    rate.known = Known::Exactly;
+                }
                 continue;
             } else {
                 *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
@@ -430,9 +439,15 @@ impl ModelBased {
             return self.begin_again(seen, MEND, bounds);
         }
         let epochs = epochs + 1;
-        if epochs < self.patience {
+        // A little more with the same workers: a link that got wider leaves them no more than they can
+        // carry, and only a probe shows how much wider.
+        let hint = off > HINT.max(2.0 * self.stray);
+        if epochs < self.patience && !hint {
             self.phase = Phase::Hold { epochs, mean, off: 0 };
             return seen.n;
+        }
+        if hint {
+            self.patience = self.config.probe_every;
         }
         let more = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
@@ -475,7 +490,7 @@ impl Optimizer for ModelBased {
         let Some(seen) = self.look(seen, bounds) else {
             return bounds.map(|bounds| bounds.min);
         };
-        self.goodput = Some(seen.goodput);
+        self.before = self.goodput.replace(seen.goodput).unwrap_or_default();
         if seen.goodput <= 0.0 {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
             return bounds.clamp(seen.n);
