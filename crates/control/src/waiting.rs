@@ -51,14 +51,12 @@ impl Waiting {
 }
 
 /// The stages that hold the path back: they wait for nobody, and none is slower.
-pub fn binding(
-    throughput: PerStage<f64>,
-    busy: PerStage<bool>,
-    bounds: PerStage<Bounds>,
-) -> PerStage<bool> {
+pub fn binding(throughput: PerStage<f64>, busy: PerStage<bool>, bounds: PerStage<Bounds>) -> PerStage<bool> {
     let free = |stage: Stage| !bounds[stage].is_fixed();
     let waits_for_nobody = Stage::ALL.into_iter().any(|stage| free(stage) && busy[stage]);
     let suspect = |stage: Stage| free(stage) && (busy[stage] || !waits_for_nobody);
     let least = Stage::ALL.into_iter().filter(|&s| suspect(s)).map(|s| throughput[s]).reduce(f64::min);
-    PerStage::from_fn(|stage| suspect(stage) && least.is_some_and(|least| throughput[stage] <= SLOWEST * least))
+    PerStage::from_fn(|stage| {
+        suspect(stage) && least.is_some_and(|least| throughput[stage] <= SLOWEST * least)
+    })
 }

@@ -55,6 +55,8 @@ pub struct Config {
     pub refining: u32,
     /// How that is done.
     pub ppo: ppo::Config,
+    /// The most episodes, should that be fewer than the batches have.
+    pub most: u64,
     /// Threads; 1 or 2.
     pub threads: usize,
 }
@@ -62,14 +64,14 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            width: 128,
-            blocks: 3,
+            width: 96,
+            blocks: 2,
             environments: 256,
-            batches: 600,
+            batches: 400,
             passes: 1,
             minibatches: 16,
             rate: 1e-3,
-            price: 0.3,
+            price: 0.2,
             exam_every: 20,
             exam_paths: 256,
             warming: 20,
@@ -84,6 +86,7 @@ impl Default for Config {
                 gae: gae::Config { gamma: 0.95, lambda: 0.9 },
                 ..ppo::Config::default()
             },
+            most: u64::MAX,
             threads: 2,
         }
     }
@@ -99,7 +102,7 @@ const OWN_START: f64 = 0.7;
 /// An answer nearer than this to the oracle's, in powers of two and in workers, is hardly an error.
 const NEAR: f64 = 0.03;
 /// What an epoch with twice the oracle's workers forgoes.
-const WORKERS_PRICE: f32 = 0.05;
+const WORKERS_PRICE: f32 = 0.04;
 
 /// Weight of the newest step in the mean of the weights.
 const NEWEST: f32 = 2e-3;
@@ -122,7 +125,13 @@ struct Ground {
 
 impl Ground {
     fn new(rng: Rng) -> Self {
-        Self { features: Recipe::Universal.features(&scales()), rng, simulator: None, judged: None, spread: 0.0 }
+        Self {
+            features: Recipe::Universal.features(&scales()),
+            rng,
+            simulator: None,
+            judged: None,
+            spread: 0.0,
+        }
     }
 
     /// Begins an episode on a path of training's own.
@@ -156,7 +165,9 @@ impl Ground {
     /// How far, in powers of two, the oracle's workers are from the anchors; none where there is
     /// nothing to decide.
     fn wanted(&mut self) -> [Option<f32>; 3] {
-        let (Some(simulator), Some(anchor)) = (&self.simulator, self.features.anchor()) else { return [None; 3] };
+        let (Some(simulator), Some(anchor)) = (&self.simulator, self.features.anchor()) else {
+            return [None; 3];
+        };
         let path = *simulator.path();
         let best = match self.judged {
             Some((judged, best)) if judged == path => best,
@@ -385,6 +396,11 @@ impl Universal {
         self.marks
     }
 
+    /// Where it stands.
+    pub const fn progress(&self) -> Progress {
+        self.progress
+    }
+
     fn collect(&mut self) {
         let net = &self.net;
         let [one, other] = &mut self.crews;
@@ -505,11 +521,19 @@ impl Universal {
 
 impl Trainer for Universal {
     fn advance(&mut self) -> Progress {
-        if self.batch < self.config.batches { self.imitate() } else { self.refine() }
+        if self.batch < self.config.batches {
+            self.imitate()
+        } else {
+            self.refine()
+        }
         self.batch += 1;
         self.progress.episodes += self.config.environments as u64;
         let Config { batches, warming, refining, .. } = self.config;
-        self.progress.done = self.batch >= batches + if refining > 0 { warming + refining } else { 0 };
+        let complete = self.batch >= batches + if refining > 0 { warming + refining } else { 0 };
+        if complete {
+            self.progress.converged_at = Some(self.progress.episodes);
+        }
+        self.progress.done = complete || self.progress.episodes >= self.config.most;
         let warm = self.batch > batches && self.batch <= batches + warming;
         if (self.batch % self.config.exam_every.max(1) == 0 && !warm) || self.progress.done {
             self.examine();

@@ -34,8 +34,7 @@ pub enum Recipe {
 
 impl Recipe {
     /// All of them, the default first.
-    pub const ALL: [Self; 5] =
-        [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl, Self::Universal];
+    pub const ALL: [Self; 5] = [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl, Self::Universal];
 
     /// The name used in files and options.
     pub const fn name(self) -> &'static str {

@@ -222,7 +222,8 @@ impl Universal {
                 belief.high = belief.high.filter(|&high| high > n);
             }
         }
-        let offered = |stage: Stage| log2(Self::workers(seen, stage) * self.beliefs[stage].rate, seen.moved[stage]);
+        let offered =
+            |stage: Stage| log2(Self::workers(seen, stage) * self.beliefs[stage].rate, seen.moved[stage]);
         let bound = Stage::ALL.into_iter().filter(|&stage| seen.binding[stage]);
         let surplus = bound.map(offered).reduce(f64::min).unwrap_or(0.0);
         self.surplus = self.surplus.max(surplus);
@@ -234,9 +235,9 @@ impl Universal {
     /// Whether goodput is what this set-point brought before.
     fn learn_mean(&mut self, seen: &Seen) {
         let near = |before: Concurrency| {
-            Stage::ALL.into_iter().all(|stage| {
-                log2(Self::workers(seen, stage), f64::from(before[stage])).abs() < SAME
-            })
+            Stage::ALL
+                .into_iter()
+                .all(|stage| log2(Self::workers(seen, stage), f64::from(before[stage])).abs() < SAME)
         };
         if !self.setpoint.is_some_and(near) {
             // It was cut or raised: another mean, and no judgement.
@@ -339,7 +340,8 @@ impl Universal {
 
     fn show_shared(&mut self, pen: &mut Pen<'_>, seen: &Seen, whole: &Observation) {
         let (free, size) = (whole.staging_free, whole.staging_capacity);
-        let fill = |free: u64, size: u64| if size == 0 { 0.0 } else { 1.0 - (free as f64 / size as f64).min(1.0) };
+        let fill =
+            |free: u64, size: u64| if size == 0 { 0.0 } else { 1.0 - (free as f64 / size as f64).min(1.0) };
         let fills = [fill(free.sender.0, size.sender.0), fill(free.receiver.0, size.receiver.0)];
         let epoch = whole.interval.as_secs_f64();
         for (i, size) in [size.sender.0, size.receiver.0].into_iter().enumerate() {
