@@ -54,7 +54,7 @@ impl Recipe {
             Self::Ldm => Box::new(published::Ldm::new(*scales)),
             Self::Automdt => Box::new(published::Automdt::new(*scales)),
             Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
-            Self::Universal => Box::new(universal::Universal::default()),
+            Self::Universal => Box::new(universal::Universal::new()),
         }
     }
 }

@@ -138,6 +138,10 @@ struct Seen {
 }
 
 impl Universal {
+    pub(super) fn new() -> Self {
+        Self { patience: PATIENCE.0, ..Self::default() }
+    }
+
     fn workers(seen: &Seen, stage: Stage) -> f64 {
         f64::from(seen.n[stage])
     }
@@ -384,7 +388,7 @@ impl Features for Universal {
     }
 
     fn reset(&mut self) {
-        *self = Self { patience: PATIENCE.0, ..Self::default() };
+        *self = Self::new();
     }
 
     fn encode(&mut self, whole: &Observation, bounds: PerStage<Bounds>, state: &mut [f32]) {
