@@ -7,6 +7,9 @@
 //! what the reward says: too few workers lose goodput in proportion, a surplus costs its price, so the
 //! answer is a quantile of what the path may need, given all that was seen. A path that is not yet
 //! known is therefore explored upwards, and a surplus is taken back by itself.
+//!
+//! That looks one step ahead. At the end the policy practises by reward, goodput less the price of
+//! workers, with PPO on the same paths; the best of all its states in an exam is kept.
 
 use std::time::Duration;
 
@@ -67,7 +70,7 @@ impl Default for Config {
             width: 96,
             blocks: 2,
             environments: 256,
-            batches: 400,
+            batches: 1000,
             passes: 1,
             minibatches: 16,
             rate: 1e-3,
@@ -75,7 +78,7 @@ impl Default for Config {
             exam_every: 20,
             exam_paths: 256,
             warming: 20,
-            refining: 200,
+            refining: 250,
             ppo: ppo::Config {
                 environments: 256,
                 epochs: 3,
@@ -99,8 +102,8 @@ const TRAINING_SEEDS: u64 = 2_000_000;
 const SPREADS: [f64; 4] = [0.0, 0.0, 0.1, 0.4];
 /// The share of episodes that begin where the policy would.
 const OWN_START: f64 = 0.7;
-/// An answer nearer than this to the oracle's, in powers of two and in workers, is hardly an error.
-const NEAR: f64 = 0.03;
+/// An answer nearer than this to the oracle's, in powers of two, costs less than in proportion.
+const NEAR: f32 = 0.03;
 /// What an epoch with twice the oracle's workers forgoes.
 const WORKERS_PRICE: f32 = 0.04;
 
@@ -322,8 +325,7 @@ impl Half {
 /// The derivative of what an answer costs: 1 a power of two too few, `price` one too many.
 fn slope(answer: f32, wanted: f32, price: f32) -> f32 {
     let error = answer - wanted;
-    let near = NEAR as f32;
-    if error < 0.0 { -(-error / near).min(1.0) } else { price * (error / near).min(1.0) }
+    if error < 0.0 { -(-error / NEAR).min(1.0) } else { price * (error / NEAR).min(1.0) }
 }
 
 /// The share of the step size that is left when `done` of the way is made.
@@ -522,9 +524,9 @@ impl Universal {
 impl Trainer for Universal {
     fn advance(&mut self) -> Progress {
         if self.batch < self.config.batches {
-            self.imitate()
+            self.imitate();
         } else {
-            self.refine()
+            self.refine();
         }
         self.batch += 1;
         self.progress.episodes += self.config.environments as u64;
@@ -535,7 +537,7 @@ impl Trainer for Universal {
         }
         self.progress.done = complete || self.progress.episodes >= self.config.most;
         let warm = self.batch > batches && self.batch <= batches + warming;
-        if (self.batch % self.config.exam_every.max(1) == 0 && !warm) || self.progress.done {
+        if (self.batch.is_multiple_of(self.config.exam_every.max(1)) && !warm) || self.progress.done {
             self.examine();
         }
         self.progress
