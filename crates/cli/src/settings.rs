@@ -67,8 +67,8 @@ pub enum LinkRule {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
-    /// The rule that sets the numbers of readers, streams and writers: auto, fixed:N,
-    /// fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin, or
+    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
+    /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin, or
     /// coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,

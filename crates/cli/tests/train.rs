@@ -144,3 +144,24 @@ fn what_cannot_be_used_is_refused_in_one_line() {
         assert!(ran.code == 2 && told, "{arguments:?}: {ran:?}");
     }
 }
+
+#[test]
+fn the_policy_for_every_path_is_learned_from_no_path_at_all() {
+    let world = World::new();
+    let (code, report) = world.json(&["train", "--universal", "-o", "all.safetensors", "--episodes", "1"]);
+    assert_eq!((code, &report["status"]), (1, &"exhausted".into()), "cut short: {report}");
+    assert_eq!((&report["recipe"], &report["scenario"]), (&"universal".into(), &"every path".into()));
+    let curve = fs::read_to_string(world.path("all.svg")).expect("the curve");
+    assert!(curve.starts_with("<svg") && curve.contains("every path"));
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    let drive = ["simulate", "--scenario", &scenario, "--optimizer", "policy", "universal", "--policy"];
+    let (code, seen) = world.json(&[&drive[..], &["all.safetensors"]].concat());
+    assert_eq!((code, seen["results"].as_array().map(Vec::len)), (0, Some(2)), "{seen}");
+    for (arguments, wanted) in [
+        (vec!["train", "--universal", "--scenario", &scenario, "-o", "x"], "--universal"),
+        (vec!["train", "--recipe", "universal", "--scenario", &scenario, "-o", "x"], "use --universal"),
+    ] {
+        let ran = world.run(&arguments);
+        assert!(ran.code == 2 && ran.err.contains(wanted), "{arguments:?}: {ran:?}");
+    }
+}

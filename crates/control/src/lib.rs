@@ -17,6 +17,8 @@ pub mod observation;
 pub mod scenario;
 pub mod utility;
 
+pub mod waiting;
+
 // The papers' simulators, to hold ours against.
 pub mod events;
 

@@ -34,3 +34,6 @@ pub mod published;
 
 // While a transfer runs.
 pub mod online;
+
+// For every path.
+pub mod universal;

@@ -7,9 +7,10 @@ use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::online::Online;
-use tidegate_train::ppo::Config;
+use tidegate_train::ppo::{self, Config};
 use tidegate_train::practice::PathCourse;
 use tidegate_train::session::{Session, Stop, Trainer};
+use tidegate_train::universal::{self, Universal};
 
 fn scenario() -> Scenario {
     Scenario::from_toml(
@@ -97,4 +98,36 @@ fn a_policy_goes_on_learning_while_it_drives() {
     assert!(first.iter().all(|n| (1..=32).contains(n)), "{first:?}");
     assert_eq!(first, run(1), "the same seed gives the same decisions");
     assert_ne!(first, run(2));
+}
+
+#[test]
+fn the_policy_for_every_path_comes_out_the_same_with_one_thread_and_with_two() {
+    let small = |threads, seed| {
+        let ppo = ppo::Config { environments: 4, epochs: 1, minibatches: 2, ..ppo::Config::default() };
+        let config = universal::Config {
+            width: 16,
+            blocks: 1,
+            environments: 6,
+            minibatches: 3,
+            batches: 2,
+            warming: 1,
+            refining: 1,
+            exam_every: 1,
+            exam_paths: 4,
+            ppo,
+            threads,
+            ..universal::Config::default()
+        };
+        let mut training = Universal::new(config, seed);
+        let mut batches = 0;
+        while !training.advance().done {
+            batches += 1;
+        }
+        assert_eq!(batches, 3, "two of imitation, one for the critic, one of practice");
+        training.policy(BTreeMap::new()).expect("examined")
+    };
+    let one = small(1, 7);
+    assert_eq!(one, small(2, 7));
+    assert_ne!(one.actor, small(2, 8).actor);
+    assert_eq!(Policy::from_bytes(&one.to_bytes()), Ok(one));
 }

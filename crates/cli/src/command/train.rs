@@ -16,6 +16,7 @@ use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Facts, Progress, Session, Stop, Trainer};
+use tidegate_train::universal::{self, Universal};
 
 use crate::chart::{Chart, Line};
 use crate::drive::interrupt_on_signals;
@@ -23,19 +24,23 @@ use crate::exit::{self, usage};
 use crate::terminal;
 use crate::whole_file::WholeFile;
 
-/// Learn a policy for one path in simulation, in seconds.
+/// Learn a policy in simulation: for one path in seconds, or for every path in minutes.
 ///
 /// The path is a scenario, or fitted to a log of epochs that `copy --epochs` or `explore` wrote. The
 /// policy drives transfers with `--optimizer policy --policy FILE`. Beside it, FILE.svg shows how it
-/// was learned. Ctrl-C stops and keeps the best policy so far.
+/// was learned. Ctrl-C stops and keeps the best policy so far. `--universal` makes the policy that
+/// `--optimizer universal` has built in.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// The path, as a TOML file (docs/scenarios.md describes every key)
-    #[arg(long, value_name = "FILE", required_unless_present = "from")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["from", "universal"])]
     scenario: Option<PathBuf>,
     /// The path, fitted to a log of epochs, as `explore` and `--epochs` write it
     #[arg(long, value_name = "LOG", conflicts_with = "scenario")]
     from: Option<PathBuf>,
+    /// One policy for every path, learned on random ones
+    #[arg(long, conflicts_with_all = ["scenario", "from", "recipe", "utility_k"])]
+    universal: bool,
     /// Where to write the policy
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -101,6 +106,14 @@ struct Report<'a> {
 
 /// Runs the command: 0 when converged, 1 when not, 130 when interrupted.
 pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    if args.universal {
+        drop(WholeFile::begin(&args.output)?);
+        let default = universal::Config::default();
+        let most = args.episodes.unwrap_or(default.most);
+        let config = universal::Config { threads: args.threads.into(), most, ..default };
+        return Training::new(args, "every path", Recipe::Universal)
+            .run(&mut Universal::new(config, args.seed));
+    }
     let (scenario, file) = path(args)?;
     // Nothing is worse than learning for minutes and having nowhere to put it.
     drop(WholeFile::begin(&args.output)?);
@@ -111,6 +124,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     if args.recipe == Recipe::Automdt && bounds.iter().any(|bounds| bounds.is_fixed()) {
         let why = "the recipe automdt needs all three stages; use fast or ldm";
         return Err(usage(format!("{}: {why}", file.display())).into());
+    }
+    if args.recipe == Recipe::Universal {
+        return Err(usage("the recipe universal learns no path of its own: use --universal").into());
     }
     let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
     let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
@@ -125,8 +141,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         constants.most = args.episodes.unwrap_or(constants.most);
         Box::new(Published::new(&scenario, args.recipe, constants, args.seed))
     };
-    Training { args, scenario: &scenario, curve: Curve::default(), begun: Instant::now() }
-        .run(trainer.as_mut())
+    Training::new(args, &scenario.name, args.recipe).run(trainer.as_mut())
 }
 
 /// The path to learn, and the file it comes from.
@@ -148,12 +163,17 @@ const CHECKPOINT: Duration = Duration::from_secs(5);
 
 struct Training<'a> {
     args: &'a TrainArgs,
-    scenario: &'a Scenario,
+    scenario: &'a str,
+    recipe: Recipe,
     curve: Curve,
     begun: Instant,
 }
 
-impl Training<'_> {
+impl<'a> Training<'a> {
+    fn new(args: &'a TrainArgs, scenario: &'a str, recipe: Recipe) -> Self {
+        Self { args, scenario, recipe, curve: Curve::default(), begun: Instant::now() }
+    }
+
     fn run(mut self, trainer: &mut dyn Trainer) -> anyhow::Result<ExitCode> {
         let interrupt = interrupt_on_signals();
         let view = !self.args.json && !self.args.quiet && terminal::can_show_view();
@@ -184,12 +204,13 @@ impl Training<'_> {
         terminal::clear();
         self.save(trainer, &progress)?;
         let curve = beside(&self.args.output);
-        WholeFile::begin(&curve)?.commit(self.curve.chart(&self.title()))?;
+        WholeFile::begin(&curve)?
+            .commit(self.curve.chart(&self.title(), self.recipe == Recipe::Universal))?;
         let duration = self.begun.elapsed();
         let report = Report {
             status,
-            recipe: self.args.recipe,
-            scenario: &self.scenario.name,
+            recipe: self.recipe,
+            scenario: self.scenario,
             seed: self.args.seed,
             episodes: progress.episodes,
             converged_episodes: progress.converged_at,
@@ -214,14 +235,17 @@ impl Training<'_> {
     }
 
     fn title(&self) -> String {
-        format!("{}: recipe {}, seed {}", self.scenario.name, self.args.recipe, self.args.seed)
+        format!("{}: recipe {}, seed {}", self.scenario, self.recipe, self.args.seed)
     }
 
     fn save(&self, trainer: &mut dyn Trainer, progress: &Progress) -> anyhow::Result<()> {
         let mut facts = Facts::new();
         let mut fact = |name: &str, value: String| drop(facts.insert(format!("training.{name}"), value));
         fact("program", format!("tidegate {}", env!("CARGO_PKG_VERSION")));
-        fact("scenario", self.scenario.name.clone());
+        if self.recipe == Recipe::Universal {
+            fact("command", format!("tidegate train --universal -o FILE --seed {}", self.args.seed));
+        }
+        fact("scenario", self.scenario.to_owned());
         fact("seed", self.args.seed.to_string());
         fact("episodes", progress.episodes.to_string());
         fact("utility_share", format!("{:.4}", progress.best));
@@ -316,12 +340,29 @@ impl Curve {
         }
     }
 
-    fn chart(&self, title: &str) -> String {
+    fn chart(&self, title: &str, universal: bool) -> String {
+        if universal {
+            return self.chart_of_reward(title);
+        }
         let mut lines = vec![Line { name: "mean of the last 100 episodes", points: &self.recent }];
         if !self.greedy.is_empty() {
             lines.insert(0, Line { name: "the policy from random starts", points: &self.greedy });
         }
         let levels = vec![("0.9 R_max, the papers' criterion", 0.9)];
         Chart { title, x: "episodes", y: "utility / R_max", lines, levels, top: 1.0 }.to_svg()
+    }
+
+    /// Where all paths are learned at once, everything worth seeing is near the top.
+    fn chart_of_reward(&self, title: &str) -> String {
+        let beyond = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            points.iter().map(|&(x, share)| (x, 100.0 * share - 90.0)).collect()
+        };
+        let (exams, episodes) = (beyond(&self.greedy), beyond(&self.recent));
+        let lines = vec![
+            Line { name: "the policy's reward in exams", points: &exams },
+            Line { name: "goodput as played while learning", points: &episodes },
+        ];
+        Chart { title, x: "episodes", y: "% of the oracle's, above 90", lines, levels: Vec::new(), top: 10.0 }
+            .to_svg()
     }
 }

@@ -14,6 +14,7 @@
 use crate::observation::Observation;
 use crate::optimizer::Optimizer;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+use crate::waiting::{self, SLOWEST, Waiting};
 
 /// The rule's constants; all but the first two are relative and so free of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,10 +58,6 @@ impl Default for Config {
     }
 }
 
-/// Staging holds nothing, or has no room, if that is less than this share of what passed through, ...
-const FLOW: f64 = 0.03;
-/// ... or than what workers may have in their hands, in bytes.
-const IN_HAND: f64 = 512.0 * 1024.0;
 /// Workers that are not worth an epoch's shortfall to find out whether fewer would do.
 const FEW: u16 = 2;
 /// What a trim leaves of a stage whose need is unknown.
@@ -77,8 +74,6 @@ const PROBE: f64 = 1.2;
 const HINT: f64 = 0.02;
 /// Goodput beneath this share of the capacity needs no second epoch to be believed.
 const PLAIN_SHORTFALL: f64 = 0.75;
-/// How near the slowest stage's throughput a stage's must be to count as slowest too.
-const SLOWEST: f64 = 1.1;
 /// Weight of the newest epoch in what is held for noise, and in running means.
 const STRAY: f64 = 0.1;
 const WEIGHT: f64 = 0.3;
@@ -185,17 +180,8 @@ impl ModelBased {
         let free = |stage: Stage| !bounds[stage].is_fixed();
         let mbps = seen.throughput.map(|rate| rate.as_mbps());
         let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
-        // Whether a staging that joins two stages of ours is empty, and whether it is full.
-        let state = |size: u64, left: u64, into: Stage, out_of: Stage| {
-            let ours = size > 0 && free(into) && free(out_of);
-            let moved = mbps[into].max(mbps[out_of]) * 1e6 / 8.0 * seen.interval.as_secs_f64();
-            let little = (self.config.margin * size as f64).min((FLOW * moved).max(IN_HAND));
-            (ours && (size - left.min(size)) as f64 <= little, ours && left as f64 <= little)
-        };
-        let (size, left) = (seen.staging_capacity, seen.staging_free);
-        let sender = state(size.sender.0, left.sender.0, Stage::Read, Stage::Network);
-        let receiver = state(size.receiver.0, left.receiver.0, Stage::Network, Stage::Write);
-        let busy = PerStage::new(!sender.1, !sender.0 && !receiver.1, !receiver.0);
+        // Staging beside a stage with fixed bounds is not ours to judge by.
+        let busy = Waiting::of(seen, PerStage::from_fn(free), self.config.margin).map(Waiting::is_busy);
         Some(Seen { goodput, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
     }
 
@@ -249,13 +235,7 @@ impl ModelBased {
 
     /// The stages that hold the path back: they wait for nobody, and none is slower.
     fn binding(&self, seen: &Seen, bounds: PerStage<Bounds>) -> PerStage<bool> {
-        let free = |stage: Stage| !bounds[stage].is_fixed();
-        let waits_for_nobody = Stage::ALL.into_iter().any(|stage| free(stage) && seen.busy[stage]);
-        let suspect = |stage: Stage| free(stage) && (seen.busy[stage] || !waits_for_nobody);
-        let least = Stage::ALL.into_iter().filter(|&s| suspect(s)).map(|s| seen.mbps[s]).reduce(f64::min);
-        PerStage::from_fn(|stage| {
-            suspect(stage) && least.is_some_and(|least| seen.mbps[stage] <= SLOWEST * least)
-        })
+        waiting::binding(seen.mbps, seen.busy, bounds)
     }
 
     /// Raises what holds the path back, and what is known, to a multiple of the goodput seen. A stage

@@ -11,13 +11,28 @@ use crate::optimizer::fixed::{self, Fixed};
 use crate::optimizer::gradient::{self, Gradient};
 use crate::optimizer::model_based::{self, ModelBased};
 use crate::optimizer::per_stage::{Coupled, Independent};
+use crate::optimizer::policy::{Choice, Learned};
 use crate::optimizer::{Optimizer, StageOptimizer};
+use crate::policy::Policy;
 use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are, the default first.
-pub const NAMES: [&str; 9] =
-    ["auto", "model_based", "fixed", "explore", "aimd", "falcon", "gradient", "bayesian", "marlin"];
+pub const NAMES: [&str; 10] = [
+    "auto",
+    "model_based",
+    "universal",
+    "fixed",
+    "explore",
+    "aimd",
+    "falcon",
+    "gradient",
+    "bayesian",
+    "marlin",
+];
+
+/// The policy for every path, as `tidegate train --universal` makes it.
+const UNIVERSAL: &[u8] = include_bytes!("../../policies/universal.safetensors");
 
 /// What the rules may be told; each uses what concerns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -140,6 +155,11 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         "explore:isolate" => {
             let config = explore::Config { draw: explore::Draw::Isolate, ..explore::Config::default() };
             Box::new(Explore::new(config, options.seed))
+        }
+        "universal" => {
+            let policy =
+                Policy::from_bytes(UNIVERSAL).map_err(|_| wrong("this program's policy is damaged"))?;
+            Box::new(Learned::new(policy, Choice::Mean, options.seed))
         }
         "marlin" => Box::new(marlin(false, options)),
         "marlin:repaired" => Box::new(marlin(true, options)),

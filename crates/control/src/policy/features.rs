@@ -13,6 +13,7 @@ use crate::units::BitRate;
 mod discrete;
 mod fast;
 mod published;
+mod universal;
 
 /// How a policy is trained, shown its path, and understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +28,13 @@ pub enum Recipe {
     /// Hasibul et al.'s, as far as it is known: steps up and down; one number for all stages.
     #[serde(rename = "discrete_rl")]
     DiscreteRl,
+    /// Ours for every path: nothing with a unit, and three offsets from what is believed.
+    Universal,
 }
 
 impl Recipe {
     /// All of them, the default first.
-    pub const ALL: [Self; 4] = [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl];
+    pub const ALL: [Self; 5] = [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl, Self::Universal];
 
     /// The name used in files and options.
     pub const fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Recipe {
             Self::Ldm => "ldm",
             Self::Automdt => "automdt",
             Self::DiscreteRl => "discrete_rl",
+            Self::Universal => "universal",
         }
     }
 
@@ -50,6 +54,7 @@ impl Recipe {
             Self::Ldm => Box::new(published::Ldm::new(*scales)),
             Self::Automdt => Box::new(published::Automdt::new(*scales)),
             Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
+            Self::Universal => Box::new(universal::Universal::new()),
         }
     }
 }
@@ -127,6 +132,11 @@ pub trait Features: Send {
 
     /// What `action` asks for, rounded and within `bounds`; it has as many values as `heads` says.
     fn decode(&self, action: &[f32], bounds: PerStage<Bounds>) -> Concurrency;
+
+    /// What actions are offsets from, a stage, after what was encoded last; none if they are not.
+    fn anchor(&self) -> Option<PerStage<f64>> {
+        None
+    }
 
     /// What the spread of the actions is multiplied by when a transfer draws them.
     fn spread(&self) -> f32 {
