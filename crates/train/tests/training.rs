@@ -7,7 +7,7 @@ use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::online::Online;
-use tidegate_train::ppo::{self, Config};
+use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::session::{Session, Stop, Trainer};
 use tidegate_train::universal::{self, Universal};
@@ -103,7 +103,7 @@ fn a_policy_goes_on_learning_while_it_drives() {
 #[test]
 fn the_policy_for_every_path_comes_out_the_same_with_one_thread_and_with_two() {
     let small = |threads, seed| {
-        let ppo = ppo::Config { environments: 4, epochs: 1, minibatches: 2, ..ppo::Config::default() };
+        let ppo = Config { environments: 4, epochs: 1, minibatches: 2, ..Config::default() };
         let config = universal::Config {
             width: 16,
             blocks: 1,
