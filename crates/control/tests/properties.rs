@@ -164,7 +164,8 @@ proptest! {
     fn a_fixed_stage_has_no_influence(
         epochs in prop::collection::vec((observation(), rate(), (bytes(), bytes())), 1..30),
     ) {
-        for name in names() {
+        // That policy looks at fixed stages too: one that is there may hold the path back.
+        for name in names().filter(|&name| name != "universal") {
             ignores_fixed_stages(name, &epochs)?;
         }
     }

@@ -70,7 +70,7 @@ impl Default for Config {
             width: 96,
             blocks: 2,
             environments: 256,
-            batches: 1000,
+            batches: 400,
             passes: 1,
             minibatches: 16,
             rate: 1e-3,
@@ -78,7 +78,7 @@ impl Default for Config {
             exam_every: 20,
             exam_paths: 256,
             warming: 20,
-            refining: 250,
+            refining: 200,
             ppo: ppo::Config {
                 environments: 256,
                 epochs: 3,
