@@ -1,7 +1,9 @@
 //! Who waits for whom: read off the staging at the end of an epoch.
 //!
 //! A stage whose input is empty is *starved*, one whose output is full is *blocked*; either moves what
-//! its neighbour moves, and says of its own workers only that they do at least this much.
+//! its neighbour moves, and says of its own workers only that they do at least this much. Staging that
+//! is half full counts as full: those who fill it wait from full to half full, so that an epoch may end
+//! anywhere between.
 
 use crate::observation::Observation;
 use crate::stage::{Bounds, PerStage, Stage};
@@ -37,7 +39,8 @@ impl Waiting {
             let ours = size > 0 && ours[into] && ours[out_of];
             let moved = mbps[into].max(mbps[out_of]) * 1e6 / 8.0 * seen.interval.as_secs_f64();
             let little = (margin * size as f64).min((FLOW * moved).max(IN_HAND));
-            (ours && (size - left.min(size)) as f64 <= little, ours && left as f64 <= little)
+            // Real staging lets its fillers go on only once it is half empty.
+            (ours && (size - left.min(size)) as f64 <= little, ours && left <= size / 2)
         };
         let (size, left) = (seen.staging_capacity, seen.staging_free);
         let sender = state(size.sender.0, left.sender.0, Stage::Read, Stage::Network);
