@@ -1,0 +1,106 @@
+//! A server's files, by whatever protocol: what may be asked of one, and what it may answer.
+//!
+//! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
+
+use std::io::Read;
+use std::ops::Range;
+use std::time::Duration;
+
+use tidegate_transfer::error::Error;
+use tidegate_transfer::manifest::Timestamp;
+use url::Url;
+
+use crate::checksum::Checksums;
+
+/// Makes remotes, one a worker. What they share (TLS settings, resolved names, credentials) lives here.
+pub trait Remotes: Send + Sync {
+    /// A remote with no connection yet.
+    fn remote(&self) -> Box<dyn Remote>;
+}
+
+/// One worker's way to servers.
+pub trait Remote: Send {
+    /// Asks for bytes of a file.
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal>;
+
+    /// Asks what a server says of a file, without its content.
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal>;
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Ask<'a> {
+    /// Where it lies.
+    pub url: &'a Url,
+    /// Further header lines (HTTP).
+    pub headers: &'a [(String, String)],
+    /// Which bytes; an end of `u64::MAX` is the end of the file.
+    pub range: Range<u64>,
+    /// The version they must be of; anything else is refused as [`Why::Changed`].
+    pub version: Option<&'a Version>,
+}
+
+/// What tells one version of a server's file from the next, as far as the server says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// Its whole size.
+    pub bytes: Option<u64>,
+    /// A strong entity tag.
+    pub tag: Option<String>,
+    /// When it was last modified.
+    pub modified: Option<Timestamp>,
+    /// Whether a part of it can be asked for.
+    pub ranges: bool,
+    /// Checksums of the whole file that the server vouches for.
+    pub checksums: Checksums,
+}
+
+/// An answer that carries bytes.
+pub struct Opened {
+    /// Of which version.
+    pub version: Version,
+    /// Which bytes come: those asked for, or all from 0 where a server ignores ranges. An end of
+    /// `u64::MAX` is not known before it comes.
+    pub range: Range<u64>,
+    /// The bytes. A body that ends before its range does is an error of kind `UnexpectedEof`. Dropping it
+    /// half read may cost the connection; read to its end, the connection stays warm.
+    pub body: Box<dyn Read + Send>,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened")
+            .field("version", &self.version)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server did not answer with bytes; decides what is tried next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is not there (404, 410, 550): another mirror may have it, trying again does not help.
+    Missing,
+    /// We may not have it (401, 403, a certificate that is not trusted).
+    Denied,
+    /// The server asks for less (429, 503, 421): fewer connections, later.
+    Busy,
+    /// Another version is there than the one asked for (412, another tag, size or date).
+    Changed,
+    /// The connection was not made or was lost, or a timeout, or a server's own fault (500, 502, 504):
+    /// trying again may help.
+    Broken,
+    /// The answer makes no sense, such as a range that was not asked for, or a redirect to less safety.
+    Senseless,
+}
+
+/// An answer without bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is tried next.
+    pub why: Why,
+    /// For people, in one line that names the URL.
+    pub error: Error,
+    /// What the server says to wait first.
+    pub retry_after: Option<Duration>,
+}
