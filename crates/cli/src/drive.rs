@@ -257,12 +257,14 @@ impl Recorder {
     }
 
     fn concurrency_mean(&self) -> PerStage<f64> {
-        if self.epochs.is_empty() {
+        // Epochs may differ in length.
+        let time: f64 = self.epochs.iter().map(|epoch| epoch.interval_ms as f64).sum();
+        if time <= 0.0 {
             return PerStage::all(0.0);
         }
         let mean = |of: fn(&Concurrency) -> u16| {
-            self.epochs.iter().map(|epoch| f64::from(of(&epoch.concurrency))).sum::<f64>()
-                / self.epochs.len() as f64
+            let sum = |epoch: &Epoch| f64::from(of(&epoch.concurrency)) * epoch.interval_ms as f64;
+            self.epochs.iter().map(sum).sum::<f64>() / time
         };
         let round = |value: f64| (value * 100.0).round() / 100.0;
         PerStage::new(mean(|n| n.read), mean(|n| n.network), mean(|n| n.write)).map(round)

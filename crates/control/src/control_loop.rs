@@ -65,10 +65,12 @@ pub fn run<E: Environment + ?Sized>(
     mut on_epoch: impl FnMut(&Epoch),
 ) -> Result<(), E::Error> {
     let mut setpoint = environment.bounds().clamp(start);
+    environment.hurry(optimizer.hurries());
     while let Some(seen) = environment.step(setpoint)? {
         let bounds = environment.bounds();
         setpoint = bounds.clamp(optimizer.propose(&seen, bounds));
         on_epoch(&Epoch::new(&seen, setpoint, optimizer));
+        environment.hurry(optimizer.hurries());
     }
     Ok(())
 }

@@ -11,6 +11,9 @@ pub trait Environment {
     /// What may be asked for; re-read every epoch, so a scheduler can share a budget.
     fn bounds(&self) -> PerStage<Bounds>;
 
+    /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.
+    fn hurry(&mut self, _hurried: bool) {}
+
     /// Applies `setpoint` for one epoch and tells what it showed; `None` once everything is moved.
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Self::Error>;
 }

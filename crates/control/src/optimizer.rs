@@ -55,6 +55,11 @@ pub trait Optimizer: Send {
     fn epoch_length(&self) -> Duration {
         EPOCH
     }
+
+    /// Whether the next epoch is a step on the way up, for which a short measurement is good enough.
+    fn hurries(&self) -> bool {
+        false
+    }
 }
 
 /// Decides one number of workers: the form in which most rules are published.

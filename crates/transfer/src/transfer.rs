@@ -22,11 +22,17 @@ use crate::wire::session::{Inbox, Outbox};
 /// How often a finished or interrupted transfer is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// How often the first bytes are looked for.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+
 /// How long a peer may leave a poll unanswered: it answers at once unless its disk makes it wait.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long the end of a transfer that is given up is waited for, so that the journal is free again.
 const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// Round trips that a new stream takes to get up to speed, and as many again to show it.
+const SLOW_START: u32 = 15;
 
 /// Stops a transfer from outside, such as from a signal handler.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +66,14 @@ impl Pace {
     pub fn new(epoch: Duration) -> Self {
         Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
     }
+
+    /// The same for one step on the way up: a quarter of the time, unless the path is so long that new
+    /// streams are then still in slow start.
+    #[must_use]
+    pub fn hurried(self, rtt: Option<Duration>) -> Self {
+        let epoch = (self.epoch / 4).max(SLOW_START * rtt.unwrap_or_default()).min(self.epoch);
+        Self { epoch, settle: Self::new(epoch).settle, ..self }
+    }
 }
 
 /// The initiator's side of a transfer between this host and an endpoint.
@@ -77,6 +91,8 @@ pub struct LiveTransfer {
     bounds: PerStage<Bounds>,
     before: Option<Snapshot>,
     setpoint: Option<Concurrency>,
+    hurried: bool,
+    rtt: Option<Duration>,
 }
 
 /// How the conversation ended, once it has.
@@ -135,6 +151,8 @@ impl LiveTransfer {
             bounds,
             before: None,
             setpoint: None,
+            hurried: false,
+            rtt: None,
         })
     }
 
@@ -186,6 +204,21 @@ impl LiveTransfer {
         }
     }
 
+    /// Waits for the first bytes, so that connecting is not measured, but not beyond `until`.
+    fn wait_for_data(&self, until: Instant) -> Result<Option<()>> {
+        while Instant::now() < until {
+            if self.pass(Instant::now() + FIRST_LOOK)?.is_none() {
+                return Ok(None);
+            }
+            match self.snapshot()? {
+                Some(now) if now.receiver.network > 0 => break,
+                Some(_) => {}
+                None => return self.pass(Instant::now()).map(|_| None),
+            }
+        }
+        Ok(Some(()))
+    }
+
     fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
         let interval = |a: &Counters, b: &Counters| Duration::from_micros(b.at_us.saturating_sub(a.at_us));
         let rate = |a: u64, b: u64, time| BitRate::over(ByteCount(b.saturating_sub(a)), time);
@@ -234,14 +267,25 @@ impl Environment for LiveTransfer {
         self.bounds
     }
 
+    fn hurry(&mut self, hurried: bool) {
+        self.hurried = hurried;
+    }
+
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        let begun = Instant::now();
+        let pace = if self.hurried { self.pace.hurried(self.rtt) } else { self.pace };
+        let mut begun = Instant::now();
         let changed = self.setpoint != Some(setpoint);
         if changed {
-            self.setpoint = Some(setpoint);
+            let first = self.setpoint.replace(setpoint).is_none();
             self.side.resize(setpoint);
             self.outbox.send(&Message::Setpoint(setpoint));
-            if self.pass(begun + self.pace.settle)?.is_none() {
+            if first && self.hurried {
+                if self.wait_for_data(begun + self.pace.epoch)?.is_none() {
+                    return Ok(None);
+                }
+                begun = Instant::now();
+            }
+            if self.pass(begun + pace.settle)?.is_none() {
                 return Ok(None);
             }
         }
@@ -250,13 +294,17 @@ impl Environment for LiveTransfer {
             Some(before) => Some(before),
             None => self.snapshot()?,
         };
-        if self.pass(begun + self.pace.epoch)?.is_none() {
+        if self.pass(begun + pace.epoch)?.is_none() {
             return Ok(None);
         }
         let after = self.snapshot()?;
         self.before = after;
         match (before, after) {
-            (Some(before), Some(after)) => Ok(Some(self.observe(setpoint, &before, &after))),
+            (Some(before), Some(after)) => {
+                let seen = self.observe(setpoint, &before, &after);
+                self.rtt = seen.rtt;
+                Ok(Some(seen))
+            }
             // The transfer ended while we asked.
             _ => Ok(self.pass(Instant::now())?.and(None)),
         }

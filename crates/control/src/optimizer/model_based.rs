@@ -101,8 +101,8 @@ enum Known {
 enum Phase {
     /// Raising what holds the path back.
     Ramp,
-    /// More workers brought too little; `surplus` was seen with them.
-    Cap { surplus: f64 },
+    /// More workers brought too little; `surplus` was seen with them, over so many `seconds`.
+    Cap { surplus: f64, seconds: f64 },
     /// Removing what is not needed. `from` is the last set-point known to carry the capacity, above
     /// which a trim never goes; `low` the first of two low epochs.
     Trim { from: Concurrency, low: Option<f64>, again: bool },
@@ -139,6 +139,8 @@ pub struct ModelBased {
 /// One epoch, reduced to what the rule uses.
 struct Seen {
     goodput: f64,
+    /// The time measured.
+    seconds: f64,
     n: Concurrency,
     mbps: PerStage<f64>,
     /// The stage was neither starved nor blocked when the epoch ended.
@@ -182,7 +184,8 @@ impl ModelBased {
         let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
         // Staging beside a stage with fixed bounds is not ours to judge by.
         let busy = Waiting::of(seen, PerStage::from_fn(free), self.config.margin).map(Waiting::is_busy);
-        Some(Seen { goodput, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
+        let seconds = seen.interval.as_secs_f64();
+        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
     }
 
     /// Learns what each stage's workers move at least.
@@ -274,21 +277,23 @@ impl ModelBased {
             }
         });
         if !grows || next == seen.n {
-            self.phase = Phase::Cap { surplus: seen.goodput };
+            self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds };
             return seen.n;
         }
         self.phase = Phase::Ramp;
         next
     }
 
-    fn cap(&mut self, seen: &Seen, surplus: f64, bounds: PerStage<Bounds>) -> Concurrency {
+    fn cap(&mut self, seen: &Seen, (surplus, seconds): (f64, f64), bounds: PerStage<Bounds>) -> Concurrency {
         if seen.goodput > (1.0 + self.config.change) * surplus {
             // It still grows: new streams take their time.
             return self.ramp(seen, bounds);
         }
         self.learn(seen);
-        self.capacity = (surplus + seen.goodput) / 2.0;
-        self.stray = self.stray.max((surplus - seen.goodput).abs() / (surplus + seen.goodput));
+        // The last epoch of the ramp may have been a short one, which says less and strays more.
+        self.capacity = (surplus * seconds + seen.goodput * seen.seconds) / (seconds + seen.seconds);
+        let stray = (surplus - seen.goodput).abs() / (surplus + seen.goodput);
+        self.stray = self.stray.max(stray * (2.0 / (1.0 + seen.seconds / seconds)).sqrt());
         self.phase = Phase::Trim { from: seen.n, low: None, again: false };
         let enough = self.workers_for(self.capacity, bounds);
         PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
@@ -480,7 +485,7 @@ impl Optimizer for ModelBased {
         }
         let next = match self.phase {
             Phase::Ramp => self.ramp(&seen, bounds),
-            Phase::Cap { surplus } => self.cap(&seen, surplus, bounds),
+            Phase::Cap { surplus, seconds } => self.cap(&seen, (surplus, seconds), bounds),
             Phase::Trim { from, low, again } => self.trim(&seen, (from, low, again), bounds),
             Phase::Climb { best, back } => self.climbing(&seen, (best, back), bounds),
             Phase::Hold { epochs, mean, off } => self.hold(&seen, (epochs, mean, off), bounds),
@@ -491,5 +496,9 @@ impl Optimizer for ModelBased {
 
     fn utility(&self) -> Option<f64> {
         self.goodput
+    }
+
+    fn hurries(&self) -> bool {
+        self.phase == Phase::Ramp
     }
 }

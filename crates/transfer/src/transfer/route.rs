@@ -102,6 +102,12 @@ impl Environment for Transfer {
         }
     }
 
+    fn hurry(&mut self, hurried: bool) {
+        if let Self::Live(transfer) = self {
+            transfer.hurry(hurried);
+        }
+    }
+
     fn step(&mut self, setpoint: tidegate_control::Concurrency) -> Result<Option<Observation>> {
         match self {
             Self::Live(transfer) => transfer.step(setpoint),
