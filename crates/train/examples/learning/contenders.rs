@@ -49,19 +49,24 @@ fn finish(trainer: &mut dyn Trainer) -> Result<Policy> {
     Ok(trainer.policy(Default::default()).ok_or("the training left no policy")?)
 }
 
-/// An agent of `recipe` that knows one path.
-fn agent(recipe: Recipe, path: &str) -> Result<Contender> {
+/// A policy of `recipe` that knows one path.
+pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
     eprintln!("training {} on {path}", recipe.name());
     let scenario = scenario(path)?;
-    let (policy, choice) = if matches!(recipe, Recipe::Ldm | Recipe::Automdt) {
+    if matches!(recipe, Recipe::Ldm | Recipe::Automdt) {
         let constants = Constants { most: EPISODES, ..Constants::of(recipe) };
-        (finish(&mut Published::new(&scenario, recipe, constants, 1))?, Choice::Sampled)
-    } else {
-        let course = PathCourse::of(&scenario, recipe, 1.02);
-        let scales = (recipe, course.scales);
-        let mut session = Session::new(&course, scales, Config::default(), Stop::default(), 1);
-        (finish(&mut session)?, Choice::Mean)
-    };
+        return finish(&mut Published::new(&scenario, recipe, constants, 1));
+    }
+    let course = PathCourse::of(&scenario, recipe, 1.02);
+    let scales = (recipe, course.scales);
+    finish(&mut Session::new(&course, scales, Config::default(), Stop::default(), 1))
+}
+
+/// The agent with that policy, deciding as its paper does.
+fn agent(recipe: Recipe, path: &str) -> Result<Contender> {
+    let policy = trained(recipe, path)?;
+    let draws = matches!(recipe, Recipe::Ldm | Recipe::Automdt);
+    let choice = if draws { Choice::Sampled } else { Choice::Mean };
     Ok(Contender { name: format!("{}, trained on {path}", recipe.name()), policy: Some((policy, choice)) })
 }
 
