@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
@@ -25,7 +25,9 @@ use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::store::{Sink, Standing};
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict, Verify};
+use crate::wire::message::{
+    Again, Compare, Counters, Message, OFFER_ENTRIES, Outcome, Terms, Verdict, Verify, WINDOW,
+};
 use crate::wire::session::Outbox;
 
 mod desk;
@@ -39,6 +41,10 @@ const LINGERING: usize = 4;
 /// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
 const SEGMENTS_A_MESSAGE: usize = 32 << 10;
 const SEGMENTS_A_FILE: usize = 256;
+
+/// Most entries that wait or have not ended: as many as may be offered at once, and each again where the
+/// sender has compared it.
+const MOST_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 
 /// The receiving end of one transfer.
 pub struct Receiver {
@@ -73,6 +79,8 @@ struct Shared {
     taken: Mutex<HashMap<u32, Taken>>,
     /// The number of the next entry that is offered.
     next: Mutex<FileId>,
+    /// Entries that wait to be prepared.
+    waiting: AtomicUsize,
 }
 
 /// Frames taken from one stream.
@@ -89,6 +97,19 @@ enum Intent {
     Replace(Vec<FileId>),
     Keep(Vec<(FileId, Digest)>),
     Finish,
+}
+
+impl Intent {
+    /// What it adds to the queue; one at least, as it takes room itself.
+    fn entries(&self) -> usize {
+        let entries = match self {
+            Self::Offer(_, entries) => entries.len(),
+            Self::Replace(files) => files.len(),
+            Self::Keep(files) => files.len(),
+            Self::Finish => 0,
+        };
+        entries.max(1)
+    }
 }
 
 impl std::fmt::Debug for Receiver {
@@ -130,6 +151,7 @@ impl Receiver {
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
             next: Mutex::default(),
+            waiting: AtomicUsize::new(0),
             terms,
         });
         let writers = {
@@ -207,11 +229,11 @@ impl Receiver {
         match message {
             Message::Offer { first, entries } => {
                 self.check_offer(first, &entries)?;
-                self.intend(Intent::Offer(first, entries));
+                self.intend(Intent::Offer(first, entries))?;
             }
-            Message::Replace(files) => self.intend(Intent::Replace(files)),
-            Message::Keep(files) => self.intend(Intent::Keep(files)),
-            Message::Finish => self.intend(Intent::Finish),
+            Message::Replace(files) => self.intend(Intent::Replace(files))?,
+            Message::Keep(files) => self.intend(Intent::Keep(files))?,
+            Message::Finish => self.intend(Intent::Finish)?,
             Message::Hashes(hashes) => {
                 for (id, segment, digest) in hashes {
                     let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
@@ -308,10 +330,20 @@ impl Receiver {
         }
     }
 
-    fn intend(&self, intent: Intent) {
+    fn intend(&self, intent: Intent) -> Result<()> {
+        let entries = intent.entries();
+        let shared = &self.shared;
+        let begun = shared.files.read().expect("not poisoned").len()
+            + shared.compared.lock().expect("not poisoned").len();
+        if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MOST_OFFERED {
+            return Err(Error::protocol(format!(
+                "more than {WINDOW} entries are offered and have not ended"
+            )));
+        }
         if let Some(offers) = &*self.offers.lock().expect("not poisoned") {
             let _ = offers.send(intent);
         }
+        Ok(())
     }
 }
 
@@ -372,6 +404,7 @@ impl Shared {
             if self.stopped.load(Relaxed) {
                 return;
             }
+            self.waiting.fetch_sub(intent.entries(), Relaxed);
             match intent {
                 Intent::Offer(first, entries) => {
                     let mut whole = Vec::new();

@@ -22,18 +22,13 @@ use crate::pipeline::work::{Piece, WorkQueue};
 use crate::store::{Found, Listed, Source};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict};
+use crate::wire::message::{
+    Again, Compare, Counters, Message, OFFER_ENTRIES, Outcome, Terms, Verdict, WINDOW,
+};
 use crate::wire::session::Outbox;
 
 mod reading;
 mod streaming;
-
-/// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
-/// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
-const WINDOW: usize = 8192;
-
-/// Entries in one offer.
-const OFFER_ENTRIES: usize = 256;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;

@@ -24,6 +24,13 @@ pub const MAX_UNAUTHENTICATED: usize = 64 << 10;
 /// Longest message of an authenticated peer.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
+/// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
+/// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
+pub const WINDOW: usize = 8192;
+
+/// Entries in one offer.
+pub const OFFER_ENTRIES: usize = 256;
+
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.
 pub type TransferId = [u8; 16];

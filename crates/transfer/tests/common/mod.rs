@@ -17,7 +17,9 @@ use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Totals, Verify};
+use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 
 pub struct Fixture {
@@ -236,4 +238,30 @@ pub fn skip(test: &str, why: &str) {
 /// A limit for each reader, so that a source can be changed while it is read.
 pub fn slow_readers(rate: u64) -> Limits {
     Limits { read: Some(BitRate::mbps(rate)), ..Limits::default() }
+}
+
+/// Everything beneath a directory with its content, to see that nothing changed.
+pub fn picture(root: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut todo = vec![root.to_path_buf()];
+    while let Some(path) = todo.pop() {
+        for entry in fs::read_dir(&path).expect("listed") {
+            let path = entry.expect("listed").path();
+            if path.symlink_metadata().expect("there").is_dir() {
+                todo.push(path.clone());
+                found.push((path, None));
+            } else {
+                let bytes = fs::read(&path).ok();
+                found.push((path, bytes));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A session that we speak by hand.
+pub fn dial(address: &Address, config: &Arc<rustls::ClientConfig>) -> Result<(Outbox, Inbox)> {
+    let channel = handshake::open_session(address, config)?;
+    session::start(channel, "the endpoint")
 }
