@@ -89,8 +89,8 @@ pub trait Sink: Send + Sync {
     /// Makes a directory or link, or looks at what bears a file's name; `dry` makes nothing.
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
 
-    /// The root hash of the file that bears the entry's name now.
-    fn digest(&self, entry: &Entry) -> Result<Digest>;
+    /// The root hash of the file that bears the entry's name now; fails once `over`.
+    fn digest(&self, entry: &Entry, over: &dyn Fn() -> bool) -> Result<Digest>;
 
     /// Opens the unfinished file for `entry`; `keep` what an earlier run left in it.
     fn open(&self, entry: &Entry, keep: bool) -> Result<Box<dyn SinkFile>>;

@@ -464,6 +464,9 @@ impl Shared {
             self.ledger.listed(size);
         }
         verdict.unwrap_or_else(|error| {
+            if self.stopped.load(Relaxed) {
+                return Verdict::Failed(error);
+            }
             self.ledger.failed(entry.path.as_bytes(), error.clone(), matches!(entry.kind, Kind::File { .. }));
             Verdict::Failed(error)
         })
@@ -482,7 +485,7 @@ impl Shared {
         let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {
-                let digest = self.sink.digest(entry)?;
+                let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
                 self.compared.lock().expect("not poisoned").insert(id, entry.clone());
                 return Ok(Verdict::Exists(digest));
             }

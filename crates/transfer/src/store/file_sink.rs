@@ -174,12 +174,15 @@ impl Sink for FileSink {
         }
     }
 
-    fn digest(&self, entry: &Entry) -> Result<Digest> {
+    fn digest(&self, entry: &Entry, over: &dyn Fn() -> bool) -> Result<Digest> {
         let place = self.place(entry);
         let failed = |error| Error::io("read", place.as_bytes(), error);
         let file = self.base.open_beneath(place.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
         let file = file.map_err(failed)?;
-        digest_of(&file, entry.size()).map_err(failed)
+        match digest_of(&file, entry.size(), over).map_err(failed)? {
+            Some(digest) => Ok(digest),
+            None => Err(Error::new(ErrorKind::Interrupted, "stopped")),
+        }
     }
 
     fn open(&self, entry: &Entry, keep: bool) -> Result<Box<dyn SinkFile>> {
@@ -366,17 +369,21 @@ fn part_name(place: &RelPath) -> String {
     data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
 }
 
-fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
+/// The root hash of `file`, of zeros if it is shorter than `size`; `None` once `over`.
+fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Option<Digest>, Errno> {
     let mut hash = FileHash::new(size);
     let mut buffer = vec![0; BLOCK as usize];
     let mut offset = 0;
     while offset < size || (offset == 0 && size == 0) {
+        if over() {
+            return Ok(None);
+        }
         let want = (size - offset).min(BLOCK) as usize;
         let mut filled = 0;
         while filled < want {
             match rustix::io::pread(file, &mut buffer[filled..want], offset + filled as u64) {
                 // Shorter than it was a moment ago: certainly another file.
-                Ok(0) => return Ok([0; 32]),
+                Ok(0) => return Ok(Some([0; 32])),
                 Ok(n) => filled += n,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
@@ -385,7 +392,7 @@ fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
         hash.add_block(offset, block_digest(&buffer[..want], offset, size));
         offset += BLOCK;
     }
-    Ok(hash.root().expect("every block was added"))
+    Ok(hash.root())
 }
 
 fn times(mtime: Timestamp) -> Timestamps {
