@@ -72,8 +72,12 @@ const MEND: f64 = 1.5;
 const PROBE: f64 = 1.2;
 /// A lasting gain of this share is worth a probe at once.
 const HINT: f64 = 0.02;
-/// Goodput beneath this share of the capacity needs no second epoch to be believed.
-const PLAIN_SHORTFALL: f64 = 0.75;
+/// A shortfall of so many times what goodput strays needs no second epoch to be believed, within these
+/// shares of the capacity.
+const PLAIN: f64 = 5.0;
+const PLAIN_SHORTFALL: (f64, f64) = (0.1, 0.25);
+/// So many times what goodput strays above the capacity, two epochs running, is worth a probe.
+const ABOVE: f64 = 1.5;
 /// Weight of the newest epoch in what is held for noise, and in running means.
 const STRAY: f64 = 0.1;
 const WEIGHT: f64 = 0.3;
@@ -108,8 +112,9 @@ enum Phase {
     Trim { from: Concurrency, low: Option<f64>, again: bool },
     /// Doubling what holds the path back as long as it pays; `best` was seen with `back`.
     Climb { best: f64, back: Concurrency },
-    /// Content: `epochs` so far, their running `mean`, and the `off` epochs in a row that differ.
-    Hold { epochs: u32, mean: f64, off: u32 },
+    /// Content: `epochs` so far, their running `mean`, and how many in a row were far `off` or a little
+    /// `above` the capacity.
+    Hold { epochs: u32, mean: f64, off: u32, above: u32 },
     /// A fifth more for two epochs; `first` is what the first showed.
     Probe { mean: f64, first: Option<f64>, back: Concurrency },
 }
@@ -207,6 +212,11 @@ impl ModelBased {
     /// The smallest difference from the capacity that is more than chance.
     fn noticed(&self) -> f64 {
         self.config.shortfall.max(self.stray)
+    }
+
+    /// Whether one epoch with this goodput is enough to say that it is too little.
+    fn falls_plainly_short(&self, goodput: f64) -> bool {
+        goodput < (1.0 - (PLAIN * self.stray).clamp(PLAIN_SHORTFALL.0, PLAIN_SHORTFALL.1)) * self.capacity
     }
 
     /// Forgets everything but what it holds for a worker's rate.
@@ -311,7 +321,7 @@ impl ModelBased {
         let cut = Stage::ALL.into_iter().any(cut);
         // A plain shortfall is put down to a cut at once; without one it may be the path's recovery, and
         // one epoch must not pass for what the path carries.
-        if !enough && low.is_none() && !(cut && goodput < PLAIN_SHORTFALL * self.capacity) {
+        if !enough && low.is_none() && !(cut && self.falls_plainly_short(goodput)) {
             self.phase = Phase::Trim { from, low: Some(goodput), again };
             return seen.n;
         }
@@ -333,7 +343,7 @@ impl ModelBased {
             return self.climb(seen, goodput, seen.n, bounds);
         }
         self.phase = if next == seen.n {
-            Phase::Hold { epochs: 0, mean: goodput, off: 0 }
+            Phase::Hold { epochs: 0, mean: goodput, off: 0, above: 0 }
         } else {
             Phase::Trim { from: seen.n, low: None, again: false }
         };
@@ -363,7 +373,7 @@ impl ModelBased {
             return self.climb(seen, seen.goodput, seen.n, bounds);
         }
         self.capacity = best;
-        self.phase = Phase::Hold { epochs: 0, mean: best, off: 0 };
+        self.phase = Phase::Hold { epochs: 0, mean: best, off: 0, above: 0 };
         back
     }
 
@@ -405,7 +415,7 @@ impl ModelBased {
     fn hold(
         &mut self,
         seen: &Seen,
-        (epochs, mean, off): (u32, f64, u32),
+        (epochs, mean, off, above): (u32, f64, u32, u32),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
         let stray = (seen.goodput / mean - 1.0).abs();
@@ -413,7 +423,7 @@ impl ModelBased {
             if off == 1 {
                 return self.begin_again(seen, self.config.growth, bounds);
             }
-            self.phase = Phase::Hold { epochs, mean, off: off + 1 };
+            self.phase = Phase::Hold { epochs, mean, off: off + 1, above };
             return seen.n;
         }
         self.stray += STRAY * (stray - self.stray);
@@ -426,9 +436,11 @@ impl ModelBased {
         let epochs = epochs + 1;
         // A little more with the same workers: a link that got wider leaves them no more than they can
         // carry, and only a probe shows how much wider.
-        let hint = off > HINT.max(2.0 * self.stray);
+        let higher = seen.goodput > (1.0 + HINT.max(ABOVE * self.stray)) * self.capacity;
+        let above = if higher { above + 1 } else { 0 };
+        let hint = off > HINT.max(2.0 * self.stray) || above > 1;
         if epochs < self.patience && !hint {
-            self.phase = Phase::Hold { epochs, mean, off: 0 };
+            self.phase = Phase::Hold { epochs, mean, off: 0, above };
             return seen.n;
         }
         if hint {
@@ -448,11 +460,16 @@ impl ModelBased {
         (mean, first, back): (f64, Option<f64>, Concurrency),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
-        let Some(first) = first else {
-            self.phase = Phase::Probe { mean, first: Some(seen.goodput), back };
-            return seen.n;
+        // A second epoch where the first might be chance.
+        let plain = gained(mean, seen.goodput, PROBE, self.config.full_gain + PLAIN * self.stray);
+        let goodput = match first {
+            Some(first) => (first + seen.goodput) / 2.0,
+            None if plain => seen.goodput,
+            None => {
+                self.phase = Phase::Probe { mean, first: Some(seen.goodput), back };
+                return seen.n;
+            }
         };
-        let goodput = (first + seen.goodput) / 2.0;
         if gained(mean, goodput, PROBE, self.config.probe_gain) {
             // The path carries more; what a worker moves is no less true for that.
             self.patience = self.config.probe_every;
@@ -461,7 +478,7 @@ impl ModelBased {
         }
         self.patience = (self.patience * 2).min(self.config.probe_every * 4);
         self.capacity = mean;
-        self.phase = Phase::Hold { epochs: 0, mean, off: 0 };
+        self.phase = Phase::Hold { epochs: 0, mean, off: 0, above: 0 };
         bounds.clamp(back)
     }
 }
@@ -488,7 +505,7 @@ impl Optimizer for ModelBased {
             Phase::Cap { surplus, seconds } => self.cap(&seen, (surplus, seconds), bounds),
             Phase::Trim { from, low, again } => self.trim(&seen, (from, low, again), bounds),
             Phase::Climb { best, back } => self.climbing(&seen, (best, back), bounds),
-            Phase::Hold { epochs, mean, off } => self.hold(&seen, (epochs, mean, off), bounds),
+            Phase::Hold { epochs, mean, off, above } => self.hold(&seen, (epochs, mean, off, above), bounds),
             Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),
         };
         bounds.clamp(next)
