@@ -15,8 +15,8 @@ from bench.trial import Command, Trial
 
 # Where the oracle is looked for.
 SWEEP = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24)
-# These would take minutes over a whole set, at a rate that does not change.
-SLOW, SLOW_SHARE = 4, 0.5
+# Fewer than this would take minutes over a whole set, at a rate that does not change: they fetch their share of it.
+WHOLE_FROM = 6
 # FastBioDL as its authors ran it: probes of 5 s, at most 15 threads.
 PUBLISHED = ("--epoch", "5s", "--max-workers", 15)
 SUMMARY = ("status", "verified", "duration_ms", "goodput_bps", "concurrency_mean", "optimizer", "bytes",
@@ -60,11 +60,11 @@ class Fixed(Tidegate):
 
     family = FIXED
 
-    def __init__(self, connections: int, always: bool = False, whole: bool = False) -> None:
+    def __init__(self, connections: int, always: bool = False) -> None:
         super().__init__(fixed(connections), ("--fixed", connections))
         self.connections = connections
         self.always = always
-        self.share = SLOW_SHARE if connections <= SLOW and not whole else 1.0
+        self.share = min(1.0, connections / WHOLE_FROM)
 
 
 class Rule(Tidegate):
@@ -72,7 +72,8 @@ class Rule(Tidegate):
 
     family = RULE
 
-    def __init__(self, optimizer: str, k: float) -> None:
+    def __init__(self, optimizer: str, k: float, beside: bool = False) -> None:
+        self.beside = beside
         super().__init__(rule(optimizer, k), ("--optimizer", optimizer, "--utility-k", k, *PUBLISHED))
 
 
@@ -117,7 +118,8 @@ def ours(case: Case) -> list[Fetcher]:
     if case.is_fig6:
         best = -(-case.possible_mbit // (case.per_connection_mbit or 1))
         return [Tidegate(), Rule("gradient", 1.02), *(Fixed(n, always=True) for n in (3, 5, int(best)))]
-    rules = [("gradient", 1.02)]
+    rules = [Rule("gradient", 1.02)]
     if case.name == "capped":
-        rules = [("gradient", 1.01), ("gradient", 1.02), ("gradient", 1.05), ("bayesian", 1.02)]
-    return [Tidegate(), *(Rule(*each) for each in rules), *(Fixed(n, always=n in (3, 8)) for n in SWEEP)]
+        rules += [Rule("gradient", 1.01, beside=True), Rule("gradient", 1.05, beside=True),
+                  Rule("bayesian", 1.02, beside=True)]
+    return [Tidegate(), *rules, *(Fixed(n, always=case.name == "capped" and n in (3, 8)) for n in SWEEP)]

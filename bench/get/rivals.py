@@ -17,6 +17,7 @@ class Aria2(Fetcher):
         self.name = " ".join(["aria2c", *arguments]) if arguments else "aria2c, default"
         self.connections = connections
         self.always = always or not arguments
+        self.beside = not arguments
 
     def write(self, trial: GetTrial) -> None:
         (trial.scratch / "list").write_text(aria2_list(trial.files, sums=False))
@@ -39,6 +40,7 @@ class Rclone(Fetcher):
             self.name, self.arguments, self.always = "rclone, default", (), True
             # Four files at once, four streams for those above 250 MiB.
             self.connections = 8.0
+            self.beside = True
             return
         self.name = f"rclone {transfers} × {streams}"
         self.arguments = ("--transfers", transfers, "--checkers", transfers, "--multi-thread-streams", streams,
@@ -61,6 +63,7 @@ class Curl(Fetcher):
         self.at_once = at_once
         self.connections = float(at_once)
         self.always = always
+        self.beside = True
 
     def write(self, trial: GetTrial) -> None:
         lines = [f'url = "{url(file)}"\noutput = "{trial.destination}/{file.path}"\n' for file in trial.files]
@@ -73,6 +76,7 @@ class Curl(Fetcher):
 
 class Wget2(Fetcher):
     family = WGET2
+    beside = True
     packages = ("wget2", "nginx-light")
     programs = ("wget2", "nginx")
 
@@ -90,6 +94,12 @@ class Wget2(Fetcher):
                 "-i", trial.scratch / "list"]
 
 
+# Files at once and connections for each, as a patient user tries them: more than enough, a few of each, the number
+# that fills the link in three ways, and one connection a file.
+TUNED = ((16, 16), (4, 4), (12, 1), (4, 3), (1, 12), (16, 1))
+TUNED_BUSY = ((8, 1), (4, 2), (2, 4), (1, 8))
+
+
 def aria2(files: int, split: int) -> Aria2:
     """So many files at once, each over so many connections."""
     return Aria2((f"-j{files}", f"-x{split}", f"-s{split}", "-k1M"), float(files * split))
@@ -100,13 +110,13 @@ def rivals(case: Case) -> list[Fetcher]:
     if case.is_fig6:
         return []
     if case.name == "small-rtt":
-        return [Aria2(("-j16",), 16, always=True), Aria2(("-j64",), 64), Aria2(("-j128",), 128), Curl(16, always=True),
-                Curl(64), Curl(128), Rclone(), Rclone(16, 1), Rclone(64, 1), Wget2(16)]
+        sixteen = [Aria2(("-j16",), 16, always=True), Curl(16, always=True)]
+        for judged in sixteen:
+            judged.beside = False
+        return [*sixteen, *(Aria2((f"-j{n}",), n) for n in (64, 128)), *(Curl(n) for n in (64, 128)), Rclone(),
+                *(Rclone(n, 1) for n in (16, 64)), Wget2(16)]
     # aria2's own answer to the question how many files at once.
-    adaptive = Aria2(("--optimize-concurrent-downloads=true", "-x16", "-s16", "-k1M"), always=True)
-    n = BUSY_ABOVE if case.busy_above is not None else 12
-    pairs = [(a, n // a) for a in range(n, 0, -1) if n % a == 0]
-    wide = [] if case.busy_above is not None else [(16, 16), (16, 1), (4, 4)]
-    return [Aria2(), adaptive, *(aria2(*pair) for pair in (*wide, *pairs)),
-            Rclone(), *(Rclone(*pair) for pair in (*wide, *pairs)),
-            *(Curl(at_once, always=at_once == 16) for at_once in (n, 16)), Wget2(), Wget2(16)]
+    adaptive = Aria2(("--optimize-concurrent-downloads=true", "-x16", "-s16", "-k1M"))
+    pairs = TUNED_BUSY if case.busy_above is not None else TUNED
+    return [Aria2(), adaptive, *(aria2(*pair) for pair in pairs), Rclone(), *(Rclone(*pair) for pair in pairs),
+            Curl(BUSY_ABOVE if case.busy_above is not None else 12), Curl(16, always=True), Wget2(), Wget2(16)]

@@ -35,6 +35,8 @@ FINALISTS = {FIXED: 3}
 FINALISTS_OTHERWISE = 2
 # Fewer connections that are as good as the best, but for noise: the oracle may be among them.
 NEARLY = 0.985
+# Those that no bar is about are repeated so often at most.
+BESIDE = 3
 # To start, to check and to clean up.
 AROUND_S = 8.0
 
@@ -81,7 +83,7 @@ def due(able: Sequence[Fetcher], repeat: int, records: Iterable[Record]) -> list
         return list(able)
     first = {record.contender: record for record in records if record.repeat == 0}
     going_on = {name for family in SEARCHED for name in finalists([c for c in able if c.family == family], first)}
-    return [c for c in able if c.family not in SEARCHED or c.always or c.name in going_on]
+    return [c for c in able if c.name in going_on or (c.always and (repeat < BESIDE or not c.beside))]
 
 
 def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Listed, timeout_s: float) -> Record:
@@ -185,8 +187,10 @@ def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[st
           f"{clock.minutes_left:.0f} min; results go to {settings.results}", flush=True)
     try:
         with alone(), memory():
-            for case, name, able in jobs:
-                good = one_set(case, name, able, settings, clock, began) and good
+            # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
+            for repeat in range(settings.repeats):
+                for case, name, able in jobs:
+                    good = one_round(case, name, able, repeat, settings, clock, began) and good
     except OutOfTime:
         print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
     except BaseException:
@@ -214,37 +218,46 @@ def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settin
     for repeat in range(settings.repeats):
         again = due(able, repeat, records)
         total += sum(expected_s(c, case, bytes_) for c in again if (c.name, repeat) not in known)
+        if repeat > 0 and not records:
+            # Not known yet which; the best take as long as is possible.
+            best = bytes_ * 8e-6 / case.possible_mbit + AROUND_S
+            total += best * sum(FINALISTS.get(family, FINALISTS_OTHERWISE) for family in {c.family for c in able}
+                                if family in SEARCHED)
     return total
 
 
-def one_set(case: Case, name: str, able: Sequence[Fetcher], settings: Settings, clock: Clock, began: float) -> bool:
+def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings, clock: Clock,
+              began: float) -> bool:
+    """Everyone who is due once on one set."""
     good, records = True, settled(case, name, settings)
-    known = {(r.contender, r.repeat) for r in records}
-    if all((c.name, repeat) in known for repeat in range(settings.repeats) for c in due(able, repeat, records)):
+    known = {r.contender for r in records if r.repeat == repeat}
+    missing = [c for c in rotated(due(able, repeat, records), repeat * 3) if c.name not in known]
+    if not missing:
         return True
+    check_budget(settings, began)
     source = prepared(case, name, settings)
     print(f"{case.title}; set {name}: {len(source.files)} files, {source.size / 1e9:.3f} GB", flush=True)
     with case.link() as link:
-        for repeat in range(settings.repeats):
-            for contender in rotated(due(able, repeat, records), repeat * 3):
-                if (contender.name, repeat) in known:
-                    continue
-                if settings.budget_min is not None and time.monotonic() - began > settings.budget_min * 60:
-                    raise OutOfTime
-                part = source.part(contender.share)
-                blank = Record(scenario=case.name, set=name, contender=contender.name, level=contender.level,
-                               repeat=repeat, seed=settings.seed, scale=settings.scale, ok=False,
-                               version=contender.version(), trust=contender.trust, files=len(part.files),
-                               bytes=part.size, time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-                expected = expected_s(contender, case, source.size)
-                before = time.monotonic()
-                record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
-                append(settings.results, record)
-                records.append(record)
-                clock.ran(expected, time.monotonic() - before)
-                say(record, clock)
-                good = good and (record.ok or not contender.name.startswith("tidegate"))
+        for contender in missing:
+            check_budget(settings, began)
+            part = source.part(contender.share)
+            blank = Record(scenario=case.name, set=name, contender=contender.name, level=contender.level,
+                           repeat=repeat, seed=settings.seed, scale=settings.scale, ok=False,
+                           version=contender.version(), trust=contender.trust, files=len(part.files),
+                           bytes=part.size, time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+            expected = expected_s(contender, case, source.size)
+            before = time.monotonic()
+            record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
+            append(settings.results, record)
+            clock.ran(expected, time.monotonic() - before)
+            say(record, clock)
+            good = good and (record.ok or not contender.name.startswith("tidegate"))
     return good
+
+
+def check_budget(settings: Settings, began: float) -> None:
+    if settings.budget_min is not None and time.monotonic() - began > settings.budget_min * 60:
+        raise OutOfTime
 
 
 def prepared(case: Case, name: str, settings: Settings) -> Listed:

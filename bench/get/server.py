@@ -19,7 +19,7 @@ pid {scratch}/nginx.pid;
 error_log {scratch}/nginx.log error;
 events {{ worker_connections 4096; }}
 http {{
-    access_log off;
+    {log}
     default_type application/octet-stream;
     sendfile on;
     tcp_nopush on;
@@ -50,13 +50,15 @@ http {{
 """
 
 
-def configuration(scratch: Path, root: Path, busy_above: int | None) -> str:
+def configuration(scratch: Path, root: Path, busy_above: int | None, log: bool = False) -> str:
+    """The text of the file. The log has the bytes of each body that was sent, a line each."""
     limit = f"limit_conn all {busy_above}; error_page 429 = @busy;" if busy_above is not None else ""
-    return CONFIGURATION.format(scratch=scratch, root=root, limit=limit, address=SENDER_ADDRESS, port=PORT,
+    accesses = f"log_format sent '$body_bytes_sent'; access_log {scratch}/access.log sent;" if log else "access_log off;"
+    return CONFIGURATION.format(scratch=scratch, root=root, limit=limit, log=accesses, address=SENDER_ADDRESS, port=PORT,
                                 retry_after=RETRY_AFTER_S)
 
 
-def start(trial: Trial, busy_above: int | None) -> None:
+def start(trial: Trial, busy_above: int | None, log: bool = False) -> None:
     written = trial.scratch / "nginx.conf"
-    written.write_text(configuration(trial.scratch, trial.source.root, busy_above))
+    written.write_text(configuration(trial.scratch, trial.source.root, busy_above, log))
     trial.serve(Command(trial.link.sender, ["nginx", "-c", written]), PORT)

@@ -45,8 +45,10 @@ class Fetcher(Contender):
     connections: float | None = None
     # Part of the set it fetches; less where the whole would take very long and show nothing else.
     share = 1.0
-    # Whether a bar or a row of the tables needs it in every repeat, however it did in the first.
+    # Whether it is repeated however it did in the first; settings that are searched are not.
     always = True
+    # Whether no bar is about it: it is repeated less often.
+    beside = False
     ports: tuple[int, ...] = (server.PORT,)
 
     def version(self) -> str:
