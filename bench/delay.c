@@ -159,6 +159,7 @@ static void *relay(void *argument)
         if (ppoll(&waiting, 1, &patience, NULL) > 0)
             take(d);
     }
+    return NULL;
 }
 
 // A device in that namespace; this process is in it afterwards.
