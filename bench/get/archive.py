@@ -7,6 +7,7 @@ programs get a part of the runs, at their one connection; `tidegate` gets all of
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,7 +108,7 @@ class Standin:
         argv = ["python3", "-m", "standin", "--root", root, "--address", SENDER_ADDRESS, "--port", API_PORT,
                 "--data-url", BARE if bare else PLAIN, *(["--bare"] if bare else [])]
         trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(repository)}), API_PORT)
-        self.urls = json.loads((trial.scratch / "server.out").read_text().splitlines()[0])
+        self.urls = interfaces(trial)
         names = Path("/etc/netns") / trial.link.receiver / "hosts"
         told = f"{SENDER_ADDRESS} {' '.join(NAMES)}\n"
         if told not in names.read_text():
@@ -123,14 +124,27 @@ class Standin:
              "-out", scratch / "tls.crt", "-subj", "/CN=stand-in", "-addext", f"subjectAltName={subject}",
              "-addext", "basicConstraints=critical,CA:FALSE"])
 
-    def arguments(self) -> list[object]:
-        """Where `tidegate get` finds the interfaces."""
-        return [word for name in ("ena", "eutils", "sdl") for word in (f"--{name}-url", self.urls[f"{name}_url"])]
-
     def requests(self) -> int:
         """How many requests the interfaces have had."""
         said = self.trial.link.inside(self.trial.link.sender, "curl", "-sS", "--fail", self.urls["requests_url"])
         return sum(count for path, count in json.loads(said).items() if path not in ("data", "/standin/requests"))
+
+
+def interfaces(trial: GetTrial) -> Mapping[str, str]:
+    """The line that the stand-in prints when it is ready."""
+    for _ in range(250):
+        first, newline, _ = (trial.scratch / "server.out").read_text().partition("\n")
+        if newline:
+            found: Mapping[str, str] = json.loads(first)
+            return found
+        time.sleep(0.02)
+    raise CommandFailed(f"the stand-in archive printed no addresses: {trial.last_words('server')}")
+
+
+def told(trial: GetTrial) -> list[object]:
+    """Where `tidegate get` finds the interfaces."""
+    found = interfaces(trial)
+    return [word for name in ("ena", "eutils", "sdl") for word in (f"--{name}-url", found[f"{name}_url"])]
 
 
 class Archive(Fetcher):
@@ -185,9 +199,7 @@ class TidegateAccessions(Archive, Tidegate):
         Tidegate.__init__(self, "tidegate, accessions")
 
     def argv(self, trial: GetTrial) -> list[object]:
-        standin = json.loads((trial.scratch / "server.out").read_text().splitlines()[0])
-        urls = [word for name in ("ena", "eutils", "sdl") for word in (f"--{name}-url", standin[f"{name}_url"])]
-        return [*super().argv(trial), *urls]
+        return [*super().argv(trial), *told(trial)]
 
     def write(self, trial: GetTrial) -> None:
         (trial.scratch / "list").write_text("".join(run_ + "\n" for run_ in self.accessions(trial)))

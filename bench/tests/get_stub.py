@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -52,6 +53,14 @@ def fetch(entry: dict[str, str], directory: Path) -> int:
     return size
 
 
+def resolved(base: str, accessions: list[str]) -> int:
+    """How many runs ENA knows of these."""
+    form = urllib.parse.urlencode({"result": "read_run", "fields": "run_accession,fastq_ftp", "format": "json",
+                                   "limit": 0, "includeAccessionType": "run", "includeAccessions": ",".join(accessions)})
+    with urllib.request.urlopen(f"{base}/search", form.encode(), timeout=30) as answer:
+        return len(json.load(answer))
+
+
 def main() -> int:
     if sys.argv[1:2] == ["--version"]:
         print("tidegate 0.0.0-stub")
@@ -65,7 +74,13 @@ def main() -> int:
     parser.add_argument("--fixed", type=int)
     for option in ("--optimizer", "--utility-k", "--epoch", "--max-workers", "--max-connections"):
         parser.add_argument(option)
+    parser.add_argument("--dry-run", action="store_true")
+    for option in ("--ena-url", "--eutils-url", "--sdl-url"):
+        parser.add_argument(option)
     chosen = parser.parse_args()
+    if chosen.dry_run:
+        print(json.dumps({"files": resolved(chosen.ena_url, Path(chosen.list).read_text().split())}))
+        return 0
     workers = chosen.fixed or 4
     queue: SimpleQueue[dict[str, str]] = SimpleQueue()
     for entry in entries(Path(chosen.list).read_text()):
