@@ -55,10 +55,10 @@ def connections(runs: Sequence[Record]) -> float:
 
 
 def best(found: Runs, wanted: Callable[[str], bool]) -> str | None:
-    """The contender with the best median among those; only those that were repeated as often as any of them."""
+    """The contender with the best median among those, of those that were repeated more than half as often as any."""
     there = {name: runs for name, runs in found.items() if wanted(name)}
     most = max((len(runs) for runs in there.values()), default=0)
-    repeated = {name: runs for name, runs in there.items() if len(runs) == most}
+    repeated = {name: runs for name, runs in there.items() if 2 * len(runs) > most}
     return max(repeated, key=lambda name: median_bps(repeated[name]), default=None)
 
 

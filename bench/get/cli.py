@@ -37,6 +37,8 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     get.add_argument("--results", type=Path, default=rotation.RESULTS)
     get.add_argument("--output", type=Path, default=report.PAGE)
     get.add_argument("--fresh", action="store_true", help="forget what the results file holds")
+    get.add_argument("--keep-rivals", action="store_true",
+                     help="a new build of ours is measured beside what is known of the others")
     get.add_argument("--retry", action="store_true", help="measure again what failed")
     get.add_argument("--no-install", action="store_true", help="install nothing")
     get.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
@@ -90,7 +92,8 @@ def main(chosen: argparse.Namespace) -> int:
 
 
 def measure(chosen: argparse.Namespace) -> int:
-    settings = rotation.Settings(chosen.n, chosen.seed, chosen.results, chosen.scale, chosen.budget, chosen.retry)
+    settings = rotation.Settings(chosen.n, chosen.seed, chosen.results, chosen.scale, chosen.budget, chosen.retry,
+                                 keep_rivals=chosen.keep_rivals)
     cases, sets, output = wanted(chosen), chosen.sets, chosen.output
     if chosen.smoke:
         results = rotation.RESULTS.with_name("get-smoke.jsonl")

@@ -62,7 +62,7 @@ def connections_of(record: Record) -> float:
 
 def wasted(record: Record) -> float:
     """Bytes on the wire beyond the content, as a share of it: headers, and what was fetched twice."""
-    return record.notes["samples"][-1][1] / record.bytes - 1
+    return float(record.notes["samples"][-1][1]) / record.bytes - 1
 
 
 def staircase(samples: Sequence[Sample], size: int, step_s: float = 1.0) -> list[tuple[float, float]]:

@@ -11,12 +11,13 @@ from bench.get.cases import Case
 from bench.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
 from bench.live_figures import lasted
 from bench.shell import CommandFailed, exists, run
-from bench.trial import Command, Trial
+from bench.trial import Trial
 
 # Where the oracle is looked for.
 SWEEP = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24)
-# Fewer than this would take minutes over a whole set, at a rate that does not change: they fetch their share of it.
-WHOLE_FROM = 6
+# Too few connections would take minutes over a whole set, at a rate that does not change: they fetch a part of it, so
+# that no run is expected to last longer than so many of the best.
+TIMES_AS_LONG = 2
 # FastBioDL as its authors ran it: probes of 5 s, at most 15 threads.
 PUBLISHED = ("--epoch", "5s", "--max-workers", 15)
 SUMMARY = ("status", "verified", "duration_ms", "goodput_bps", "concurrency_mean", "optimizer", "bytes",
@@ -28,8 +29,8 @@ class Tidegate(Fetcher):
 
     trust = "MD5 of the list and BLAKE3"
     family = OURS
-    packages = ("nginx-light",)
-    programs = ("nginx",)
+    packages: Sequence[str] = ("nginx-light",)
+    programs: Sequence[str] = ("nginx",)
 
     def __init__(self, name: str = "tidegate", arguments: Sequence[object] = ()) -> None:
         self.name = name
@@ -60,11 +61,11 @@ class Fixed(Tidegate):
 
     family = FIXED
 
-    def __init__(self, connections: int, always: bool = False) -> None:
+    def __init__(self, connections: int, case: Case, always: bool = False) -> None:
         super().__init__(fixed(connections), ("--fixed", connections))
         self.connections = connections
         self.always = always
-        self.share = min(1.0, connections / WHOLE_FROM)
+        self.share = min(1.0, TIMES_AS_LONG * case.goodput_mbit(connections) / case.possible_mbit)
 
 
 class Rule(Tidegate):
@@ -117,9 +118,9 @@ def ours(case: Case) -> list[Fetcher]:
                 Tidegate("tidegate, no ceiling, more workers", (*unlimited, "--max-workers", 128))]
     if case.is_fig6:
         best = -(-case.possible_mbit // (case.per_connection_mbit or 1))
-        return [Tidegate(), Rule("gradient", 1.02), *(Fixed(n, always=True) for n in (3, 5, int(best)))]
+        return [Tidegate(), Rule("gradient", 1.02), *(Fixed(n, case, always=True) for n in (3, 5, int(best)))]
     rules = [Rule("gradient", 1.02)]
     if case.name == "capped":
         rules += [Rule("gradient", 1.01, beside=True), Rule("gradient", 1.05, beside=True),
                   Rule("bayesian", 1.02, beside=True)]
-    return [Tidegate(), *rules, *(Fixed(n, always=case.name == "capped" and n in (3, 8)) for n in SWEEP)]
+    return [Tidegate(), *rules, *(Fixed(n, case, always=case.name == "capped" and n in (3, 8)) for n in SWEEP)]

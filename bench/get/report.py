@@ -8,10 +8,10 @@ from bench.controllers_report import shown
 from bench.get import figures
 from bench.get.bars import DEFAULT, Bar, Found, Runs, bars, connections, median_bps, oracle_connections
 from bench.get.cases import CAPPED, CASES, FIG6, SECONDS, Case
-from bench.get.ours import WHOLE_FROM, rule
+from bench.get.ours import TIMES_AS_LONG, rule
 from bench.get.pictures import pictures
 from bench.get.probe_report import probe_bars, probes_section
-from bench.get.rotation import contenders
+from bench.get.rotation import BESIDE, contenders
 from bench.live_report import builds
 from bench.report import table
 from bench.results import Record
@@ -35,7 +35,8 @@ def verdicts(rows: Sequence[Bar]) -> str:
 
 
 def rows_of(case: Case, there: Runs) -> list[list[str]]:
-    own = median_bps(there[DEFAULT]) if DEFAULT in there else None
+    default = next((name for name in (DEFAULT, "tidegate, accessions") if name in there), None)
+    own = median_bps(there[default]) if default else None
     rows = []
     for contender in contenders(case):
         runs = there.get(contender.name)
@@ -126,8 +127,9 @@ def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, M
         "Downloaders take turns, and the order changes. Medians with the range; ratios are ratios of medians.\n",
         f"Sets have the shapes of FastBioDL's table 2 and last {SECONDS:g} s at the optimum. Settings that are "
         "searched by hand (fixed numbers, aria2, rclone, curl) run once each, and the best of each family as often as "
-        f"the others. Fixed numbers below {WHOLE_FROM} fetch their share of a set, at a rate that does not change; the "
-        "archives' own downloaders get a part of the runs. What no bar is about is repeated three times.\n",
+        "the others. Fixed numbers too low to end in "
+        f"{TIMES_AS_LONG} times what is possible fetch a part of a set, at a rate that does not change; the archives' own "
+        f"downloaders get a part of the runs. What no bar is about is repeated {BESIDE} times.\n",
         "## Bars\n", verdicts(rows) + "\n", bars_table(rows)]
     for case in CASES.values():
         if any(key[0] == case.name for key in found):

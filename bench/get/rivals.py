@@ -35,9 +35,11 @@ class Rclone(Fetcher):
     packages = ("rclone", "nginx-light")
     programs = ("rclone", "nginx")
 
+    arguments: Sequence[object] = ()
+
     def __init__(self, transfers: int | None = None, streams: int | None = None, always: bool = False) -> None:
         if transfers is None or streams is None:
-            self.name, self.arguments, self.always = "rclone, default", (), True
+            self.name, self.always = "rclone, default", True
             # Four files at once, four streams for those above 250 MiB.
             self.connections = 8.0
             self.beside = True
@@ -100,9 +102,9 @@ TUNED = ((16, 16), (4, 4), (12, 1), (4, 3), (1, 12), (16, 1))
 TUNED_BUSY = ((8, 1), (4, 2), (2, 4), (1, 8))
 
 
-def aria2(files: int, split: int) -> Aria2:
-    """So many files at once, each over so many connections."""
-    return Aria2((f"-j{files}", f"-x{split}", f"-s{split}", "-k1M"), float(files * split))
+def aria2(files: int, split: int, least: str = "1M") -> Aria2:
+    """So many files at once, each over so many connections, but none for a part smaller than that."""
+    return Aria2((f"-j{files}", f"-x{split}", f"-s{split}", f"-k{least}"), float(files * split))
 
 
 def rivals(case: Case) -> list[Fetcher]:
@@ -118,5 +120,5 @@ def rivals(case: Case) -> list[Fetcher]:
     # aria2's own answer to the question how many files at once.
     adaptive = Aria2(("--optimize-concurrent-downloads=true", "-x16", "-s16", "-k1M"))
     pairs = TUNED_BUSY if case.busy_above is not None else TUNED
-    return [Aria2(), adaptive, *(aria2(*pair) for pair in pairs), Rclone(), *(Rclone(*pair) for pair in pairs),
+    return [Aria2(), adaptive, *(aria2(*pair) for pair in pairs), aria2(4, 4, "20M"), Rclone(), *(Rclone(*pair) for pair in pairs),
             Curl(BUSY_ABOVE if case.busy_above is not None else 12), Curl(16, always=True), Wget2(), Wget2(16)]

@@ -6,7 +6,7 @@ the best of them and for those that a table needs. What is in the results file i
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,6 +51,7 @@ class Settings:
     budget_min: float | None = None
     retry: bool = False
     smoke: bool = False
+    keep_rivals: bool = False
 
 
 def contenders(case: Case) -> list[Fetcher]:
@@ -177,26 +178,46 @@ def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
 def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[str] | None, settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when none of ours failed."""
     began, good = time.monotonic(), True
-    jobs = [(case, name, ready(case, only, settings.smoke)) for case in cases for name in case.sets
-            if sets is None or name in sets]
+    # Paths that share a set come one after the other, since making one takes a while.
+    names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
+    able = {case.name: ready(case, only, settings.smoke) for case in cases}
+    jobs = [(case, name, able[case.name]) for name in names for case in cases if name in case.sets]
     for case in cases:
-        versions = {c.name: c.version() for each, _, able in jobs if each is case for c in able}
+        versions = {c.name: c.version() for c in able[case.name]}
+        if settings.keep_rivals:
+            set_aside_ours(settings.results, case.name, versions)
         set_aside_if_outdated(settings.results, case.name, versions)
-    clock = Clock(sum(remaining_s(case, name, able, settings) for case, name, able in jobs))
+    clock = Clock(sum(remaining_s(case, name, there, settings) for case, name, there in jobs))
     print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {settings.seed}: about "
           f"{clock.minutes_left:.0f} min; results go to {settings.results}", flush=True)
     try:
         with alone(), memory():
             # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
             for repeat in range(settings.repeats):
-                for case, name, able in jobs:
-                    good = one_round(case, name, able, repeat, settings, clock, began) and good
+                for case, name, there in jobs:
+                    good = one_round(case, name, there, repeat, settings, clock, began) and good
     except OutOfTime:
         print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
     except BaseException:
         print(f"stopped; the same command goes on from {settings.results}", flush=True)
         raise
     return good
+
+
+def set_aside_ours(path: Path, scenario: str, versions: Mapping[str, str]) -> None:
+    """Of another build of ours, only our own figures are taken out. Whoever asks for this answers for the machine
+    being as it was."""
+    old = [r for r in load(path) if r.scenario == scenario and r.version.startswith("tidegate")
+           and versions.get(r.contender, r.version) != r.version]
+    if not old:
+        return
+    aside = path.with_name(f"{path.stem}-{scenario}-ours-until-{int(path.stat().st_mtime)}{path.suffix}")
+    kept = [r for r in load(path) if r not in old]
+    path.unlink()
+    for where, records in ((path, kept), (aside, old)):
+        for record in records:
+            append(where, record)
+    print(f"{len(old)} runs of {old[0].version} on {scenario} are in {aside} now")
 
 
 class OutOfTime(Exception):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import places
-from bench.datasets import KB, Dataset, Plan, generate, repeated
+from bench.datasets import KB, Dataset, Plan, fingerprint, generate, repeated
 from bench.get.cases import Case
 from bench.runner import room_for
 
@@ -82,15 +82,20 @@ def sums(root: Path, paths: Sequence[str]) -> list[str]:
         return list(pool.map(lambda path: md5(root / path), paths))
 
 
+def only(root: Path) -> None:
+    """Makes a directory, and room for it: its neighbours are the sets that were used before."""
+    if root.parent.is_dir():
+        for other in root.parent.iterdir():
+            if other != root:
+                shutil.rmtree(other, ignore_errors=True)
+    root.mkdir(parents=True, exist_ok=True)
+
+
 def listed(name: str, case: Case, seed: int, scale: float = 1.0, parent: Path = places.SOURCES) -> Listed:
     """Makes the set below `parent`, or finds it there; whatever set was there before is gone."""
     plan = planned(name, case, seed, scale)
     times = REPEATED.get(name, 1)
-    if parent.is_dir():
-        for other in parent.iterdir():
-            if not other.name.startswith(f"{name}-"):
-                shutil.rmtree(other, ignore_errors=True)
-    parent.mkdir(parents=True, exist_ok=True)
+    only(parent / f"{name}-{fingerprint(plan)[:8]}")
     room_for(plan, times)
     dataset = generate(plan, parent)
     manifest = dataset.root.parent / "md5.json"

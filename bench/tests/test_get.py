@@ -179,12 +179,15 @@ class Downloaders(unittest.TestCase):
                          "--optimizer gradient --utility-k 1.02 --epoch 5s --max-workers 15")
 
     def test_few_connections_fetch_their_share(self) -> None:
-        self.assertEqual([ours.Fixed(n).share for n in (1, 3, 6, 24)], [1 / 6, 0.5, 1, 1])
-        self.assertEqual(ours.Fixed(3).expected_mbit(CAPPED), 300)
+        self.assertEqual([round(ours.Fixed(n, CAPPED).share, 2) for n in (1, 3, 6, 24)], [0.17, 0.52, 1, 1])
+        self.assertEqual(ours.Fixed(3, CAPPED).expected_mbit(CAPPED), 300)
+        # Where one fills the link, one gets everything.
+        self.assertEqual(ours.Fixed(1, LINK_ONLY).share, 1)
 
     def test_every_tool_is_told_everything(self) -> None:
-        files = (File("r0/a.bin", 3, "900150983cd24fb0d6963f7d28e17f72"), File("b.bin", 0, "d41d8cd98f00b204e9800998ecf8427e"))
-        tools: list[Fetcher] = [rivals.aria2(16, 4), rivals.Curl(16), rivals.Wget2(), ours.Fixed(3)]
+        files = (File("r0/a.bin", 3, "900150983cd24fb0d6963f7d28e17f72"),
+                 File("b.bin", 0, "d41d8cd98f00b204e9800998ecf8427e"))
+        tools: list[Fetcher] = [rivals.aria2(16, 4), rivals.Curl(16), rivals.Wget2(), ours.Fixed(3, CAPPED)]
         with tempfile.TemporaryDirectory() as held:
             for tool in tools:
                 trial = trial_in(Path(held), files)
@@ -228,7 +231,7 @@ class EndToEnd(unittest.TestCase):
             self.addCleanup(web.shutdown)
             base = f"http://127.0.0.1:{web.server_port}"
             with mock.patch.object(places, "tidegate_binary", return_value=STUB), mock.patch.object(server, "BASE", base):
-                contender = ours.Fixed(6)
+                contender = ours.Fixed(6, CAPPED)
                 trial = trial_in(root, made.files)
                 contender.write(trial)
                 done = subprocess.run([sys.executable, *map(str, contender.argv(trial))], capture_output=True, timeout=60)

@@ -1,5 +1,6 @@
 """Downloads: who is repeated, what is asked, the page and its pictures."""
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from bench.get.figures import grouped
 from bench.get.probe_report import probe_bars, probes_section
 from bench.get.sampler import Sample
 from bench.get.trial import FIXED
-from bench.results import Record
+from bench.results import Record, append, load
 
 
 def samples(seconds: float, size: int, connections: int) -> list[Sample]:
@@ -186,7 +187,7 @@ class Probes(unittest.TestCase):
     def test_a_program_is_stopped_when_it_is_time(self) -> None:
         began = time.monotonic()
         process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-        done = watch.watch(process, 60, stop=lambda: time.monotonic() - began > 0.3, how=watch.signal.SIGKILL)
+        done = watch.watch(process, 60, stop=lambda: time.monotonic() - began > 0.3, how=signal.SIGKILL)
         self.assertEqual((done.status, done.stopped), (-9, True))
 
     def test_a_sparse_file_differs_everywhere_and_takes_little_room(self) -> None:
@@ -206,3 +207,19 @@ class Probes(unittest.TestCase):
             found = probes.recalled(kept)
         self.assertEqual((found["huge"]["bytes"], found["resolve"]["accessions"]), (1, 2))
         self.assertIn("0.0.0-stub", str(found["huge"]["version"]))
+
+
+class AnotherBuild(unittest.TestCase):
+    def test_only_our_own_figures_are_set_aside_if_asked(self) -> None:
+        with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
+            path = Path(held, "get.jsonl")
+            old = replace(record("tidegate", 900), version="tidegate 1, build a")
+            for each in (old, record("aria2c -j16", 800), replace(old, scenario="busy")):
+                append(path, each)
+            versions = {"tidegate": "tidegate 1, build b", "aria2c -j16": "1"}
+            rotation.set_aside_ours(path, "capped", versions)
+            rotation.set_aside_ours(path, "capped", versions)
+            self.assertEqual([(r.scenario, r.contender) for r in load(path)],
+                             [("capped", "aria2c -j16"), ("busy", "tidegate")])
+            [aside] = Path(held).glob("get-capped-ours-*")
+            self.assertEqual(len(load(aside)), 1)
