@@ -31,6 +31,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     get.add_argument("--only", nargs="+", metavar="WORD", help="downloaders whose names hold one of the words, or of "
                      "one of the families tidegate, fixed, rule, aria2, rclone, curl, wget2, archive")
     get.add_argument("--n", type=int, default=5, help="repeats")
+    get.add_argument("--lean", action="store_true", help="only what bars are about, and the likeliest settings")
     get.add_argument("--seed", type=int, default=1, help="seed of the data")
     get.add_argument("--scale", type=float, default=1.0, help="smaller sets, to try the harness")
     get.add_argument("--budget", type=float, metavar="MINUTES", help="begin no run after so long; go on later")
@@ -93,7 +94,7 @@ def main(chosen: argparse.Namespace) -> int:
 
 def measure(chosen: argparse.Namespace) -> int:
     settings = rotation.Settings(chosen.n, chosen.seed, chosen.results, chosen.scale, chosen.budget, chosen.retry,
-                                 keep_rivals=chosen.keep_rivals)
+                                 keep_rivals=chosen.keep_rivals, lean=chosen.lean)
     cases, sets, output = wanted(chosen), chosen.sets, chosen.output
     if chosen.smoke:
         results = rotation.RESULTS.with_name("get-smoke.jsonl")
@@ -146,6 +147,8 @@ def plan(cases: Sequence[Case], chosen: argparse.Namespace) -> None:
     settings = rotation.Settings(chosen.n, chosen.seed, chosen.results, chosen.scale, retry=chosen.retry)
     for case in cases:
         able = rotation.chosen(rotation.contenders(case), chosen.only)
+        if chosen.lean:
+            able = rotation.lean(case, able)
         for name in case.sets:
             if chosen.sets is None or name in chosen.sets:
                 seconds = rotation.remaining_s(case, name, able, settings)

@@ -96,9 +96,9 @@ class Wget2(Fetcher):
                 "-i", trial.scratch / "list"]
 
 
-# Files at once and connections for each, as a patient user tries them: more than enough, a few of each, the number
-# that fills the link in three ways, and one connection a file.
-TUNED = ((16, 16), (4, 4), (12, 1), (4, 3), (1, 12), (16, 1))
+# Files at once and connections for each, as a patient user tries them: more than enough, the number that fills the link
+# in two ways, and then the less likely.
+TUNED = ((16, 16), (4, 3), (12, 1), (4, 4), (1, 12), (16, 1))
 TUNED_BUSY = ((8, 1), (4, 2), (2, 4), (1, 8))
 
 

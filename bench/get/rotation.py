@@ -6,6 +6,7 @@ the best of them and for those that a table needs. What is in the results file i
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -20,7 +21,7 @@ from bench.get.ours import ours
 from bench.get.rivals import rivals
 from bench.get.sampler import Sampler
 from bench.get.sets import Listed, listed, wrong
-from bench.get.trial import FIXED, SEARCHED, Fetcher, GetTrial
+from bench.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from bench.link import Link
 from bench.percon import PerConnectionCap
 from bench.results import Record, append, load, set_aside_if_outdated
@@ -52,6 +53,7 @@ class Settings:
     retry: bool = False
     smoke: bool = False
     keep_rivals: bool = False
+    lean: bool = False
 
 
 def contenders(case: Case) -> list[Fetcher]:
@@ -156,14 +158,16 @@ def chosen(able: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]
                                    for w in only)]
 
 
-def ready(case: Case, only: Sequence[str] | None, smoke: bool) -> list[Fetcher]:
+def ready(case: Case, only: Sequence[str] | None, settings: Settings) -> list[Fetcher]:
     able = []
     for contender in chosen(contenders(case), only):
         if reason := contender.missing():
             print(f"left out: {contender.name}: {reason}")
         else:
             able.append(contender)
-    return thinned(able) if smoke else able
+    if settings.lean:
+        able = lean(case, able)
+    return thinned(able) if settings.smoke else able
 
 
 def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
@@ -175,12 +179,30 @@ def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
     return [contender for family in kept.values() for contender in family]
 
 
+# Where to look for the oracle, and how many settings of aria2 and rclone to try, when time is short.
+LEAN_SWEEP = {"capped": (3, 8, 10, 12, 14, 16), "link-only": (1, 2, 4, 8, 12), "busy": (6, 8, 10)}
+LEAN_SETTINGS = 3
+
+
+def lean(case: Case, able: Sequence[Fetcher]) -> list[Fetcher]:
+    """Those that bars are about, and the likeliest settings only."""
+    sweep, tried, kept = LEAN_SWEEP.get(case.name), Counter[str](), []
+    for contender in able:
+        if contender.beside or (contender.family == FIXED and sweep and contender.connections not in sweep):
+            continue
+        tried[contender.family] += 1
+        if contender.family in (ARIA2, RCLONE) and tried[contender.family] > LEAN_SETTINGS:
+            continue
+        kept.append(contender)
+    return kept
+
+
 def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[str] | None, settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when none of ours failed."""
     began, good = time.monotonic(), True
     # Paths that share a set come one after the other, since making one takes a while.
     names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
-    able = {case.name: ready(case, only, settings.smoke) for case in cases}
+    able = {case.name: ready(case, only, settings) for case in cases}
     jobs = [(case, name, able[case.name]) for name in names for case in cases if name in case.sets]
     for case in cases:
         versions = {c.name: c.version() for c in able[case.name]}

@@ -78,6 +78,14 @@ class Rotation(unittest.TestCase):
         chosen = rotation.finalists(family, {r.contender: r for r in ran})
         self.assertEqual(sorted(chosen), sorted(f"tidegate --fixed {n}" for n in (16, 12, 10, 6)))
 
+    def test_when_time_is_short_every_bar_can_still_be_judged(self) -> None:
+        names = {contender.name for contender in rotation.lean(CAPPED, self.able())}
+        self.assertTrue({"tidegate", "gradient, k = 1.02", "tidegate --fixed 3", "tidegate --fixed 8",
+                         "tidegate --fixed 12", "aria2c -j16 -x16 -s16 -k1M", "rclone 16 × 16"} <= names)
+        self.assertFalse({"tidegate --fixed 1", "wget2, default", "rclone, default", "bayesian, k = 1.02"} & names)
+        small = {contender.name for contender in rotation.lean(CASES["small-rtt"], rotation.contenders(CASES["small-rtt"]))}
+        self.assertTrue({"tidegate, no ceiling", "aria2c -j16", "curl --parallel 16"} <= small)
+
     def test_words_choose_downloaders(self) -> None:
         def names(*words: str) -> list[str]:
             return [contender.name for contender in rotation.chosen(self.able(), words)]
