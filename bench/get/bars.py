@@ -125,9 +125,10 @@ def fig6_bars(found: Found) -> list[Bar]:
         if not there or DEFAULT not in there:
             continue
         late = [figures.late_bps(run.notes["samples"], run.bytes) for run in there[DEFAULT]]
-        shares = spread([bps / (case.carries_mbit * 1e6) for bps in late if bps is not None] or [0.0])
-        bars.append(Bar(case.name, "share of the link from 10 s on", f"≥ {FIG6_LATE:.2f}", shown(shares),
-                        shares.median >= FIG6_LATE, counts(there[DEFAULT])))
+        if known := [bps / (case.carries_mbit * 1e6) for bps in late if bps is not None]:
+            shares = spread(known)
+            bars.append(Bar(case.name, "share of the link from 10 s on", f"≥ {FIG6_LATE:.2f}", shown(shares),
+                            shares.median >= FIG6_LATE, str(len(known))))
         for n, least in FIG6_MARGINS[case.name].items():
             bars += ratio(there, case.name, fixed(n), least, f"÷ fixed {n}")
     return bars

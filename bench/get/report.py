@@ -115,10 +115,11 @@ def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, M
     if not found and not probes:
         return "# Getting public data beside other tools\n\nNothing has been measured yet.\n"
     rows = [*bars(found), *probe_bars(probes)]
+    ours = [record for record in records if record.version.startswith("tidegate")]
     newest = max((record.time for record in records), default="")[:10]
     parts = [
         "# Getting public data beside other tools\n", f"Made by `{COMMAND}`; do not edit by hand.\n",
-        f"{machine.describe()}. {builds(records)}{', ' + newest if newest else ''}. nginx and the downloader in network "
+        f"{machine.describe()}. {builds(ours)}{', ' + newest if newest else ''}. nginx and the downloader in network "
         "namespaces of their own, MTU 1500, TCP cubic; the link's rate is a router's (tbf, a queue of 10 ms), a "
         "connection's a pacing rate set by eBPF. All data on tmpfs, the destination fresh for every run. `tidegate` "
         "is called with a list and a directory and no other setting; the list has MD5 sums, which it checks. Wall "

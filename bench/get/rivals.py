@@ -120,5 +120,6 @@ def rivals(case: Case) -> list[Fetcher]:
     # aria2's own answer to the question how many files at once.
     adaptive = Aria2(("--optimize-concurrent-downloads=true", "-x16", "-s16", "-k1M"))
     pairs = TUNED_BUSY if case.busy_above is not None else TUNED
-    return [Aria2(), adaptive, *(aria2(*pair) for pair in pairs), aria2(4, 4, "20M"), Rclone(), *(Rclone(*pair) for pair in pairs),
+    return [Aria2(), adaptive, *(aria2(*pair) for pair in pairs), aria2(4, 4, "20M"),
+            Rclone(), *(Rclone(*pair) for pair in pairs),
             Curl(BUSY_ABOVE if case.busy_above is not None else 12), Curl(16, always=True), Wget2(), Wget2(16)]
