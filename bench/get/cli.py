@@ -83,10 +83,11 @@ def main(chosen: argparse.Namespace) -> int:
         install()
     if chosen.check_path:
         return check_path()
-    if reason := no_get(binary()):
+    asked = [name for name in ("million", "huge", "resolve") if getattr(chosen, name)]
+    # Others can be measured before there is a program of ours.
+    if (reason := no_get(binary())) and (asked or not chosen.only):
         print(reason, file=sys.stderr)
         return 2
-    asked = [name for name in ("million", "huge", "resolve") if getattr(chosen, name)]
     if asked:
         return probe(asked, chosen)
     return measure(chosen)
