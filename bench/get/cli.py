@@ -17,7 +17,7 @@ from bench.results import load
 from bench.rivals.base import Contender
 from bench.shell import CommandFailed
 
-SMOKE_SCALE = 0.03
+SMOKE_SCALE = 0.02
 SMOKE = ("capped", "busy", "fig6-2", "small-rtt")
 SMOKE_SETS = ("H43", "F40", "S5000")
 
@@ -136,8 +136,12 @@ def probe(names: Sequence[str], chosen: argparse.Namespace) -> int:
 
 
 def check_path() -> int:
-    with DelayedLink(SMALL.rtt_ms, SMALL.rate_mbit or 0) as link:
-        rtt, mbit = link.check()
+    try:
+        with DelayedLink(SMALL.rtt_ms, SMALL.rate_mbit or 0) as link:
+            rtt, mbit = link.check()
+    except CommandFailed as failure:
+        print(failure, file=sys.stderr)
+        return 1
     print(f"{rtt:.1f} ms of {SMALL.rtt_ms:g}, {mbit:.0f} of {SMALL.rate_mbit} Mbit/s")
     return 0 if mbit >= 0.9 * (SMALL.rate_mbit or 0) else 1
 
