@@ -1,4 +1,4 @@
-"""python3 -m bench: run, smoke, report, controllers, live, install."""
+"""python3 -m bench: run, smoke, report, controllers, live, get, install."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from bench import controllers, controllers_report, live, live_report, machine, places, report
+from bench.get import cli as get
 from bench.live_rules import rules
 from bench.results import load
 from bench.rivals import at_levels
@@ -52,7 +53,8 @@ def arguments() -> argparse.Namespace:
     paths.add_argument("--fresh", action="store_true", help="forget what the results file holds")
     paths.add_argument("--no-install", action="store_true", help="install nothing")
     paths.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
-    commands.add_parser("install", help="install the rivals with apt")
+    get.add(commands)
+    commands.add_parser("install", help="install the rivals with apt, and some with pip")
     return parser.parse_args()
 
 
@@ -61,6 +63,7 @@ def main() -> int:
     match chosen.command:
         case "install":
             machine.install(at_levels("abc", OPEN))
+            get.install()
             return 0
         case "report":
             text = report.write(load(chosen.results))
@@ -74,6 +77,8 @@ def main() -> int:
         case "live" if chosen.tables:
             live_report.write(load(chosen.results), chosen.output)
             return 0
+        case "get" if chosen.tables or chosen.plan:
+            return get.main(chosen)
     if os.geteuid() != 0:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
@@ -83,6 +88,8 @@ def main() -> int:
         return measure_controllers(chosen)
     if chosen.command == "live":
         return measure_live(chosen)
+    if chosen.command == "get":
+        return get.main(chosen)
     smoke = chosen.command == "smoke"
     scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
     contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)

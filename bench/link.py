@@ -9,6 +9,7 @@ import shutil
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from bench.shell import CommandFailed, run
 
@@ -25,7 +26,7 @@ class Link:
         self.sender = f"tgbench-{os.getpid()}-a"
         self.receiver = f"tgbench-{os.getpid()}-b"
 
-    def __enter__(self) -> "Link":
+    def __enter__(self) -> Self:
         allow_cubic()
         try:
             self.build()

@@ -33,11 +33,10 @@ def describe() -> str:
             f"Linux {platform.release()}")
 
 
-def install(contenders: Iterable[Contender]) -> None:
+def install(contenders: Iterable[Contender], more: Iterable[str] = ()) -> None:
     """Installs what is missing with apt, package by package, so that one absence costs one contender."""
     wanted = {package for contender in contenders if contender.missing() for package in contender.packages}
-    wanted |= {package for package in CAP_PACKAGES if not installed(package)}
-    wanted |= {package for package in ("iproute2", "procps") if not installed(package)}
+    wanted |= {package for package in (*CAP_PACKAGES, "iproute2", "procps", *more) if not installed(package)}
     if not wanted:
         return
     if os.geteuid() != 0 or not exists("apt-get"):

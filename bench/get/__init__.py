@@ -1,0 +1,1 @@
+"""`tidegate get` beside other downloaders: over HTTP from nginx, judged by checksum."""

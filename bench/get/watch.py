@@ -1,0 +1,71 @@
+"""One program on its own: how much memory it holds, and what arrives meanwhile."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+EVERY_S = 0.1
+LEAVING_S = 60.0
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How a program ended: its status (negative for a signal), how long it took, the most memory it held."""
+
+    status: int
+    seconds: float
+    peak_bytes: int
+    stopped: bool
+
+
+def peak(status: str) -> int:
+    """The high-water mark of resident memory, in bytes, from the text of /proc/PID/status; 0 where there is none."""
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * KIB
+    return 0
+
+
+class Peak(threading.Thread):
+    """Looks at a process until it is gone. The mark is the kernel's, so nothing between two looks is missed but the
+    last moments."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(name="peak", daemon=True)
+        self.path = Path(f"/proc/{pid}/status")
+        self.bytes = 0
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            try:
+                seen = peak(self.path.read_text())
+            except OSError:
+                return
+            if seen == 0 and self.bytes > 0:
+                return
+            self.bytes = max(self.bytes, seen)
+            time.sleep(EVERY_S)
+
+
+def watch(process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None,
+          how: signal.Signals = signal.SIGINT) -> Watched:
+    """Waits for a program; sends it a signal when `stop` says so or the time is over."""
+    began, stopped, seen = time.monotonic(), False, Peak(process.pid)
+    while process.poll() is None:
+        over = time.monotonic() - began > timeout_s
+        if over or (stop is not None and stop()):
+            stopped = True
+            process.send_signal(how)
+            try:
+                process.wait(LEAVING_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        time.sleep(EVERY_S / 2)
+    status = process.wait()
+    return Watched(status, time.monotonic() - began, seen.bytes, stopped)
