@@ -224,6 +224,7 @@ impl LiveTransfer {
         let rate = |a: u64, b: u64, time| BitRate::over(ByteCount(b.saturating_sub(a)), time);
         let sending = interval(&before.sender, &after.sender);
         let receiving = interval(&before.receiver, &after.receiver);
+        let network = rate(before.receiver.network, after.receiver.network, receiving);
         let staging = |counters: &Counters| {
             (
                 ByteCount(counters.staging_capacity.saturating_sub(counters.staging_used)),
@@ -240,9 +241,17 @@ impl LiveTransfer {
             interval: sending,
             concurrency: setpoint,
             throughput: PerStage {
-                read: rate(before.sender.read, after.sender.read, sending),
-                network: rate(before.receiver.network, after.receiver.network, receiving),
-                write: rate(before.receiver.written, after.receiver.written, receiving),
+                // A stage that does not exist moves what the network does: filling staging with zeros, half of
+                // it at a time, would say nothing of the path.
+                read: match self.bounds.read.is_fixed() {
+                    true => network,
+                    false => rate(before.sender.read, after.sender.read, sending),
+                },
+                network,
+                write: match self.bounds.write.is_fixed() {
+                    true => network,
+                    false => rate(before.receiver.written, after.receiver.written, receiving),
+                },
             },
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
