@@ -6,5 +6,8 @@
 pub mod checksum;
 pub mod record;
 
+// What names files.
+pub mod list;
+
 // Others' servers.
 pub mod remote;
