@@ -11,3 +11,6 @@ pub mod list;
 
 // Others' servers.
 pub mod remote;
+
+// What is written beside them.
+pub mod sidecar;

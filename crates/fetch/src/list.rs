@@ -28,10 +28,16 @@ use std::sync::Arc;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
+use crate::checksum::Algorithm;
 use crate::record::{Named, Names, Record};
 
 pub use name::{SCHEMES, path_of, public, public_text, url};
 pub use write::{entry, json_line};
+
+/// A line of a checksum file: algorithm, sum in hexadecimal, and name.
+pub fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
+    sums::parse(line, None).map(|sum| (sum.algorithm, sum.hex, sum.name))
+}
 
 /// What is done with a word that is no URL, such as an accession: it is kept for later, or refused.
 pub type Words = Box<dyn FnMut(&str) -> Result<()> + Send>;

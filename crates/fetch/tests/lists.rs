@@ -54,8 +54,8 @@ fn read(text: &str) -> All {
     read_bytes(text, &Options::default()).expect("a list")
 }
 
-fn read_with(text: &str, options: Options) -> All {
-    read_bytes(text, &options).expect("a list")
+fn read_with(text: &str, options: &Options) -> All {
+    read_bytes(text, options).expect("a list")
 }
 
 impl All {
@@ -131,7 +131,7 @@ fn checksum_files_lie_beneath_a_base() {
     assert_eq!(error.kind, ErrorKind::Usage);
     assert!(error.message.contains("--base-url"), "{error}");
     let base = Some("https://host/pub?sig=1".parse().expect("a URL"));
-    let all = read_with(&text, Options { base, ..Options::default() });
+    let all = read_with(&text, &Options { base, ..Options::default() });
     assert_eq!(all.paths(), ["a b/c", "d#e", "f"]);
     let wanted =
         ["https://host/pub/a%20b/c?sig=1", "https://host/pub/d%23e?sig=1", "https://host/pub/f?sig=1"];
@@ -163,7 +163,7 @@ fn tables_are_read_by_the_names_of_their_columns() {
     let mirrors = read("urls\tsha256\tbytes\nhttps://a/x;https://b/x | https://c/x\t\t7\n");
     assert_eq!(mirrors.urls(), [["https://a/x", "https://b/x", "https://c/x"]]);
     let base = Some("https://h/d/".parse().expect("a URL"));
-    let beneath = read_with(&format!("url,hash\nx y,md5:{MD5}\n"), Options { base, ..Options::default() });
+    let beneath = read_with(&format!("url,hash\nx y,md5:{MD5}\n"), &Options { base, ..Options::default() });
     assert_eq!(
         (beneath.urls(), beneath.md5s()),
         (vec![vec!["https://h/d/x%20y".to_owned()]], vec![Some(MD5.into())])
@@ -205,7 +205,7 @@ fn an_ena_filereport_is_read_as_it_is() {
             "list:4: fastq_ftp lists 2 files, and fastq_bytes 1"
         ]
     );
-    let sra = read_with(&text, Options { files: "sra".into(), scheme: "ftp".into(), ..Options::default() });
+    let sra = read_with(&text, &Options { files: "sra".into(), scheme: "ftp".into(), ..Options::default() });
     assert_eq!(sra.urls(), [["ftp://ftp.x/SRR2"]]);
     assert_eq!(sra.records[0].meta.get("sample_title").map(String::as_str), Some("a\" b"));
 }
