@@ -6,6 +6,7 @@ mod drive;
 mod exit;
 mod place;
 mod progress;
+mod recorder;
 mod remotes;
 mod settings;
 mod summary;
