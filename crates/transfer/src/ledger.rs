@@ -41,6 +41,15 @@ impl Ledger {
         self.bytes_listed.fetch_add(size, Relaxed);
     }
 
+    /// A file that was listed with `before` bytes turned out to have `now`.
+    pub fn resized(&self, before: u64, now: u64) {
+        if now >= before {
+            self.bytes_listed.fetch_add(now - before, Relaxed);
+        } else {
+            self.bytes_listed.fetch_sub(before - now, Relaxed);
+        }
+    }
+
     /// The whole source has been listed.
     pub fn all_listed(&self) {
         self.listed.store(true, Relaxed);
