@@ -8,3 +8,8 @@ pub mod record;
 
 // Others' servers.
 pub mod remote;
+
+// What gets files from them.
+pub mod host;
+
+pub mod get;

@@ -66,6 +66,11 @@ impl Ledger {
         self.bytes_skipped.fetch_add(bytes, Relaxed);
     }
 
+    /// Bytes that were there from an earlier run turned out to be of no use.
+    pub fn already_not(&self, bytes: u64) {
+        self.bytes_skipped.fetch_sub(bytes, Relaxed);
+    }
+
     /// A file is complete; `fresh` of its bytes had to be moved.
     pub fn done(&self, fresh: u64) {
         self.files_done.fetch_add(1, Relaxed);
