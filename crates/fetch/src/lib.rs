@@ -12,5 +12,10 @@ pub mod list;
 // Others' servers.
 pub mod remote;
 
+// What gets files from them.
+pub mod host;
+
+pub mod get;
+
 // What is written beside them.
 pub mod sidecar;
