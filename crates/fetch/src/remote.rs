@@ -8,7 +8,9 @@ pub mod settings;
 pub mod tls;
 
 // One protocol each.
+pub mod ftp;
 pub mod http;
+pub mod local;
 
 // All of them, by the scheme of a URL.
 pub mod servers;

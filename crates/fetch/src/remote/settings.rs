@@ -23,6 +23,8 @@ pub struct ServerSettings {
     pub allow_pages: bool,
     /// Whether FTP servers open the data connection to us, rather than we to them.
     pub ftp_active: bool,
+    /// The port at which `ftps` begins with TLS at once; elsewhere it asks for it by `AUTH TLS`.
+    pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
     pub netrc: Option<PathBuf>,
 }
@@ -37,6 +39,7 @@ impl Default for ServerSettings {
             allow_downgrade: false,
             allow_pages: false,
             ftp_active: false,
+            ftps_implicit_port: 990,
             netrc: None,
         }
     }
