@@ -17,7 +17,7 @@ const PLACES: &str = r#"
         location /nothing/ { alias ROOT/; etag off; add_header Last-Modified ""; }
         location /slow/ { alias ROOT/; limit_rate 64k; }
         location /busy429/ { add_header Retry-After 7 always; return 429; }
-        location /busy503/ { add_header Retry-After "Sun, 06 Nov 2094 08:49:37 GMT" always; return 503; }
+        location /busy503/ { add_header Retry-After "Sat, 06 Nov 2094 08:49:37 GMT" always; return 503; }
         location /forbidden/ { return 403; }
         location /gone/ { return 410; }
         location /broken/ { return 502; }

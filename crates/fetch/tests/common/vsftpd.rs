@@ -53,7 +53,7 @@ impl Vsftpd {
             "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
              no_anon_password=NO\nlocal_enable=NO\nwrite_enable=NO\nanon_root={}\nsecure_chroot_dir={empty}\n\
              run_as_launching_user=YES\nallow_writeable_chroot=YES\nseccomp_sandbox=NO\nisolate=NO\n\
-             isolate_network=NO\nxferlog_enable=NO\nvsftpd_log_file={log}\nlog_ftp_protocol=YES\n\
+             isolate_network=NO\nxferlog_enable=YES\nvsftpd_log_file={log}\nlog_ftp_protocol=YES\n\
              dual_log_enable=NO\nsyslog_enable=NO\ndeny_file={{*.denied}}\npasv_enable=YES\n\
              use_localtime=NO\nmdtm_write=NO\n",
             self.port,
