@@ -8,3 +8,6 @@ pub mod record;
 
 // Others' servers.
 pub mod remote;
+
+// Names that archives give.
+pub mod archive;
