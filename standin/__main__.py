@@ -50,6 +50,7 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--slow", type=float, default=0, metavar="SECONDS", help="before each answer")
     faults.add_argument("--connection-rate", type=float, default=0, metavar="BYTES", help="a second, each connection")
     faults.add_argument("--no-runinfo-header", action="store_true", help="the run table without its first line")
+    faults.add_argument("--at", choices=["ena", "eutils", "sdl"], default="", help="the interface these are of; all")
     faults.add_argument("--seed", type=int, default=1, help="seed of what is random in faults")
     nginx = parser.add_argument_group("nginx in place of Python for the files")
     nginx.add_argument("--nginx", type=Path, metavar="DIR", help="write DIR/nginx.conf, and send clients there")
@@ -62,7 +63,7 @@ def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
              "ignore_ranges", "empty", "limit_in_200", "html", "fail", "fail_status", "slow", "connection_rate",
-             "no_runinfo_header", "seed"]
+             "no_runinfo_header", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
     ready = {}
     if options.nginx:

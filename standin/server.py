@@ -94,6 +94,19 @@ class Handler(BaseHTTPRequestHandler):
         faults = self.server.faults
         if faults.slow:
             time.sleep(faults.slow)
+        struck = path.startswith({"ena": ENA, "eutils": EUTILS, "sdl": SDL, "": "/"}[faults.at])
+        wrong = self.wrong() if struck else None
+        if wrong is not None:
+            return wrong
+        if path == SDL:
+            return self.server.sdl.retrieve(arguments)
+        if path.startswith(ENA):
+            return self.server.ena.answer(path.removeprefix(ENA), arguments)
+        return self.server.eutils.answer(path.removeprefix(EUTILS), arguments)
+
+    def wrong(self) -> Answer | None:
+        """What goes wrong this time."""
+        faults = self.server.faults
         patience = {"Retry-After": f"{faults.retry_after:g}"} if faults.retry_after else {}
         if faults.too_many_requests():
             limit = {"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0"}
@@ -104,11 +117,7 @@ class Handler(BaseHTTPRequestHandler):
             return Answer(200, PAGE, "text/html")
         if faults.take("fail"):
             return Answer(faults.fail_status, b"an error was asked for", "text/plain", patience)
-        if path == SDL:
-            return self.server.sdl.retrieve(arguments)
-        if path.startswith(ENA):
-            return self.server.ena.answer(path.removeprefix(ENA), arguments)
-        return self.server.eutils.answer(path.removeprefix(EUTILS), arguments)
+        return None
 
     def send(self, answer: Answer) -> None:
         """An answer held in memory."""

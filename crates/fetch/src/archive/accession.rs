@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 /// A well-formed accession of an archive that is asked here, in capitals.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Accession {
     text: Box<str>,
     kind: Kind,

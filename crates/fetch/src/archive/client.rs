@@ -62,6 +62,10 @@ pub struct ArchiveSettings {
     pub retries: u32,
     /// The wait before the first of them; it doubles.
     pub backoff: Duration,
+    /// Requests a second to ENA.
+    pub ena_rate: f64,
+    /// Requests a second to NCBI; what it allows, with the API key or without, if none is given.
+    pub ncbi_rate: Option<f64>,
     /// Seed of the jitter.
     pub seed: u64,
 }
@@ -78,6 +82,8 @@ impl Default for ArchiveSettings {
             timeout: Duration::from_secs(60),
             retries: 4,
             backoff: Duration::from_secs(1),
+            ena_rate: ENA_RATE,
+            ncbi_rate: None,
             seed: 1,
         }
     }
@@ -202,14 +208,17 @@ impl Client {
             .timeout_per_read(Some(settings.timeout))
             .max_redirects(MAX_REDIRECTS)
             .build();
-        let key_rate = if settings.api_key.is_some() { NCBI_KEY_RATE } else { NCBI_RATE };
+        let api_key = settings.api_key.filter(|key| !key.is_empty());
+        let allowed = if api_key.is_some() { NCBI_KEY_RATE } else { NCBI_RATE };
+        let eutils_rate = settings.ncbi_rate.unwrap_or(allowed);
+        let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
             agent: config.new_agent(),
-            ena: Service::new("ENA", &settings.ena_url, ENA_RATE)?,
-            eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, key_rate)?,
-            sdl: Service::new("NCBI's locator", &settings.sdl_url, NCBI_RATE)?,
+            ena: Service::new("ENA", &settings.ena_url, settings.ena_rate)?,
+            eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
+            sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,
             aws: Service::new("the open-data mirror", &settings.aws_url, AWS_RATE)?,
-            api_key: settings.api_key.filter(|key| !key.is_empty()),
+            api_key,
             email: settings.email,
             retries: settings.retries,
             backoff: settings.backoff,

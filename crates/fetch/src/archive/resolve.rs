@@ -147,15 +147,16 @@ impl Batch {
         }
     }
 
-    /// What is still to be found, once each.
+    /// What is still to be found, once each, in the order it was named.
     fn open(&self, which: impl Fn(&Asked) -> bool) -> Vec<Accession> {
-        let open =
-            |places: &[usize]| places.iter().any(|&place| !self.all[place].found && which(&self.all[place]));
-        self.places
-            .iter()
-            .filter(|(_, places)| open(places))
-            .map(|(accession, _)| accession.clone())
-            .collect()
+        let mut open: Vec<(usize, &Accession)> = Vec::new();
+        for (accession, places) in &self.places {
+            if places.iter().any(|&place| !self.all[place].found && which(&self.all[place])) {
+                open.push((places[0], accession));
+            }
+        }
+        open.sort_unstable();
+        open.into_iter().map(|(_, accession)| accession.clone()).collect()
     }
 
     /// What was named and not found; a series stands for several studies, and one that has runs is enough.
