@@ -12,6 +12,9 @@ pub mod list;
 // Others' servers.
 pub mod remote;
 
+// Names that archives give.
+pub mod archive;
+
 // What gets files from them.
 pub mod host;
 
