@@ -18,6 +18,7 @@ mod command {
     pub mod endpoint;
     pub mod explore;
     pub mod generate;
+    pub mod get;
     pub mod probe;
     pub mod remote;
     pub mod simulate;
@@ -50,6 +51,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(command::copy::CopyArgs),
+    Get(command::get::GetArgs),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(command::verify::VerifyArgs),
     Remote(command::remote::RemoteArgs),
@@ -68,6 +70,7 @@ impl Command {
     fn asks_for_json(&self) -> Option<&str> {
         match self {
             Self::Copy(args) => args.json().then_some(args.optimizer()),
+            Self::Get(args) => args.json().then_some(args.optimizer()),
             Self::Verify(args) => args.json().then_some(args.optimizer()),
             Self::Demo(args) => args.json().then_some(args.optimizer()),
             Self::Probe(args) => args.json().then_some(args.optimizer()),
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
     log(cli.verbose);
     let result = match &cli.command {
         Command::Copy(args) => command::copy::run(args),
+        Command::Get(args) => command::get::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),
         Command::Verify(args) => command::verify::run(args),
         Command::Remote(args) => command::remote::run(args),

@@ -42,6 +42,9 @@ pub struct Summary {
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// Files that are there, and of which no checksum was known to hold them against.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unchecked: u64,
     /// What was written beside the files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<String>,
@@ -129,6 +132,7 @@ impl Summary {
             failures: Vec::new(),
             error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
             log: None,
+            unchecked: 0,
             sidecars: Vec::new(),
             stages: &Stage::ALL,
             setpoint: None,
@@ -155,18 +159,19 @@ impl Summary {
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
                 _ => format!("{failed} of {} missing or different", count(total)),
             }
-        } else if self.verified && ok == 0 {
+        } else if self.status == "complete" && ok == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
-            let (before, all) = match self.status {
-                "complete" => ("", "all "),
-                "incomplete" => ("incomplete: ", ""),
-                "interrupted" => ("interrupted: ", ""),
-                "no_space" => ("no space left: ", ""),
-                _ => ("failed: ", ""),
+            let (before, checked) = match self.status {
+                "complete" if self.unchecked == 0 => ("", "all verified"),
+                "complete" => ("", "all there"),
+                "incomplete" => ("incomplete: ", "verified"),
+                "interrupted" => ("interrupted: ", "verified"),
+                "no_space" => ("no space left: ", "verified"),
+                _ => ("failed: ", "verified"),
             };
             let mut text = format!(
-                "{before}{}, {}, {all}verified in {seconds:.1} s: {}",
+                "{before}{}, {}, {checked} in {seconds:.1} s: {}",
                 count(ok),
                 ByteCount(self.bytes),
                 BitRate(self.goodput_bps)
@@ -176,6 +181,9 @@ impl Summary {
             }
             if skipped > 0 {
                 text.push_str(&format!(", {skipped} there already"));
+            }
+            if self.unchecked > 0 {
+                text.push_str(&format!(", {} without a checksum to check", self.unchecked));
             }
             if self.resent_bytes > 0 {
                 text.push_str(&format!(", {} sent again", ByteCount(self.resent_bytes)));
@@ -199,6 +207,12 @@ impl Summary {
         }
         text
     }
+}
+
+/// Whether there is nothing to say.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 fn count(files: u64) -> String {
