@@ -508,12 +508,12 @@ impl<'s> Worker<'s> {
                     return again(None);
                 }
                 state = file.lock();
-                state.try_again(body, job.mirror, error, retries, |_| now)
+                state.try_again(body, job.mirror, &error, retries, |_| now)
             }
             Why::Broken => {
                 let proven = self.unproven(host);
                 host.lost(now, proven);
-                state.try_again(body, job.mirror, error, retries, |n| now + host.jitter(n))
+                state.try_again(body, job.mirror, &error, retries, |n| now + host.jitter(n))
             }
         };
         drop(state);

@@ -81,8 +81,6 @@ struct Live {
     coming: usize,
     /// The list has been read to its end.
     fed: bool,
-    /// The most at once, for tests.
-    most: usize,
 }
 
 /// The threads of a download.
@@ -144,11 +142,6 @@ impl Shared {
         shown.collect()
     }
 
-    #[cfg(test)]
-    pub(super) fn most_live(&self) -> usize {
-        self.live.lock().expect("not poisoned").most
-    }
-
     fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queue.close();
@@ -177,7 +170,6 @@ impl Shared {
             live = self.changed.wait_timeout(live, Duration::from_millis(100)).expect("not poisoned").0;
         }
         live.coming += 1;
-        live.most = live.most.max(live.files.len() + live.coming);
         !self.is_stopped()
     }
 
@@ -264,13 +256,13 @@ impl Shared {
         match next {
             Next::Again(not_before) => again(not_before),
             Next::Anew => self.begin_anew(file, body, None),
-            Next::Fail(error) => self.fail(file, error),
+            Next::Fail(error) => self.fail(file, &error),
             Next::Nothing => {}
         }
     }
 
     /// A file has failed; the others go on.
-    pub(super) fn fail(&self, file: &Arc<File>, error: Error) {
+    pub(super) fn fail(&self, file: &Arc<File>, error: &Error) {
         let body = {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
@@ -284,7 +276,7 @@ impl Shared {
             self.drop_body(&body, keep);
         }
         self.ledger.failed(file.record.path.as_bytes(), error.clone(), true);
-        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error: &error });
+        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error });
         self.remove(file);
     }
 
@@ -296,7 +288,7 @@ impl Shared {
             self.fail_all(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
             return;
         }
-        self.fail(file, error);
+        self.fail(file, &error);
     }
 
     /// A file is there already.
