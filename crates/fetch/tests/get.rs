@@ -116,7 +116,7 @@ fn a_file_that_changes_under_way_is_begun_anew_and_given_up_in_the_end() {
     let (world, place) = (World::new(1), Place::new());
     let item = Item::new(5, 40 * MIB);
     world.put("http://h/once", Item { changes_every: Some(4), ..item.clone() });
-    world.put("http://h/always", Item { changes_every: Some(2), ..item.clone() });
+    world.put("http://h/always", Item { changes_every: Some(2), ..item });
     // Slow enough that several parts are asked for.
     let told =
         get(&world, &place, vec![record("once", &["http://h/once"]), record("always", &["http://h/always"])]);
@@ -210,7 +210,7 @@ fn one_that_fails_does_not_stop_the_list() {
 fn a_file_that_cannot_fit_fails_before_a_byte_is_asked_for() {
     let (world, place) = (World::new(1), Place::new());
     let item = Item::new(5, 1000);
-    world.put("http://h/small", item.clone());
+    world.put("http://h/small", item);
     let mut large = record("large", &["http://h/large"]);
     large.bytes = Some(1 << 60);
     let told = get(&world, &place, vec![large, record("small", &["http://h/small"])]);

@@ -179,7 +179,7 @@ impl<'s> Worker<'s> {
                 shared.push_missing(&body);
                 shared.begun(&body);
             }
-            Err(error) => shared.fail_write(file, error),
+            Err(error) => shared.fail_write(file, &error),
         }
     }
 
@@ -214,7 +214,7 @@ impl<'s> Worker<'s> {
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, error),
+            Err(error) => return shared.fail_write(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.

@@ -144,6 +144,8 @@ impl Queue {
         splits: bool,
     ) -> Arc<Held> {
         let held = self.lock().hold(body, range, splits && self.chunk.is_some());
+        // Whoever sleeps because there was nothing at all may take a part of it.
+        self.changed.notify_all();
         self.push(&body.file, Task::Part(Arc::clone(body), rest), None);
         held
     }

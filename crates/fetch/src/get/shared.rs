@@ -281,14 +281,14 @@ impl Shared {
     }
 
     /// A file could not be written.
-    pub(super) fn fail_write(&self, file: &Arc<File>, error: Error) {
+    pub(super) fn fail_write(&self, file: &Arc<File>, error: &Error) {
         if error.kind == ErrorKind::NoSpace {
             // Nothing more will fit; what is there is kept for the next run.
             let hint = "free some space and run the same command again";
             self.fail_all(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
             return;
         }
-        self.fail(file, &error);
+        self.fail(file, error);
     }
 
     /// A file is there already.
@@ -324,7 +324,7 @@ impl Shared {
                 let Some(file) = file else { continue };
                 match outcome {
                     Outcome::Committed => self.committed(&file),
-                    Outcome::Failed(error) => self.fail_write(&file, error),
+                    Outcome::Failed(error) => self.fail_write(&file, &error),
                 }
             }
         };
