@@ -211,6 +211,8 @@ impl<'s> Worker<'s> {
         // All comes although less was asked for, or nothing but all ever comes.
         let first = opened.range.end.min(bytes);
         let whole = first == bytes && (bytes > end || !opened.version.ranges);
+        // Fewer bytes than were asked for are taken in whole blocks.
+        let first = if first < bytes { first / BLOCK * BLOCK } else { bytes };
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,

@@ -417,6 +417,7 @@ impl Crew {
         let network = {
             let shared = Arc::clone(&shared);
             Pool::new("network", most, move |index, gate| {
+                let _witness = Witness(&shared);
                 shared.connected.fetch_add(1, Relaxed);
                 Worker::new(&shared, remotes.remote()).work(index, gate);
                 shared.connected.fetch_sub(1, Relaxed);
@@ -424,7 +425,10 @@ impl Crew {
         };
         let writers = {
             let shared = Arc::clone(&shared);
-            Pool::new("write", most, move |index, gate| shared.write(index, gate))
+            Pool::new("write", most, move |index, gate| {
+                let _witness = Witness(&shared);
+                shared.write(index, gate);
+            })
         };
         let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
         crew.spawn("commit", move |shared| shared.commit(&completed))?;
@@ -442,7 +446,10 @@ impl Crew {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || work(&shared))
+            .spawn(move || {
+                let _witness = Witness(&shared);
+                work(&shared);
+            })
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
         self.threads.push(thread);
         Ok(())
@@ -509,6 +516,18 @@ impl Crew {
         self.shared.journal.lock().expect("not poisoned").take();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));
+    }
+}
+
+/// Sees to it that a worker's panic ends the download, which would wait for it else.
+struct Witness<'s>(&'s Shared);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
+            self.0.fail_all(Error::new(ErrorKind::Io, why));
+        }
     }
 }
 

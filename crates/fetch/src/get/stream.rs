@@ -56,7 +56,11 @@ impl Worker<'_> {
                     shared.begin_anew(file, Some(&body), not_before);
                 });
             }
-            Err(Broken::Wrong(error)) => self.leave(job, Some(&body), error),
+            Err(Broken::Wrong(error)) => {
+                self.leave(job, Some(&body), error);
+                // Another mirror begins with nothing.
+                shared.begin_anew(file, Some(&body), None);
+            }
             Err(Broken::Sink(error)) => shared.fail_write(file, &error),
             Err(Broken::Over) => {}
         }
