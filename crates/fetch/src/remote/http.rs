@@ -5,6 +5,7 @@
 
 pub mod answer;
 mod body;
+mod forward;
 mod wire;
 
 use std::io::{self, Read as _};
@@ -15,11 +16,13 @@ use std::time::{Duration, SystemTime};
 
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::manifest::MAX_SIZE;
+use ureq::config::Config;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use ureq::{Agent, Body as Answer, Proxy, ProxyProtocol};
 use url::Url;
 
 use self::body::Body;
+use self::forward::ProxyAddress;
 use self::wire::Addresses;
 use super::login::{Login, Logins};
 use super::settings::ServerSettings;
@@ -67,14 +70,15 @@ impl Shared {
 #[derive(Debug)]
 pub struct Http {
     shared: Arc<Shared>,
-    /// One for every proxy in use, or none; there are at most three.
+    /// One for `http` and one for `https`, through a proxy or not; at most four.
     lines: Vec<Line>,
 }
 
-/// An agent, the proxy it goes through, and how many connections it has opened.
+/// An agent, the proxy it goes through, whether for TLS, and how many connections it has opened.
 #[derive(Debug)]
 struct Line {
     proxy: Option<String>,
+    tls: bool,
     agent: Agent,
     opened: wire::Opened,
 }
@@ -93,10 +97,11 @@ impl Http {
 
     fn line(&mut self, url: &Url) -> Result<&Line, Refusal> {
         let proxy = self.shared.settings.proxies.of(url).map(str::to_owned);
-        let at = match self.lines.iter().position(|line| line.proxy == proxy) {
+        let tls = url.scheme() == "https";
+        let at = match self.lines.iter().position(|line| line.proxy == proxy && line.tls == tls) {
             Some(at) => at,
             None => {
-                let line = self.new_line(proxy, url)?;
+                let line = self.new_line(proxy, tls, url)?;
                 self.lines.push(line);
                 self.lines.len() - 1
             }
@@ -104,30 +109,35 @@ impl Http {
         Ok(&self.lines[at])
     }
 
-    fn new_line(&self, proxy: Option<String>, url: &Url) -> Result<Line, Refusal> {
-        let settings = &self.shared.settings;
+    fn new_line(&self, proxy: Option<String>, tls: bool, url: &Url) -> Result<Line, Refusal> {
         let through = match &proxy {
             None => None,
-            Some(proxy) => match Proxy::new(proxy) {
-                Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => {
-                    Some(proxy)
-                }
-                // Not named, since it may hold a password.
-                _ => {
-                    let why = format!(
-                        "{}: the proxy set for {} is none of http://HOST:PORT and https://HOST:PORT",
-                        shown(url),
-                        url.scheme()
-                    );
-                    let mut refusal = Refusal::new(Why::Senseless, why);
-                    refusal.error.kind = ErrorKind::Usage;
-                    return Err(refusal);
-                }
-            },
+            Some(proxy) => Some(usable(proxy, url)?),
         };
-        let config = Agent::config_builder()
+        let opened = wire::Opened::default();
+        let addresses = self.shared.addresses.clone();
+        let agent = match through {
+            Some(proxy) if !tls && proxy.protocol() == ProxyProtocol::Http => {
+                let login = proxy.username().map(|user| {
+                    let password = proxy.password().unwrap_or_default();
+                    Login { user: user.to_owned(), password: password.to_owned() }.basic()
+                });
+                let there = ProxyAddress { proxy: proxy.uri().clone(), addresses };
+                Agent::with_parts(self.config(None), forward::connector(login, &opened), there)
+            }
+            through => {
+                let connector = wire::connector(&self.shared.tls, &opened);
+                Agent::with_parts(self.config(through), connector, addresses)
+            }
+        };
+        Ok(Line { proxy, tls, agent, opened })
+    }
+
+    fn config(&self, proxy: Option<Proxy>) -> Config {
+        let settings = &self.shared.settings;
+        Agent::config_builder()
             .http_status_as_error(false)
-            .proxy(through)
+            .proxy(proxy)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(settings.user_agent.as_str())
@@ -144,11 +154,7 @@ impl Http {
             .timeout_resolve(Some(settings.timeout))
             .timeout_per_read(Some(settings.timeout))
             .timeout_per_write(Some(settings.timeout))
-            .build();
-        let opened = wire::Opened::default();
-        let connector = wire::connector(&self.shared.tls, &opened);
-        let agent = Agent::with_parts(config, connector, self.shared.addresses.clone());
-        Ok(Line { proxy, agent, opened })
+            .build()
     }
 
     /// Sends a request without a body to `url` and follows redirects. `headers` go to the origin of `url`
@@ -281,6 +287,23 @@ impl Remote for Http {
             return self.open(&first).map(|opened| opened.version);
         }
         Err(refused(ask.url, reply))
+    }
+}
+
+/// The proxy to go through for `url`.
+fn usable(proxy: &str, url: &Url) -> Result<Proxy, Refusal> {
+    match Proxy::new(proxy) {
+        Ok(proxy) if matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) => Ok(proxy),
+        // Not named, since it may hold a password.
+        _ => {
+            let (url, scheme) = (shown(url), url.scheme());
+            let what = format!(
+                "{url}: the proxy set for {scheme} is none of http://HOST:PORT and https://HOST:PORT"
+            );
+            let mut refusal = Refusal::new(Why::Senseless, what);
+            refusal.error.kind = ErrorKind::Usage;
+            Err(refusal)
+        }
     }
 }
 
