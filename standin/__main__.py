@@ -22,6 +22,7 @@ def maker() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="seed of every byte")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES,
                         help="what runs look like, one after the other; `paired` alone gives SRR runs only")
+    parser.add_argument("--table-only", action="store_true", help="make no files, only the table about them")
     return parser
 
 
@@ -43,6 +44,7 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--drops", type=int, default=-1, help="how many at most")
     faults.add_argument("--ignore-ranges", action="store_true", help="always answer with the whole file")
     faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header", help="how ENA says `nothing`")
+    faults.add_argument("--refuses", default="", metavar="ACCESSION", help="ENA answers 400 to what names it")
     faults.add_argument("--limit-in-200", type=int, default=0, metavar="N", help="N times NCBI's 429 with status 200")
     faults.add_argument("--html", type=int, default=0, metavar="N", help="N times a page with status 200; -1 always")
     faults.add_argument("--fail", type=int, default=0, metavar="N", help="N times a failure; -1 always")
@@ -62,7 +64,7 @@ def server() -> argparse.ArgumentParser:
 def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
-             "ignore_ranges", "empty", "limit_in_200", "html", "fail", "fail_status", "slow", "connection_rate",
+             "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow", "connection_rate",
              "no_runinfo_header", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
     ready = {}
@@ -88,7 +90,8 @@ def main() -> None:
     """The command line."""
     if sys.argv[1:2] == ["make"]:
         options = maker().parse_args(sys.argv[2:])
-        made = make(options.root, options.runs, options.mb, options.seed, options.shapes)
+        made = make(options.root, options.runs, options.mb, options.seed, options.shapes,
+                    not options.table_only)
         print(json.dumps({"runs": len(made["runs"]), "seed": made["seed"]}))
     else:
         serve(server().parse_args())

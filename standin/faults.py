@@ -19,6 +19,7 @@ class Faults:
     drops: int = -1
     ignore_ranges: bool = False
     empty: str = "header"  # how nothing is answered: header, 204, 404 or []
+    refuses: str = ""  # an accession that spoils every question to ENA that names it
     limit_in_200: int = 0
     html: int = 0
     fail: int = 0

@@ -33,7 +33,8 @@ class Server(ThreadingHTTPServer):
         self.root, self.faults, self.here = root.resolve(), faults, here
         self.data_url = (data_url or here).rstrip("/")
         catalogue = Catalogue(root)
-        self.ena = Ena(catalogue, self.data_url.split("://", 1)[1] if bare else self.data_url, faults.empty)
+        place = self.data_url.split("://", 1)[1] if bare else self.data_url
+        self.ena = Ena(catalogue, place, faults.empty, faults.refuses)
         self.eutils = Eutils(catalogue, self.data_url, faults.no_runinfo_header)
         self.sdl = Sdl(catalogue, self.data_url)
         self.counts: Counter[str] = Counter()

@@ -26,6 +26,17 @@ fn from(source: Source, format: Format) -> Wish {
     Wish { source, ..wish(format) }
 }
 
+/// The columns by which a run is named.
+const COLUMNS: [&str; 7] = [
+    "run_accession",
+    "experiment_accession",
+    "sample_accession",
+    "secondary_sample_accession",
+    "study_accession",
+    "secondary_study_accession",
+    "submission_accession",
+];
+
 /// The runs that have a cell in a column, and FASTQ.
 fn with<'a>(column: &str, cell: &str) -> Vec<&'a str> {
     let has = |run: &&Value| {
@@ -51,16 +62,7 @@ fn every_kind_of_accession_names_its_runs() {
     }
     let server = Standin::start(data(), &[]);
     let run = data().shape("three");
-    let columns = [
-        "run_accession",
-        "experiment_accession",
-        "sample_accession",
-        "secondary_sample_accession",
-        "study_accession",
-        "secondary_study_accession",
-        "submission_accession",
-    ];
-    for column in columns {
+    for column in COLUMNS {
         let name = id(run, column);
         let outcome = server.resolve(&[&name.to_lowercase()], Wish::default());
         assert_eq!(outcome.runs(), with(column, name), "{column}");
@@ -76,6 +78,48 @@ fn every_kind_of_accession_names_its_runs() {
     assert_eq!(outcome.records[0].meta["accession"], sample);
     let [(name, error)] = &outcome.problems[..] else { panic!("{outcome:?}") };
     assert_eq!((name.as_str(), error.kind), ("GSM1", ErrorKind::NotFound));
+}
+
+#[test]
+fn accessions_of_one_kind_share_a_request() {
+    if !is_there("accessions_of_one_kind_share_a_request") {
+        return;
+    }
+    let server = Standin::start(data(), &[]);
+    // Two of each kind, from both projects.
+    let (one, other) = (&data().runs[0], &data().runs[12]);
+    let (mut list, mut runs) = (Vec::new(), Vec::new());
+    for column in COLUMNS {
+        list.extend([id(one, column), id(other, column)]);
+        runs.extend([with(column, id(one, column)), with(column, id(other, column))].concat());
+    }
+    runs.sort_unstable();
+    runs.dedup();
+    let outcome = server.resolve(&list, fallback(Format::Fastq));
+    let fastq = outcome.records.iter().filter(|record| record.meta["format"] == "fastq");
+    let mut found: Vec<&str> = fastq.map(|record| record.group.as_deref().expect("a run")).collect();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, runs);
+    let requests = server.requests();
+    assert_eq!(requests.get("/ena/portal/api/search"), Some(&7), "{requests:?}");
+    assert_eq!(requests.get("/ena/portal/api/filereport"), None, "{requests:?}");
+}
+
+#[test]
+fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
+    if !is_there("one_accession_that_ena_refuses_does_not_spoil_the_others") {
+        return;
+    }
+    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
+    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let refused = runs[4];
+    let server = Standin::start(data(), &["--refuses", refused]);
+    let outcome = server.resolve(&runs, Wish::default());
+    assert_eq!(outcome.runs().len(), runs.len() - 1);
+    let [(name, error)] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
+    assert_eq!((name.as_str(), error.kind), (refused, ErrorKind::Usage));
+    assert!(error.message.contains("Invalid accession supplied"), "{error}");
 }
 
 #[test]
@@ -372,7 +416,7 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
     if !is_there("a_thousand_accessions_take_a_handful_of_requests") {
         return;
     }
-    let data = DataSet::make(&["--runs", "1000", "--mb", "0", "--shapes", "paired"]);
+    let data = DataSet::make(&["--runs", "1000", "--mb", "0", "--table-only", "--shapes", "paired"]);
     let runs: Vec<&str> = data.runs.iter().map(|run| id(run, "run_accession")).collect();
     let server = Standin::start(&data, &[]);
     // As fast as the archives allow, not as fast as the stand-in is.

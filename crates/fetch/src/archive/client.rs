@@ -108,6 +108,8 @@ pub struct Service {
     name: &'static str,
     base: Url,
     pace: Pace,
+    /// Whether it says 404 of what it does not know, as ENA may; from others that is a wrong URL.
+    says_404: bool,
     /// Whether it failed to the end the last time: then one try has to do.
     down: AtomicBool,
 }
@@ -130,7 +132,7 @@ impl Service {
         };
         base.set_fragment(None);
         base.set_query(None);
-        Ok(Self { name, base, pace: Pace::new(rate), down: AtomicBool::new(false) })
+        Ok(Self { name, base, pace: Pace::new(rate), says_404: false, down: AtomicBool::new(false) })
     }
 
     /// The URL of something beneath it.
@@ -214,7 +216,7 @@ impl Client {
         let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
             agent: config.new_agent(),
-            ena: Service::new("ENA", &settings.ena_url, settings.ena_rate)?,
+            ena: Service { says_404: true, ..Service::new("ENA", &settings.ena_url, settings.ena_rate)? },
             eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
             sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,
             aws: Service::new("the open-data mirror", &settings.aws_url, AWS_RATE)?,
@@ -342,7 +344,7 @@ impl Client {
             200 if page => Err(self.failed(service, url, &response, format!("a page{}", title(&text)))),
             200 => Ok(Answer::Text(text)),
             204 => Ok(Answer::Nothing),
-            404 if !page => Ok(Answer::Nothing),
+            404 if !page && service.says_404 => Ok(Answer::Nothing),
             400 => Ok(Answer::Refused(self.words(&text))),
             429 => Err(self.failed(service, url, &response, RATE_LIMIT.to_owned())),
             _ if page => Err(self.failed(service, url, &response, format!("a page{}", title(&text)))),
