@@ -43,7 +43,8 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--drop-share", type=float, default=1.0, help="which share of them")
     faults.add_argument("--drops", type=int, default=-1, help="how many at most")
     faults.add_argument("--ignore-ranges", action="store_true", help="always answer with the whole file")
-    faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header", help="how ENA says `nothing`")
+    faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header",
+                        help="how ENA says `nothing`")
     faults.add_argument("--refuses", default="", metavar="ACCESSION", help="ENA answers 400 to what names it")
     faults.add_argument("--limit-in-200", type=int, default=0, metavar="N", help="N times NCBI's 429 with status 200")
     faults.add_argument("--html", type=int, default=0, metavar="N", help="N times a page with status 200; -1 always")
@@ -64,7 +65,8 @@ def server() -> argparse.ArgumentParser:
 def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
-             "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow", "connection_rate",
+             "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow",
+             "connection_rate",
              "no_runinfo_header", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
     ready = {}

@@ -24,7 +24,8 @@ class Made(unittest.TestCase):
                     data = (self.root / entry["path"]).read_bytes()
                     self.assertEqual((len(data), hashlib.md5(data).hexdigest()), (entry["bytes"], entry["md5"]))
                     if kind == "fastq":
-                        self.assertTrue(gzip.decompress(data).startswith(b"@" + run["columns"]["run_accession"].encode()))
+                        name = run["columns"]["run_accession"].encode()
+                        self.assertTrue(gzip.decompress(data).startswith(b"@" + name))
                     if "sra" in kind:
                         self.assertTrue(data.startswith(b"NCBI.sra"))
 

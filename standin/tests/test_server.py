@@ -135,8 +135,8 @@ class Serving(unittest.TestCase):
             self.assertEqual(self.ask(bad)[0].status, 404, bad)
 
     def test_parts_are_read(self) -> None:
-        for header, part in [("bytes=0-4", (0, 5)), ("bytes=7-", (7, 10)), ("bytes=-3", (7, 10)), ("bytes=8-99", (8, 10)),
-                             (None, None), ("bytes=1-2,4-5", None), ("lines=1-2", None), ("bytes=x-", None)]:
+        for header, part in [("bytes=0-4", (0, 5)), ("bytes=7-", (7, 10)), ("bytes=-3", (7, 10)),
+                             ("bytes=8-99", (8, 10)), (None, None), ("bytes=1-2,4-5", None), ("lines=1-2", None), ("bytes=x-", None)]:
             self.assertEqual(asked(header, 10), part)
 
     def test_interfaces_fail_as_asked(self) -> None:

@@ -1,5 +1,5 @@
-//! Accessions resolved against the stand-in archive: every kind, every shape of run, every way to say nothing,
-//! and what goes wrong between.
+//! Accessions resolved against the stand-in archive: every kind, every shape of run, every way to say
+//! nothing, and what goes wrong between.
 
 #[path = "common/standin.rs"]
 mod standin;

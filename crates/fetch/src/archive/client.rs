@@ -1,8 +1,8 @@
 //! Asks the archives' interfaces: paced, patient with what passes, and never repeating a secret.
 //!
-//! Answers with status 429 or 5xx, lost connections and timeouts are tried again, after `Retry-After` or after
-//! 1, 2, 4 s and jitter. NCBI's rate limit inside status 200 counts as 429, and a page in place of data as a
-//! failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
+//! Answers with status 429 or 5xx, lost connections and timeouts are tried again, after `Retry-After` or
+//! after 1, 2, 4 s and jitter. NCBI's rate limit inside status 200 counts as 429, and a page in place of data
+//! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
 use std::fmt;
 use std::sync::Mutex;

@@ -1,4 +1,5 @@
-//! NCBI's E-utilities: the run table of what ENA does not know, and what GEO's entries are in the read archives.
+//! NCBI's E-utilities: the run table of what ENA does not know, and what GEO's entries are in the read
+//! archives.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;

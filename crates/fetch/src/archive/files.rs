@@ -108,8 +108,8 @@ impl Offer {
         }
     }
 
-    /// Adds what the open-data mirror has, if it has the size that NCBI says. Its tag is an MD5 if it looks like
-    /// one; that of a file uploaded in parts does not.
+    /// Adds what the open-data mirror has, if it has the size that NCBI says. Its tag is an MD5 if it looks
+    /// like one; that of a file uploaded in parts does not.
     pub fn add_mirrored(&mut self, run: &str, url: Url, head: &Head) {
         let (bytes, mut checksums) = self.expected.take().unwrap_or((head.bytes, Checksums::none()));
         if bytes.is_some() && bytes != head.bytes {
@@ -169,7 +169,8 @@ impl File {
     }
 }
 
-/// What a located file sums up to. A sum that is none is as good as none: size and what the server says remain.
+/// What a located file sums up to. A sum that is none is as good as none: size and what the server says
+/// remain.
 fn sums(file: &SdlFile) -> Checksums {
     let mut checksums = Checksums::none();
     if let Some(md5) = &file.md5 {
@@ -178,8 +179,8 @@ fn sums(file: &SdlFile) -> Checksums {
     checksums
 }
 
-/// Puts a file among those of a format: as mirrors of the one of its name if they agree, not at all if they do
-/// not. Whether it is among them now.
+/// Puts a file among those of a format: as mirrors of the one of its name if they agree, not at all if they
+/// do not. Whether it is among them now.
 fn join(files: &mut Vec<File>, file: File) -> bool {
     let Some(known) = files.iter_mut().find(|known| known.name == file.name) else {
         files.push(file);
@@ -293,8 +294,8 @@ pub fn records(row: &Row, named: &str, format: Format, files: &[File], wish: &Wi
     Ok(records)
 }
 
-/// Where a file goes. In one directory for all, or after the experiment's name, a file that does not carry its
-/// run's name gets it in front: pipelines give the same name to what they make of every run.
+/// Where a file goes. In one directory for all, or after the experiment's name, a file that does not carry
+/// its run's name gets it in front: pipelines give the same name to what they make of every run.
 fn path(row: &Row, name: &str, wish: &Wish) -> Result<RelPath> {
     // A name from a server must be a name, not a path.
     if !RelPath::new(name)?.split().0.is_empty() {

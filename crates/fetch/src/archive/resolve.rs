@@ -1,7 +1,7 @@
 //! From accessions to records, as a stream: the first files are known before the last accession is asked for.
 //!
-//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what ENA does
-//! not know is asked of NCBI; SRA files are located a hundred runs at a time.
+//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what ENA
+//! does not know is asked of NCBI; SRA files are located a hundred runs at a time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ impl Archives {
         Ok(Self { client: Client::new(settings)? })
     }
 
-    /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it, and
-    /// end soon after the stream is dropped (the one that reads, when its iterator next answers).
+    /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it,
+    /// and end soon after the stream is dropped (the one that reads, when its iterator next answers).
     pub fn resolve(
         self: Arc<Self>,
         accessions: impl Iterator<Item = String> + Send + 'static,
@@ -440,7 +440,8 @@ impl Resolver {
         }
     }
 
-    /// Tells of a run's files in the format that was wished for, or in one that may stand in, or what there is.
+    /// Tells of a run's files in the format that was wished for, or in one that may stand in, or what there
+    /// is.
     fn settle(&self, waiting: &Waiting) {
         let (wish, run) = (&self.wish, waiting.run());
         let has = |format: Format| !waiting.offer.files(format).is_empty();

@@ -122,8 +122,8 @@ pub struct Wish {
     pub layout: Layout,
     /// Under which names.
     pub naming: Naming,
-    /// Metadata columns of ENA to ask for besides those that are needed; the usual ones if empty, and `all` for
-    /// all there are.
+    /// Metadata columns of ENA to ask for besides those that are needed; the usual ones if empty, and `all`
+    /// for all there are.
     pub fields: Vec<String>,
 }
 
