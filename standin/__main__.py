@@ -9,7 +9,7 @@ from pathlib import Path
 
 from standin.faults import Faults
 from standin.make import SHAPES, make
-from standin.nginx import configuration
+from standin.nginx import Shape, configuration
 from standin.server import Server
 
 
@@ -32,7 +32,8 @@ def server() -> argparse.ArgumentParser:
     parser.add_argument("--root", type=Path, required=True, help="the data set")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--bare", action="store_true", help="places in ENA's answers without a scheme, as ENA has them")
+    parser.add_argument("--real-names", action="store_true",
+                        help="name places as the archives do, for programs that a hosts file leads here")
     parser.add_argument("--data-url", help="where the files are, if another server has them")
     faults = parser.add_argument_group("faults")
     faults.add_argument("--requests-a-second", type=float, default=0, help="more to the interfaces get status 429")
@@ -66,26 +67,32 @@ def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
              "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow",
-             "connection_rate",
-             "no_runinfo_header", "at", "seed"]
+             "connection_rate", "no_runinfo_header", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
-    ready = {}
+    data_url = options.data_url
+    if options.nginx and data_url is None:
+        data_url = f"http://{options.address}:{options.data_port}"
+    running = Server((options.address, options.port), options.root, faults, data_url, options.real_names)
+    ready = running.urls()
     if options.nginx:
-        options.nginx.mkdir(parents=True, exist_ok=True)
-        tls = options.tls and (int(options.tls[0]), Path(options.tls[1]), Path(options.tls[2]))
-        written = configuration(options.root, options.nginx, options.address, options.data_port,
-                                options.connection_rate, options.connections, options.busy, options.retry_after, tls,
-                                os.geteuid() == 0)
-        (options.nginx / "nginx.conf").write_text(written)
-        options.data_url = options.data_url or f"http://{options.address}:{options.data_port}"
-        ready["nginx"] = str(options.nginx / "nginx.conf")
-    running = Server((options.address, options.port), options.root, faults, options.data_url, options.bare)
+        ready["nginx"] = str(write_nginx(options, running.here))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    print(json.dumps(running.urls() | ready), flush=True)
+    print(json.dumps(ready), flush=True)
     try:
         running.serve_forever(poll_interval=0.05)
     except (KeyboardInterrupt, SystemExit):
         running.server_close()
+
+
+def write_nginx(options: argparse.Namespace, interfaces: str) -> Path:
+    """Writes nginx's configuration; answers where it is."""
+    tls = options.tls and (int(options.tls[0]), Path(options.tls[1]), Path(options.tls[2]))
+    shape = Shape(options.address, options.data_port, interfaces, options.connection_rate, options.connections,
+                  options.busy, options.retry_after, tls)
+    options.nginx.mkdir(parents=True, exist_ok=True)
+    place = options.nginx / "nginx.conf"
+    place.write_text(configuration(options.root, options.nginx, shape, os.geteuid() == 0))
+    return place
 
 
 def main() -> None:

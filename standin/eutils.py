@@ -22,7 +22,6 @@ FROM_ENA = {
     "Sample": "secondary_sample_accession", "BioSample": "sample_accession", "TaxID": "tax_id",
     "ScientificName": "scientific_name", "SampleName": "sample_alias", "CenterName": "center_name",
     "Submission": "submission_accession"}
-RATE_LIMITED = b'{"error":"API rate limit exceeded","api-key":"127.0.0.1","count":"4","limit":"3"}\n'
 TERM = re.compile(r"\b((?:[EDS]R[PSXRA]|PRJ[A-Z]{2}|SAM[A-Z]+|GS[EM])\d+)\b")
 
 
@@ -113,6 +112,13 @@ class Eutils:
         """The program `name`."""
         program = {"esearch.fcgi": self.esearch, "esummary.fcgi": self.esummary, "efetch.fcgi": self.efetch}.get(name)
         return program(arguments) if program else Answer(404, b"not found")
+
+
+def rate_limited(arguments: dict[str, str]) -> bytes:
+    """What NCBI says to too many requests: it repeats the caller's key."""
+    said = {"error": "API rate limit exceeded", "api-key": arguments.get("api_key", "127.0.0.1"), "count": "4",
+            "limit": "3"}
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
 def relation(target: str) -> dict[str, str]:

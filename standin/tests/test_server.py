@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -13,7 +15,7 @@ from pathlib import Path
 
 from standin.faults import Faults
 from standin.make import SHAPES, make
-from standin.nginx import configuration
+from standin.nginx import Shape, configuration
 from standin.server import Server, asked
 
 SEARCH = "/ena/portal/api/search"
@@ -21,6 +23,8 @@ FILEREPORT = "/ena/portal/api/filereport"
 
 
 class Serving(unittest.TestCase):
+    """A server over one small data set."""
+
     @classmethod
     def setUpClass(cls) -> None:
         held = tempfile.TemporaryDirectory()
@@ -28,8 +32,8 @@ class Serving(unittest.TestCase):
         cls.root = Path(held.name)
         cls.runs = {run["shape"]: run for run in make(cls.root, len(SHAPES), 0.2, 3, SHAPES)["runs"]}
 
-    def serve(self, bare: bool = False, **faults) -> None:
-        self.server = Server(("127.0.0.1", 0), self.root, Faults(**faults), None, bare)
+    def serve(self, real_names: bool = False, **faults) -> None:
+        self.server = Server(("127.0.0.1", 0), self.root, Faults(**faults), None, real_names)
         thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         self.addCleanup(self.server.server_close)
@@ -53,6 +57,8 @@ class Serving(unittest.TestCase):
     def name(self, shape: str, column: str = "run_accession") -> str:
         return self.runs[shape]["columns"][column]
 
+
+class Interfaces(Serving):
     def test_ena_answers_by_accession_list_and_query(self) -> None:
         self.serve()
         report = f"{FILEREPORT}?accession={self.name('three')}&result=read_run&fields=fastq_ftp,fastq_bytes,run_alias"
@@ -70,10 +76,12 @@ class Serving(unittest.TestCase):
         answer, body = self.ask(SEARCH, {"query": query, "format": "json", "limit": "2"})
         self.assertEqual(len(json.loads(body)), 2)
 
-    def test_ena_names_places_without_a_scheme_if_asked_to(self) -> None:
-        self.serve(bare=True)
+    def test_places_have_their_real_names_if_asked_for(self) -> None:
+        self.serve(real_names=True)
         [row] = self.table(f"{FILEREPORT}?accession={self.name('single')}")
-        self.assertTrue(row["fastq_ftp"].startswith("127.0.0.1:"), row)
+        self.assertTrue(row["fastq_ftp"].startswith("ftp.sra.ebi.ac.uk/vol1/"), row)
+        _, body = self.ask("/sdl/2/retrieve", {"acc": self.name("single")})
+        self.assertIn(b"https://sra-pub-run-odp.s3.amazonaws.com/sra/", body)
 
     def test_nothing_is_said_in_every_way(self) -> None:
         for empty, status, body in [("header", 200, b"run_accession\tfastq_ftp\n"), ("204", 204, b""),
@@ -136,7 +144,8 @@ class Serving(unittest.TestCase):
 
     def test_parts_are_read(self) -> None:
         for header, part in [("bytes=0-4", (0, 5)), ("bytes=7-", (7, 10)), ("bytes=-3", (7, 10)),
-                             ("bytes=8-99", (8, 10)), (None, None), ("bytes=1-2,4-5", None), ("lines=1-2", None), ("bytes=x-", None)]:
+                             ("bytes=8-99", (8, 10)), (None, None), ("bytes=1-2,4-5", None),
+                             ("lines=1-2", None), ("bytes=x-", None)]:
             self.assertEqual(asked(header, 10), part)
 
     def test_interfaces_fail_as_asked(self) -> None:
@@ -181,14 +190,48 @@ class Serving(unittest.TestCase):
         self.assertEqual(counts[FILEREPORT], 1)
 
 
-class Nginx(unittest.TestCase):
-    def test_its_configuration_is_one(self) -> None:
+class Nginx(Serving):
+    def setUp(self) -> None:
         if shutil.which("nginx") is None:
             self.skipTest("nginx is not installed")
-        with tempfile.TemporaryDirectory() as held:
-            scratch = Path(held)
-            text = configuration(scratch, scratch, "127.0.0.1", 18_081, 1e6, 4, 429, 2.0, None, as_root=False)
-            (scratch / "nginx.conf").write_text(text)
-            done = subprocess.run(["nginx", "-t", "-c", scratch / "nginx.conf"], capture_output=True, text=True,
-                                  timeout=30)
-            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_it_serves_the_files_with_limits_and_passes_the_rest_on(self) -> None:
+        self.serve()
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        scratch, port = Path(held.name), free_port()
+        shape = Shape("127.0.0.1", port, self.server.here, rate=20_000, connections=1, busy=503, retry_after=2)
+        (scratch / "nginx.conf").write_text(configuration(self.root, scratch, shape, os.geteuid() == 0))
+        running = subprocess.Popen(["nginx", "-c", scratch / "nginx.conf"], stderr=subprocess.DEVNULL)
+        self.addCleanup(running.wait)
+        self.addCleanup(running.terminate)
+        entry = self.runs["single"]["fastq"][0]
+        self.server.server_port = port
+        deadline = time.monotonic() + 10
+        while not listens(port) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        answer, body = self.ask(f"/{entry['path']}", headers={"Range": "bytes=2-11"})
+        self.assertEqual((answer.status, body), (206, (self.root / entry["path"]).read_bytes()[2:12]))
+        [row] = self.table(f"{FILEREPORT}?accession={self.name('single')}")
+        self.assertEqual(row["fastq_bytes"], str(entry["bytes"]))
+        self.assertEqual(self.ask("/runs.json")[0].status, 404)
+        # One body is under way; another is one too many.
+        slow = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.addCleanup(slow.close)
+        slow.request("GET", f"/{entry['path']}")
+        slow.getresponse()
+        answer, _ = self.ask(f"/{entry['path']}")
+        self.assertEqual((answer.status, answer.headers["Retry-After"]), (503, "2"))
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
