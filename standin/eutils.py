@@ -28,8 +28,8 @@ TERM = re.compile(r"\b((?:[EDS]R[PSXRA]|PRJ[A-Z]{2}|SAM[A-Z]+|GS[EM])\d+)\b")
 class Eutils:
     """Answers as NCBI does. Searches are remembered by their number, as the history server does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, no_header: bool) -> None:
-        self.catalogue, self.place, self.no_header = catalogue, place, no_header
+    def __init__(self, catalogue: Catalogue, place: str, no_header: bool, strict_ids: bool) -> None:
+        self.catalogue, self.place, self.no_header, self.strict_ids = catalogue, place, no_header, strict_ids
         self.history: list[list[str]] = []
 
     def row(self, run: dict) -> list[str]:
@@ -99,7 +99,10 @@ class Eutils:
             return Answer(400, b'{"error":"only runinfo is made here"}', "application/json")
         runs = {}
         for name in self.chosen(arguments):
-            for run in self.catalogue.named(name):
+            found = self.catalogue.named(name)
+            if self.strict_ids and not found:
+                return Answer(400, b'{"error":"cannot get document"}', "application/json")
+            for run in found:
                 runs[run["columns"]["run_accession"]] = run
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")

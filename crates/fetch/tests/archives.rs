@@ -296,7 +296,7 @@ fn every_way_to_say_nothing_is_one() {
         return;
     }
     for empty in ["header", "204", "404", "[]"] {
-        let server = Standin::start(data(), &["--empty", empty]);
+        let server = Standin::start(data(), &["--empty", empty, "--strict-ids"]);
         for list in [&["SRR999999999"][..], &["SRR999999999", "PRJNA1"]] {
             let outcome = server.resolve(list, Wish::default());
             assert_eq!(outcome.problems.len(), list.len(), "{empty}: {:?}", outcome.problems);
@@ -322,6 +322,7 @@ fn what_passes_is_waited_for() {
         &["--fail", "2", "--fail-status", "429"],
         &["--requests-a-second", "3", "--retry-after", "0.4"],
         &["--no-runinfo-header"],
+        &["--strict-ids"],
     ] {
         let server = Standin::start(data(), faults);
         let outcome = server.resolve(&list, wish(Format::Sra));

@@ -78,12 +78,18 @@ pub fn runinfo(client: &Client, accessions: &[Accession], over: &AtomicBool) -> 
     let (runs, others): (Vec<&Accession>, Vec<_>) =
         accessions.iter().partition(|accession| accession.kind() == Kind::Run);
     let mut rows = Vec::new();
+    let mut searched = others;
     for chunk in runs.chunks(MAX_IDS) {
         let ids = chunk.iter().map(|run| run.as_str()).collect::<Vec<_>>().join(",");
-        let answer = client.eutils("efetch.fcgi", &[("db", "sra"), RUN_TABLE, TEXT, ("id", &ids)], over)?;
-        rows.extend(table(answer)?);
+        let form = [("db", "sra"), RUN_TABLE, TEXT, ("id", &ids)];
+        match client.eutils("efetch.fcgi", &form, over).and_then(table) {
+            Ok(found) => rows.extend(found),
+            // One that NCBI does not know may spoil the question; a search passes over it.
+            Err(error) if error.kind == ErrorKind::Protocol => searched.extend(chunk),
+            Err(error) => return Err(error),
+        }
     }
-    for chunk in others.chunks(MAX_TERMS) {
+    for chunk in searched.chunks(MAX_TERMS) {
         let term = chunk.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(" OR ");
         pages(client, "sra", &term, over, &mut |page| {
             rows.extend(table(client.eutils("efetch.fcgi", &[page, &[RUN_TABLE, TEXT]].concat(), over)?)?);
