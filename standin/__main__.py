@@ -54,6 +54,7 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--slow", type=float, default=0, metavar="SECONDS", help="before each answer")
     faults.add_argument("--connection-rate", type=float, default=0, metavar="BYTES", help="a second, each connection")
     faults.add_argument("--no-runinfo-header", action="store_true", help="the run table without its first line")
+    faults.add_argument("--cut", action="store_true", help="the last row of ENA's tables lacks its end")
     faults.add_argument("--strict-ids", action="store_true", help="NCBI answers 400 to lists with an unknown run")
     faults.add_argument("--at", choices=["ena", "eutils", "sdl"], default="", help="the interface these are of; all")
     faults.add_argument("--seed", type=int, default=1, help="seed of what is random in faults")
@@ -68,7 +69,7 @@ def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
              "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow",
-             "connection_rate", "no_runinfo_header", "strict_ids", "at", "seed"]
+             "connection_rate", "no_runinfo_header", "cut", "strict_ids", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
     data_url = options.data_url
     if options.nginx and data_url is None:

@@ -22,8 +22,8 @@ CONDITION = re.compile(r'(\w+)\s*=\s*"?([\w.]+)"?')
 class Ena:
     """Answers as ENA does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str = "") -> None:
-        self.catalogue, self.place, self.empty, self.refuses = catalogue, place, empty, refuses
+    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, cut: bool) -> None:
+        self.catalogue, self.place, self.empty, self.refuses, self.cut = catalogue, place, empty, refuses, cut
 
     def cell(self, run: dict, field: str) -> str:
         """One cell of the table; lists are joined by semicolons."""
@@ -57,6 +57,8 @@ class Ena:
         if arguments.get("format", "tsv") == "json":
             return text(json.dumps(rows), "application/json")
         lines = ["\t".join(fields)] + ["\t".join(row.values()) for row in rows]
+        if self.cut:
+            lines[-1] = lines[-1].rpartition("\t")[0]
         return text("\n".join(lines) + "\n", "text/tab-separated-values")
 
     def filereport(self, arguments: dict[str, str]) -> Answer:

@@ -27,6 +27,7 @@ class Faults:
     slow: float = 0  # seconds before each answer of an interface
     connection_rate: float = 0  # bytes a second of each connection
     no_runinfo_header: bool = False
+    cut: bool = False  # the last row of ENA's tables
     strict_ids: bool = False  # a run that NCBI does not know spoils a question by identifiers
     at: str = ""  # the one interface that refusals, pages and failures are of; empty is all
     seed: int = 1

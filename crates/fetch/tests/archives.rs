@@ -397,6 +397,38 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
 }
 
 #[test]
+fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
+    if !is_there("a_row_that_is_cut_off_is_told_and_the_others_are_taken") {
+        return;
+    }
+    let server = Standin::start(data(), &["--cut"]);
+    let project = id(data().shape("three"), "study_accession");
+    let outcome = server.resolve(&[project], Wish::default());
+    let whole = Standin::start(data(), &[]).resolve(&[project], Wish::default());
+    assert!(!outcome.records.is_empty() && outcome.records.len() < whole.records.len());
+    let told = outcome.problems.iter().find(|(name, _)| name == project).expect("it is told");
+    assert!(told.1.message.contains("1 rows of ENA's answer cannot be read"), "{}", told.1);
+}
+
+#[test]
+fn an_outage_is_not_an_absence() {
+    if !is_there("an_outage_is_not_an_absence") {
+        return;
+    }
+    let server = Standin::start(data(), &["--fail", "-1", "--at", "sdl"]);
+    let settings = ArchiveSettings { retries: 0, ..server.settings() };
+    let run = id(data().shape("paired"), "run_accession");
+    // There is SRA Lite, but nobody can say so now: SRA is not taken in its place.
+    let outcome = resolve(settings.clone(), &[run], fallback(Format::SraLite));
+    assert_eq!(outcome.problem().kind, ErrorKind::Connection, "{}", outcome.problem());
+    assert!(outcome.problem().message.contains("NCBI's locator"), "{}", outcome.problem());
+    // Of FASTQ it is ENA that knows.
+    let run = id(data().shape("no-fastq"), "run_accession");
+    let outcome = resolve(settings, &[run], fallback(Format::Fastq));
+    assert_eq!((outcome.records.len(), outcome.notes.len()), (1, 1), "{outcome:?}");
+}
+
+#[test]
 fn a_refused_question_is_told_in_enas_words() {
     if !is_there("a_refused_question_is_told_in_enas_words") {
         return;

@@ -134,7 +134,12 @@ fn pages(
 ) -> Result<()> {
     let form = [("db", db), ("term", term), ("retmode", "json"), ("usehistory", "y"), ("retmax", "0")];
     let Some(found) = Found::new(&json(client.eutils("esearch.fcgi", &form, over)?)?)? else { return Ok(()) };
-    for number in 0..found.count.div_ceil(MAX_IDS).min(MAX_PAGES) {
+    let pages = found.count.div_ceil(MAX_IDS);
+    if pages > MAX_PAGES {
+        let why = format!("a search found {} entries, more than are read at once; name fewer", found.count);
+        return Err(said(&why));
+    }
+    for number in 0..pages {
         let (start, most) = ((number * MAX_IDS).to_string(), MAX_IDS.to_string());
         page(&[
             ("db", db),
@@ -234,6 +239,11 @@ fn table(answer: Answer) -> Result<Vec<Row>> {
         match record.get(0).unwrap_or_default() {
             "" => {}
             "Run" => header = record.iter().map(str::to_owned).collect(),
+            // A row that is too short may have been cut off.
+            _ if record.len() != header.len() => {
+                let why = format!("a run table with {} cells in a row, not {}", record.len(), header.len());
+                return Err(said(&why));
+            }
             _ => rows.push(Row(header.iter().zip(&record).map(cell).collect::<BTreeMap<_, _>>())),
         }
     }
@@ -292,6 +302,8 @@ mod tests {
         assert_eq!(error.message, "NCBI's E-utilities answered: Empty result - nothing to do");
         assert!(table(Answer::Nothing).expect("nothing").is_empty());
         assert!(table(Answer::Refused("no".to_owned())).is_err());
+        let cut = &RUN_TABLE[..RUN_TABLE.len() - 80];
+        assert!(table(Answer::Text(cut.to_owned())).is_err(), "{cut}");
         assert!(json(Answer::Text("{".to_owned())).is_err());
     }
 

@@ -4,6 +4,7 @@
 //! does not know is asked of NCBI; SRA files are located a hundred runs at a time.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -76,10 +77,23 @@ impl Archives {
                 }
             }
         });
-        let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || resolver.run(&ahead));
-        if let Err(error) = reader.and(worker) {
-            let error = Error::new(ErrorKind::Io, format!("cannot start a thread that resolves: {error}"));
-            let _ = found.try_send(Named::Problem("accessions".to_owned(), error));
+        // A thread that breaks must not look like a list that ends.
+        let broken = |why: String| Named::Problem("accessions".to_owned(), Error::new(ErrorKind::Io, why));
+        let last = found.clone();
+        let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || {
+            let over = Arc::clone(&resolver.over);
+            let done = catch_unwind(AssertUnwindSafe(|| resolver.run(&ahead)));
+            drop(ahead);
+            // Once nobody listens, the reader may wait for its iterator for ever.
+            let read =
+                if over.load(Relaxed) { Ok(()) } else { reader.map_or(Ok(()), thread::JoinHandle::join) };
+            if done.and(read).is_err() {
+                let _ = last
+                    .send(broken("resolving stopped before the end of the list: a fault of ours".to_owned()));
+            }
+        });
+        if let Err(error) = worker {
+            let _ = found.try_send(broken(format!("cannot start a thread that resolves: {error}")));
         }
         Box::new(Stream { names, over })
     }
@@ -159,12 +173,14 @@ impl Batch {
         open.into_iter().map(|(_, accession)| accession.clone()).collect()
     }
 
-    /// What was named and not found; a series stands for several studies, and one that has runs is enough.
+    /// What was named and not found. A series stands for several studies, and one that has runs is enough, unless
+    /// nobody could say of another.
     fn missing(&self) -> Vec<&Asked> {
         let found: HashSet<&str> =
             self.all.iter().filter(|asked| asked.found).map(|asked| &*asked.named).collect();
         let mut told = HashSet::new();
-        let missing = self.all.iter().filter(|asked| !found.contains(&*asked.named));
+        let open = self.all.iter().filter(|asked| !asked.found);
+        let missing = open.filter(|asked| asked.trouble.is_some() || !found.contains(&*asked.named));
         missing.filter(|asked| told.insert(&*asked.named)).collect()
     }
 }
@@ -303,22 +319,40 @@ impl Resolver {
 
     /// Takes in ENA's answer about some accessions.
     fn take(&mut self, batch: &mut Batch, part: &[Accession], answer: &Result<Option<String>>) {
-        let read = match answer {
+        let rows = match answer {
             Ok(None) => return,
             Ok(Some(text)) => rows(text),
             Err(error) => Err(error.clone()),
         };
-        let outcome = read.and_then(|rows| {
-            for row in rows {
-                self.row(batch, part, row?, true);
-                if self.is_over() {
-                    break;
-                }
+        match rows {
+            Ok(rows) => self.rows(batch, part, rows, true),
+            Err(error) => batch.trouble(part, &error),
+        }
+    }
+
+    /// Takes in rows. One that cannot be read may be a run that was asked for, so it is told.
+    fn rows(
+        &mut self,
+        batch: &mut Batch,
+        part: &[Accession],
+        rows: impl Iterator<Item = Result<Row>>,
+        at_ena: bool,
+    ) {
+        let mut bad: Option<(usize, Error)> = None;
+        for row in rows {
+            if self.is_over() {
+                return;
             }
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            batch.trouble(part, &error);
+            if let Err(error) = row.and_then(|row| self.row(batch, part, row, at_ena)) {
+                let (count, first) = bad.unwrap_or((0, error));
+                bad = Some((count + 1, first));
+            }
+        }
+        if let Some((count, first)) = bad {
+            let whose = if at_ena { "ENA" } else { "NCBI" };
+            let name = if let [one] = part { one.as_str() } else { whose };
+            let why = format!("{count} rows of {whose}'s answer cannot be read, the first since {first}");
+            self.problem(name, Error::protocol(why));
         }
     }
 
@@ -331,17 +365,18 @@ impl Resolver {
             return;
         }
         match eutils::runinfo(&self.archives.client, &part, &self.over) {
-            Ok(rows) => rows.into_iter().for_each(|row| self.row(batch, &part, row, false)),
+            Ok(rows) => self.rows(batch, &part, rows.into_iter().map(Ok), false),
             Err(error) => batch.trouble(&part, &error),
         }
     }
 
     /// Takes in one run: marks whom it belongs to, and sees what there is of it.
-    fn row(&mut self, batch: &mut Batch, part: &[Accession], row: Row, at_ena: bool) {
-        let Ok(run) = row.get("run_accession").parse::<Accession>() else { return };
-        if run.kind() != Kind::Run {
-            return;
-        }
+    fn row(&mut self, batch: &mut Batch, part: &[Accession], row: Row, at_ena: bool) -> Result<()> {
+        let run = row.get("run_accession").parse::<Accession>().ok().filter(|run| run.kind() == Kind::Run);
+        let Some(run) = run else {
+            let why = format!("its run_accession is {:?}", show(row.get("run_accession").as_bytes()));
+            return Err(Error::protocol(why));
+        };
         // What ENA answers to one accession belongs to it, under whatever other name.
         let mut named = None;
         if let ([one], true) = (part, at_ena) {
@@ -352,29 +387,35 @@ impl Resolver {
             named = named.or(found);
         }
         // A search in words finds others too.
-        let Some(named) = named else { return };
+        let Some(named) = named else { return Ok(()) };
         if !self.seen.insert(run.as_str().into()) {
-            return;
+            return Ok(());
         }
         if let Some(error) = controlled(&row) {
-            return self.problem(run.as_str(), error);
+            self.problem(run.as_str(), error);
+            return Ok(());
         }
         let offer = if at_ena { Offer::at_ena(&row, self.wish.protocol) } else { Ok(Offer::default()) };
         let offer = match offer {
             Ok(offer) => offer,
-            Err(error) => return self.problem(run.as_str(), error.within(&run)),
+            Err(error) => {
+                self.problem(run.as_str(), error.within(&run));
+                return Ok(());
+            }
         };
         let waiting = Waiting { row, named, offer, refusal: None, trouble: None };
         let here = !waiting.offer.files(self.wish.format).is_empty();
         // Of FASTQ and of what was submitted ENA has all there is; SRA files have mirrors.
         let enough = here && matches!(self.wish.format, Format::Fastq | Format::Submitted);
         if enough || !self.wish.source.has_ncbi() {
-            return self.settle(&waiting);
+            self.settle(&waiting);
+            return Ok(());
         }
         self.waiting.push(waiting);
         if self.waiting.len() >= sdl::MAX_RUNS {
             self.locate();
         }
+        Ok(())
     }
 
     /// Locates the files of the runs that wait, and tells of them.
@@ -446,16 +487,18 @@ impl Resolver {
         let (wish, run) = (&self.wish, waiting.run());
         let has = |format: Format| !waiting.offer.files(format).is_empty();
         let stand_in = wish.format.fallbacks().iter().copied().find(|format| has(*format));
+        // That nobody could say is not that there is none; of FASTQ ENA has said it.
+        let unsure = waiting.trouble.is_some() && wish.format != Format::Fastq;
         let format = match stand_in {
             _ if has(wish.format) => wish.format,
-            Some(format) if wish.allow_fallback => {
+            Some(format) if wish.allow_fallback && !unsure => {
                 self.tell(Named::Note(format!(
                     "{run}: no {} for it; taking {format} in its place",
                     wish.format
                 )));
                 format
             }
-            _ => return self.problem(run, self.missing(waiting, stand_in)),
+            _ => return self.problem(run, self.missing(waiting, stand_in, unsure)),
         };
         match records(&waiting.row, &waiting.named, format, waiting.offer.files(format), wish) {
             Ok(records) => records.into_iter().for_each(|record| self.tell(Named::Record(Box::new(record)))),
@@ -464,7 +507,7 @@ impl Resolver {
     }
 
     /// Why a run has nothing to take, and what would help.
-    fn missing(&self, waiting: &Waiting, stand_in: Option<Format>) -> Error {
+    fn missing(&self, waiting: &Waiting, stand_in: Option<Format>, unsure: bool) -> Error {
         let (wish, run) = (&self.wish, waiting.run());
         let from = if wish.source == Source::Auto { String::new() } else { format!(" from {}", wish.source) };
         let mut text = format!("{run}: no {} for it{from}", wish.format);
@@ -479,8 +522,10 @@ impl Resolver {
             text += &waiting.refusal.as_ref().map_or(String::new(), |words| format!("; NCBI says: {words}"));
         }
         match &waiting.trouble {
-            Some(trouble) => Error::new(trouble.kind, format!("{text}; {trouble}")),
-            None => Error::new(ErrorKind::NotFound, text),
+            Some(trouble) if unsure || there.is_empty() => {
+                Error::new(trouble.kind, format!("{text}; {trouble}"))
+            }
+            _ => Error::new(ErrorKind::NotFound, text),
         }
     }
 }
