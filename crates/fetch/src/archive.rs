@@ -4,10 +4,12 @@
 //! Nothing is taken in place of what was asked for unless that was allowed, and then it is said.
 
 mod accession;
+mod batch;
 mod client;
 mod ena;
 mod eutils;
 mod files;
+mod locate;
 mod pace;
 mod resolve;
 mod sdl;

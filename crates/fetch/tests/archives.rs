@@ -387,6 +387,9 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
     assert_eq!(outcome.runs(), [paired]);
     assert!(outcome.problems[0].1.message.contains("E-utilities"), "{:?}", outcome.problems);
     let (_server, settings) = at("sdl");
+    let outcome = resolve(settings.clone(), &[paired], from(Source::Aws, Format::Sra));
+    assert_eq!((outcome.records.len(), outcome.problems.len()), (1, 0), "{outcome:?}");
+    assert_eq!(outcome.records[0].meta["source"], "aws");
     let outcome = resolve(settings, &[paired, ncbi], wish(Format::Sra));
     // ENA has the one; the other is looked for on the open-data mirror, which says its size.
     assert_eq!((outcome.runs().len(), outcome.problems.len()), (2, 0), "{outcome:?}");
@@ -494,6 +497,21 @@ fn the_first_files_are_known_before_the_last_accession() {
     write.send(three.to_owned()).expect("somebody reads on");
     drop(write);
     assert_eq!(names.count(), 3);
+}
+
+#[test]
+fn a_list_that_breaks_does_not_look_like_one_that_ends() {
+    let settings =
+        ArchiveSettings { ena_url: "http://127.0.0.1:9/".to_owned(), ..ArchiveSettings::default() };
+    let archives = Arc::new(Archives::new(settings).expect("good settings"));
+    let list = ["CRR311377", ""].into_iter().map(|line| {
+        assert!(!line.is_empty(), "this list breaks");
+        line.to_owned()
+    });
+    let names: Vec<Named> = archives.resolve(list, Wish::default()).collect();
+    let [Named::Problem(_, one), Named::Problem(_, last)] = &names[..] else { panic!("{names:?}") };
+    assert!(one.message.contains("Genome Sequence Archive"), "{one}");
+    assert!(last.message.contains("before the end of the list"), "{last}");
 }
 
 #[test]

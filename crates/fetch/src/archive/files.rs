@@ -139,9 +139,9 @@ impl Offer {
         formats.chain(odd).collect::<Vec<_>>().join(", ")
     }
 
-    /// The formats there are.
-    pub fn formats(&self) -> impl Iterator<Item = Format> {
-        Format::ALL.iter().copied().filter(|format| !self.files(*format).is_empty())
+    /// Whether there is an SRA file, of whatever quality.
+    pub fn has_sra(&self) -> bool {
+        !self.sra.is_empty() || !self.sralite.is_empty() || !self.odd.is_empty()
     }
 }
 
