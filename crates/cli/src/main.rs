@@ -51,7 +51,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(command::copy::CopyArgs),
-    Get(command::get::GetArgs),
+    Get(Box<command::get::GetArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(command::verify::VerifyArgs),
     Remote(command::remote::RemoteArgs),

@@ -170,12 +170,11 @@ impl Summary {
                 "no_space" => ("no space left: ", "verified"),
                 _ => ("failed: ", "verified"),
             };
-            let mut text = format!(
-                "{before}{}, {}, {checked} in {seconds:.1} s: {}",
-                count(ok),
-                ByteCount(self.bytes),
-                BitRate(self.goodput_bps)
-            );
+            let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
+            let mut text = match ok {
+                0 => format!("{before}nothing new after {seconds:.1} s"),
+                _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
+            };
             if failed > 0 {
                 text.push_str(&format!(", {failed} of {total} failed"));
             }
@@ -229,6 +228,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_checked_is_not_called_verified() {
+        let files = Files { total: 2, ok: 2, failed: 0, skipped: 0 };
+        let got = Summary { files, bytes: 2 << 20, unchecked: 1, stages: &[], verified: false, ..summary() };
+        let sidecars = vec!["runs.tsv".to_owned()];
+        let got = Summary { sidecars, ..got };
+        assert_eq!(
+            got.text(),
+            "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
+        );
+    }
+
+    #[test]
     fn the_text_says_what_happened() {
         let files = Files { total: 3, ok: 2, failed: 0, skipped: 1 };
         let copied =
@@ -238,6 +249,8 @@ mod tests {
         let nothing = Summary { files, ..summary() };
         assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2 };
+        let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
+        assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
         let different = Summary { files, dry: true, verified: false, ..summary() };
         assert_eq!(different.text(), "1 of 3 files missing or different");
     }

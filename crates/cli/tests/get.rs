@@ -438,3 +438,21 @@ fn secrets_are_said_to_nobody() {
     let help = world.run(&["get", "--help"]);
     assert!(help.out.contains("NCBI_API_KEY") && help.out.contains("4 no space left"), "{help:?}");
 }
+
+#[test]
+fn the_offline_example_runs_through() {
+    if !standin::is_there("the_offline_example_runs_through") {
+        return;
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new("bash");
+    command.arg("examples/get-offline.sh").current_dir(repository);
+    command.env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate")).env("MB", "0.2").env_remove("TIDEGATE_STATE");
+    let ran = finish(&mut command);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for said in
+        ["all verified", "SRR9000001_1.fastq.gz: OK", "\"strandedness\"", "nothing to do", "exit code 1"]
+    {
+        assert!(ran.out.contains(said), "{said}: {ran:?}");
+    }
+}

@@ -161,6 +161,7 @@ fn a_server_that_says_nothing_does_not_keep_it_from_ending() {
     assert!(!world.path("out/x").exists());
 
     // Left alone it gives up by itself.
+    let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "1000000")], b""), Then::Hang));
     let url = server.url("x").to_string();
     let (code, all) = world.json(&["get", &url, "-o", "out", "--timeout", "200ms", "--retries", "1"]);
     assert_eq!((code, &all["failures"][0]["kind"]), (1, &"connection".into()), "{all}");

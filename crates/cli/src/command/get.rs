@@ -213,19 +213,19 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
         (None, Some(trouble)) => exit::of_kind(trouble.kind),
         (Some(_), _) => summary.code(ended.error.as_ref()),
         (None, None) => {
-            let kinds = summary.failures.iter().map(|failure| failure.kind);
-            code(summary.files.ok + summary.files.skipped, kinds)
+            let kinds: Vec<_> = summary.failures.iter().map(|failure| failure.kind).collect();
+            code(summary.files.ok + summary.files.skipped, &kinds)
         }
     };
     Ok(ExitCode::from(code))
 }
 
 /// The exit code when `got` files are there and others failed in these ways.
-fn code(got: u64, failures: impl Iterator<Item = ErrorKind> + Clone) -> u8 {
-    let all = |wanted: &[ErrorKind]| failures.clone().all(|kind| wanted.contains(&kind));
-    if failures.clone().any(|kind| kind == ErrorKind::NoSpace) {
+fn code(got: u64, failures: &[ErrorKind]) -> u8 {
+    let all = |wanted: &[ErrorKind]| failures.iter().all(|kind| wanted.contains(kind));
+    if failures.contains(&ErrorKind::NoSpace) {
         exit::NO_SPACE
-    } else if failures.clone().next().is_none() {
+    } else if failures.is_empty() {
         // A list that names nothing is not what anybody meant.
         if got == 0 { exit::NOT_FOUND } else { 0 }
     } else if got > 0 {
@@ -292,7 +292,7 @@ mod tests {
             (0, &[Connection], 1),
             (9, &[Connection, NoSpace], 4),
         ] {
-            assert_eq!(code(got, failures.iter().copied()), wanted, "{got} {failures:?}");
+            assert_eq!(code(got, failures), wanted, "{got} {failures:?}");
         }
     }
 }

@@ -35,7 +35,7 @@ impl Found {
     }
 
     fn code(&self) -> ExitCode {
-        ExitCode::from(code(self.files, self.failures.iter().copied()))
+        ExitCode::from(code(self.files, &self.failures))
     }
 
     fn total(&self) -> String {
