@@ -2,6 +2,9 @@
 //!
 //! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
 
+pub mod request;
+pub mod s3;
+
 use std::io::Read;
 use std::ops::Range;
 use std::time::Duration;
