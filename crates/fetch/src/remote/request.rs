@@ -2,42 +2,78 @@
 //! need beyond asking for a range. Each [`Client`] has connections of its own, which stay warm.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use ureq::http;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
-use ureq::{Agent, Body, SendBody};
+use ureq::{Agent, Body, Proxy, SendBody, http};
 use url::Url;
 
+use crate::remote::http::answer;
+use crate::remote::http::wire::{self, Addresses};
+use crate::remote::login::{Login, Logins};
+use crate::remote::settings::ServerSettings;
+use crate::remote::tls::Tls;
 use crate::remote::{Refusal, Why};
-
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(30);
 
 /// Most idle connections kept: a worker talks with one server at a time.
 const IDLE: usize = 2;
 
-/// The longest `Retry-After` that is believed.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+/// Output buffer of a connection: what one write hands to the kernel.
+const OUTPUT: usize = 128 << 10;
 
 /// Most of an answer that is read through to keep its connection.
 const MOST_DRAINED: u64 = 64 << 10;
 
-/// How requests are made.
-#[derive(Clone, Debug)]
-pub struct RequestSettings {
-    /// How long a server may be silent, and a write may stall.
-    pub timeout: Duration,
-    /// Certificates (PEM) trusted instead of the system's.
-    pub ca: Option<PathBuf>,
+/// What all workers' clients share.
+#[derive(Debug)]
+pub struct Requests {
+    settings: ServerSettings,
+    tls: Arc<Tls>,
+    logins: Logins,
+    addresses: Addresses,
 }
 
-impl Default for RequestSettings {
-    fn default() -> Self {
-        Self { timeout: Duration::from_secs(60), ca: None }
+impl Requests {
+    /// With these settings.
+    pub fn new(settings: &ServerSettings) -> Self {
+        Self {
+            settings: settings.clone(),
+            tls: Arc::new(Tls::new(settings.ca.clone())),
+            logins: settings.netrc.as_deref().map(Logins::read).unwrap_or_default(),
+            addresses: Addresses::default(),
+        }
+    }
+
+    /// Who we are at `url`: what stands in it, or in `.netrc`.
+    pub fn login(&self, url: &Url) -> Option<Login> {
+        Login::in_url(url).or_else(|| self.logins.of(url).cloned())
+    }
+
+    /// A client without a connection, for the server of `url`.
+    pub fn client(&self, url: &Url) -> Result<Client> {
+        let wrong = |_| Error::new(ErrorKind::Usage, "the proxy that is set is no http://HOST:PORT");
+        let proxy = self.settings.proxies.of(url).map(Proxy::new).transpose().map_err(wrong)?;
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .allow_non_standard_methods(true)
+            .proxy(proxy)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(self.settings.user_agent.as_str())
+            .accept("*/*")
+            .accept_encoding("identity")
+            .no_delay(true)
+            .output_buffer_size(OUTPUT)
+            .timeout_connect(Some(self.settings.timeout))
+            .timeout_resolve(Some(self.settings.timeout))
+            .timeout_per_read(Some(self.settings.timeout))
+            .timeout_per_write(Some(self.settings.timeout))
+            .max_idle_connections(IDLE)
+            .max_idle_connections_per_host(IDLE)
+            .build();
+        let connector = wire::connector(&self.tls, &wire::Opened::default());
+        Ok(Client { agent: Agent::with_parts(config, connector, self.addresses.clone()) })
     }
 }
 
@@ -68,45 +104,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without a connection. The proxy is the environment's.
-    pub fn new(settings: &RequestSettings) -> Result<Self> {
-        let roots = match &settings.ca {
-            None => RootCerts::PlatformVerifier,
-            Some(path) => {
-                let wrong = |why: String| {
-                    Error::new(ErrorKind::Usage, format!("the certificates in {}: {why}", path.display()))
-                };
-                let pem = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-                let trusted: Vec<Certificate<'static>> = parse_pem(&pem)
-                    .filter_map(|item| match item {
-                        Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                        _ => None,
-                    })
-                    .collect();
-                if trusted.is_empty() {
-                    return Err(wrong("none is there".to_owned()));
-                }
-                RootCerts::Specific(Arc::new(trusted))
-            }
-        };
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .allow_non_standard_methods(true)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-            .accept_encoding("identity")
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(settings.timeout))
-            .timeout_per_write(Some(settings.timeout))
-            .max_idle_connections(IDLE)
-            .max_idle_connections_per_host(IDLE)
-            .output_buffer_size(128 << 10)
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
-            .build();
-        Ok(Self { agent: config.new_agent() })
-    }
-
     /// Sends a request and waits for the head of the answer. The error names no URL: one that is signed
     /// is a secret.
     pub fn send(
@@ -153,15 +150,7 @@ impl Reply {
 
     /// How long the server asks to wait.
     pub fn retry_after(&self) -> Option<Duration> {
-        let text = self.header("retry-after")?.trim();
-        let wait = match text.parse() {
-            Ok(seconds) => Duration::from_secs(seconds),
-            Err(_) => {
-                let date = httpdate::parse_http_date(text).ok()?;
-                date.duration_since(SystemTime::now()).unwrap_or_default()
-            }
-        };
-        Some(wait.min(LONGEST_WAIT))
+        answer::retry_after(&self.headers, SystemTime::now())
     }
 
     /// The body as text, read no further than `most` bytes.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::path::RelPath;
 
-use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Names, Record};
 use crate::remote::Why;
 use crate::remote::s3::answer::Item;
@@ -124,12 +123,4 @@ impl Listing {
             Err(error) => Named::Problem(format!("s3://{}/{}", self.within.bucket, item.key), error),
         }
     }
-}
-
-/// The MD5 that a tag is. Only who knows that an object was stored whole and without a key of KMS may
-/// take it for one.
-pub fn md5_of_tag(tag: &str) -> Option<Checksums> {
-    let mut sums = Checksums::none();
-    sums.add_hex(Algorithm::Md5, tag).ok()?;
-    Some(sums)
 }

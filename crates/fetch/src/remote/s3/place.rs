@@ -10,6 +10,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
 use crate::remote::s3::credentials::{Credentials, Found};
+use crate::remote::shown;
 
 /// How long a signed request is valid: servers look when it begins.
 const VALID_SECONDS: u64 = 900;
@@ -80,7 +81,7 @@ pub struct Object {
 impl Object {
     /// Reads `s3://bucket/key`. A key is percent-encoded as in any URL: `?` is `%3F`, `%` is `%25`.
     pub fn of(url: &Url) -> Result<Self> {
-        let refuse = |why: &str| Err(Error::new(ErrorKind::Usage, format!("{}: {why}", public(url))));
+        let refuse = |why: &str| Err(Error::new(ErrorKind::Usage, format!("{}: {why}", shown(url))));
         if url.scheme() != "s3" {
             return refuse("no s3://bucket/key");
         }
@@ -128,16 +129,6 @@ impl Object {
     }
 }
 
-/// A URL without what may be secret.
-pub fn public(url: &Url) -> String {
-    let mut url = url.clone();
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.set_query(None);
-    url.set_fragment(None);
-    url.to_string()
-}
-
 /// Signs requests, and remembers in which region a bucket turned out to lie.
 #[derive(Debug)]
 pub struct Signer {
@@ -177,13 +168,16 @@ impl Signer {
         true
     }
 
+    /// The server that `bucket` is asked for at.
+    pub fn server(&self, bucket: &str) -> Result<Url> {
+        match &self.settings.endpoint {
+            Some(endpoint) => Ok(endpoint.clone()),
+            None => endpoint(&format!("https://s3.{}.amazonaws.com", self.region(bucket))),
+        }
+    }
+
     fn bucket(&self, name: &str) -> Result<Bucket> {
-        let region = self.region(name);
-        let amazon = || format!("https://s3.{region}.amazonaws.com");
-        let endpoint = match &self.settings.endpoint {
-            Some(endpoint) => endpoint.clone(),
-            None => endpoint(&amazon())?,
-        };
+        let (endpoint, region) = (self.server(name)?, self.region(name));
         let is_label = |name: &str| {
             let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             name.bytes().all(fits) && name.len() <= 63

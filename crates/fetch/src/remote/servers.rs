@@ -1,0 +1,68 @@
+//! All protocols, told apart by the scheme of a URL.
+
+use std::sync::Arc;
+
+use super::http::{self, Http};
+use super::login::Logins;
+use super::s3;
+pub use super::settings::{Proxies, ServerSettings};
+use super::tls::Tls;
+use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
+
+/// Schemes that are understood.
+pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+
+/// Everything that workers' ways to servers share.
+#[derive(Debug)]
+pub struct Servers {
+    http: Arc<http::Shared>,
+    s3: Arc<s3::Shared>,
+}
+
+impl Servers {
+    /// With these settings; nothing is read or opened before it is needed but `.netrc`.
+    pub fn new(settings: &ServerSettings) -> Self {
+        let tls = Arc::new(Tls::new(settings.ca.clone()));
+        let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
+        Self { http, s3: Arc::new(s3::Shared::new(settings)) }
+    }
+}
+
+impl Remotes for Servers {
+    fn remote(&self) -> Box<dyn Remote> {
+        let http = || Http::new(Arc::clone(&self.http));
+        Box::new(Everything { http: http(), s3: s3::S3::new(Arc::clone(&self.s3), http()) })
+    }
+}
+
+/// One worker's way to servers of every kind.
+struct Everything {
+    http: Http,
+    s3: s3::S3,
+}
+
+impl Everything {
+    fn remote(&mut self, ask: &Ask<'_>) -> Result<&mut dyn Remote, Refusal> {
+        match ask.url.scheme() {
+            "http" | "https" => Ok(&mut self.http),
+            "s3" => Ok(&mut self.s3),
+            other => {
+                let known = SCHEMES.join(", ");
+                let what =
+                    format!("{}: {other} is none of the protocols known here ({known})", shown(ask.url));
+                Err(Refusal::new(Why::Senseless, what))
+            }
+        }
+    }
+}
+
+impl Remote for Everything {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        self.remote(ask)?.open(ask)
+    }
+
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
+        self.remote(ask)?.look(ask)
+    }
+}
