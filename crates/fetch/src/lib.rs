@@ -8,3 +8,6 @@ pub mod record;
 
 // Others' servers.
 pub mod remote;
+
+// Files to others' servers.
+pub mod put;
