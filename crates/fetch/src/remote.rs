@@ -8,7 +8,9 @@ pub mod settings;
 pub mod tls;
 
 // One protocol each.
+pub mod ftp;
 pub mod http;
+pub mod local;
 pub mod request;
 pub mod s3;
 

@@ -334,7 +334,9 @@ impl Lane for DavLane {
     fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal> {
         let url = self.shared.url(file.path.as_bytes());
         self.make_above(file.path.as_bytes())?;
-        let stays = self.shared.moves.load(Relaxed) == STAYS;
+        // Some servers take a destination apart after decoding it, and lose what follows these two.
+        let fragile = file.path.as_bytes().iter().any(|byte| matches!(byte, b'?' | b'#'));
+        let stays = fragile || self.shared.moves.load(Relaxed) == STAYS;
         let place = if stays { url.clone() } else { self.shared.unfinished(&url) };
         let length = body.length();
         let headers = [("content-type".to_owned(), "application/octet-stream".to_owned())];
@@ -372,8 +374,16 @@ impl Lane for DavLane {
                 return Err(refusal);
             }
         }
-        let tag = self.head(&url)?.map(|present| present.tag).unwrap_or_default();
-        Ok(Stored { tag, verified: self.shared.read_back })
+        match self.head(&url)? {
+            Some(present) if present.bytes.is_none_or(|bytes| bytes == file.size) => {
+                Ok(Stored { tag: present.tag, verified: self.shared.read_back })
+            }
+            _ => {
+                let what = format!("{}: the server took it, and has it not under its name", shown(&url));
+                let error = Error::new(ErrorKind::Corrupt, what);
+                Err(Refusal { why: Why::Senseless, error, retry_after: None })
+            }
+        }
     }
 
     fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal> {

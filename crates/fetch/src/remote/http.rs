@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::manifest::MAX_SIZE;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use ureq::{Agent, Body as Answer, Proxy, ProxyProtocol};
 use url::Url;
@@ -308,7 +309,8 @@ fn conditions(ask: &Ask<'_>) -> HeaderMap {
         }
     };
     let Range { start, end } = ask.range;
-    if end != u64::MAX && end > start {
+    // Servers count in 63 bits.
+    if end <= MAX_SIZE && end > start {
         set(header::RANGE, &format!("bytes={start}-{}", end - 1));
     } else if start > 0 {
         set(header::RANGE, &format!("bytes={start}-"));

@@ -64,6 +64,34 @@ pub fn decoded_bytes(text: &str) -> Vec<u8> {
     out
 }
 
+/// The words of a line of `.netrc`; one that holds spaces stands in double quotes.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.chars().peekable();
+    while let Some(&first) = rest.peek() {
+        if first.is_whitespace() {
+            rest.next();
+            continue;
+        }
+        let quoted = first == '"';
+        if quoted {
+            rest.next();
+        }
+        let mut word = String::new();
+        while let Some(c) = rest.next_if(|&c| if quoted { c != '"' } else { !c.is_whitespace() }) {
+            match c {
+                '\\' if quoted => word.extend(rest.next()),
+                c => word.push(c),
+            }
+        }
+        if quoted {
+            rest.next();
+        }
+        words.push(word);
+    }
+    words
+}
+
 /// The logins of a `.netrc`, by host.
 #[derive(Debug, Default)]
 pub struct Logins {
@@ -92,10 +120,10 @@ impl Logins {
                 continue;
             }
             macro_runs = false;
-            let mut words = line.split_whitespace();
+            let mut words = words(line).into_iter();
             while let Some(word) = words.next() {
-                let mut next = || words.next().unwrap_or_default().to_owned();
-                match word {
+                let mut next = || words.next().unwrap_or_default();
+                match word.as_str() {
                     "machine" => {
                         logins.keep(host.take(), &mut login);
                         host = Some(Some(next().to_ascii_lowercase()));
@@ -158,14 +186,14 @@ mod tests {
     fn a_netrc_is_read_with_its_oddities() {
         let text = "# mine\nmachine One.example\n\tlogin me\n\tpassword one\n\
                     macdef init\ncd /pub\nmachine no.example login x\n\n\
-                    machine two.example login you password two account z\ndefault login any password mail";
+                    machine two.example login you password \"tw\\\"o 2\" account z\ndefault login any password mail";
         let logins = Logins::parse(text);
         let of = |host: &str| {
             let url = Url::parse(&format!("https://{host}/x")).expect("a URL");
             logins.of(&url).map(|login| (login.user.clone(), login.password.clone()))
         };
         assert_eq!(of("one.example"), Some(("me".into(), "one".into())));
-        assert_eq!(of("two.example"), Some(("you".into(), "two".into())));
+        assert_eq!(of("two.example"), Some(("you".into(), "tw\"o 2".into())));
         assert_eq!(of("no.example"), Some(("any".into(), "mail".into())));
         assert_eq!(Logins::parse("machine x").of(&Url::parse("http://x/").expect("a URL")), None);
     }

@@ -15,7 +15,7 @@ use rusty_s3::Method;
 use tidegate_transfer::error::Result;
 use url::Url;
 
-use self::calls::S3Client;
+use self::calls::{Failed, S3Client};
 use self::place::{Object, S3Settings, Signer};
 use super::http::{Http, answer as head};
 use super::request::Requests;
@@ -89,17 +89,29 @@ impl S3 {
     }
 
     /// What S3 says in its own words of a refusal.
-    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> Refusal {
-        let Ok(client) = self.shared.client(&object.bucket) else { return refusal };
+    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> Failed {
+        let Ok(client) = self.shared.client(&object.bucket) else { return refusal.into() };
         let mut headers = signed.to_vec();
         headers.push(("range".to_owned(), "bytes=0-0".to_owned()));
         headers.sort();
         match client.call("get", Method::Get, object, &[], &headers, &[]) {
             Ok(reply) => {
                 reply.finish();
-                refusal
+                refusal.into()
             }
-            Err(failed) => failed.refusal,
+            Err(failed) => failed,
+        }
+    }
+
+    /// S3 answers a range that lies beyond the end without saying where that is. An empty object has no
+    /// range at all.
+    fn beyond(&mut self, ask: &Ask<'_>, refusal: Refusal) -> Result<Opened, Refusal> {
+        let version = self.look(ask)?;
+        match version.bytes {
+            Some(0) if ask.range.start == 0 => {
+                Ok(Opened { version, range: 0..0, body: Box::new(std::io::empty()) })
+            }
+            _ => Err(refusal),
         }
     }
 }
@@ -114,10 +126,13 @@ impl Remote for S3 {
         };
         // An error's document tells which key, clock or region is wrong.
         let known = signer.region(&object.bucket);
-        let refusal = self.explained(refusal, &object, &self.signed(&signer, ask));
-        match signer.region(&object.bucket) == known {
-            true => Err(refusal),
-            false => self.ask(ask, &object, &signer),
+        let failed = self.explained(refusal, &object, &self.signed(&signer, ask));
+        if signer.region(&object.bucket) != known {
+            return self.ask(ask, &object, &signer);
+        }
+        match failed.code.as_str() {
+            "InvalidRange" => self.beyond(ask, failed.refusal),
+            _ => Err(failed.refusal),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::ftp::{self, Ftp};
 use super::http::{self, Http};
+use super::local::Local;
 use super::login::Logins;
 use super::s3;
 pub use super::settings::{Proxies, ServerSettings};
@@ -10,13 +12,14 @@ use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
 
 /// Schemes that are understood.
-pub const SCHEMES: [&str; 3] = ["http", "https", "s3"];
+pub const SCHEMES: [&str; 6] = ["http", "https", "ftp", "ftps", "s3", "file"];
 
 /// Everything that workers' ways to servers share.
 #[derive(Debug)]
 pub struct Servers {
     http: Arc<http::Shared>,
     s3: Arc<s3::Shared>,
+    ftp: Arc<ftp::Shared>,
 }
 
 impl Servers {
@@ -24,15 +27,19 @@ impl Servers {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
-        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
-        Self { http, s3: Arc::new(s3::Shared::new(settings)) }
+        Self {
+            s3: Arc::new(s3::Shared::new(settings)),
+            http: Arc::new(http::Shared::new(settings, &tls, &logins)),
+            ftp: Arc::new(ftp::Shared::new(settings, &tls, &logins)),
+        }
     }
 }
 
 impl Remotes for Servers {
     fn remote(&self) -> Box<dyn Remote> {
         let http = || Http::new(Arc::clone(&self.http));
-        Box::new(Everything { http: http(), s3: s3::S3::new(Arc::clone(&self.s3), http()) })
+        let s3 = s3::S3::new(Arc::clone(&self.s3), http());
+        Box::new(Everything { http: http(), s3, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
     }
 }
 
@@ -40,6 +47,8 @@ impl Remotes for Servers {
 struct Everything {
     http: Http,
     s3: s3::S3,
+    ftp: Ftp,
+    local: Local,
 }
 
 impl Everything {
@@ -47,6 +56,8 @@ impl Everything {
         match ask.url.scheme() {
             "http" | "https" => Ok(&mut self.http),
             "s3" => Ok(&mut self.s3),
+            "ftp" | "ftps" => Ok(&mut self.ftp),
+            "file" => Ok(&mut self.local),
             other => {
                 let known = SCHEMES.join(", ");
                 let what =

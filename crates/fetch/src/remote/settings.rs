@@ -27,6 +27,8 @@ pub struct ServerSettings {
     pub ftp_active: bool,
     /// Which servers `s3://` means, and who we are there; `None` for what the environment and `~/.aws` say.
     pub s3: Option<S3Settings>,
+    /// The port at which `ftps` begins with TLS at once; elsewhere it asks for it by `AUTH TLS`.
+    pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
     pub netrc: Option<PathBuf>,
 }
@@ -42,6 +44,7 @@ impl Default for ServerSettings {
             allow_pages: false,
             ftp_active: false,
             s3: None,
+            ftps_implicit_port: 990,
             netrc: None,
         }
     }

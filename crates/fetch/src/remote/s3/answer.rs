@@ -203,7 +203,8 @@ pub struct Part {
 
 /// Reads a page of ListParts: the parts, and the number behind which the next page begins.
 pub fn parts(xml: &str) -> Option<(Vec<Part>, Option<u32>)> {
-    if root(xml)? != "ListPartsResult" {
+    // Some stores of smaller make have another name for it.
+    if !matches!(root(xml)?.as_str(), "ListPartsResult" | "ListPartsResponse") {
         return None;
     }
     let (mut parts, mut part, mut more, mut next, mut sound) =

@@ -23,14 +23,21 @@ const TRIES: u32 = 6;
 /// Lists what lies beneath the prefix `within.key`. Paths are what follows the prefix's last slash, so
 /// that `s3://bucket/runs/` gives what is in `runs`. The iterator waits for the server.
 pub fn names(client: S3Client, within: Object) -> Names {
+    names_by(client, within, PAGE)
+}
+
+/// The same with another number of keys a page, at most 1000.
+pub fn names_by(client: S3Client, within: Object, page: u32) -> Names {
     let cut = within.key.rfind('/').map_or(0, |slash| slash + 1);
-    let state = Listing { client, within, cut, ready: VecDeque::new(), next: None, begun: false, any: false };
+    let state =
+        Listing { client, within, page, cut, ready: VecDeque::new(), next: None, begun: false, any: false };
     Box::new(state)
 }
 
 struct Listing {
     client: S3Client,
     within: Object,
+    page: u32,
     /// Where keys' paths begin.
     cut: usize,
     /// At most one page.
@@ -74,7 +81,7 @@ impl Listing {
         let mut tries = 0;
         let page = loop {
             tries += 1;
-            match self.client.list(&self.within, PAGE, self.next.as_deref()) {
+            match self.client.list(&self.within, self.page, self.next.as_deref()) {
                 Ok(page) => break page,
                 Err(failed) => {
                     let again = matches!(failed.refusal.why, Why::Broken | Why::Busy);
