@@ -6,6 +6,7 @@ mod drive;
 mod exit;
 mod place;
 mod progress;
+mod recorder;
 mod remotes;
 mod settings;
 mod summary;
@@ -18,6 +19,7 @@ mod command {
     pub mod explore;
     pub mod generate;
     pub mod probe;
+    pub mod put;
     pub mod remote;
     pub mod simulate;
     pub mod ticket;
@@ -49,6 +51,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(command::copy::CopyArgs),
+    Put(command::put::PutArgs),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(command::verify::VerifyArgs),
     Remote(command::remote::RemoteArgs),
@@ -67,6 +70,7 @@ impl Command {
     fn asks_for_json(&self) -> Option<&str> {
         match self {
             Self::Copy(args) => args.json().then_some(args.optimizer()),
+            Self::Put(args) => args.json().then_some(args.optimizer()),
             Self::Verify(args) => args.json().then_some(args.optimizer()),
             Self::Demo(args) => args.json().then_some(args.optimizer()),
             Self::Probe(args) => args.json().then_some(args.optimizer()),
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
     log(cli.verbose);
     let result = match &cli.command {
         Command::Copy(args) => command::copy::run(args),
+        Command::Put(args) => command::put::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),
         Command::Verify(args) => command::verify::run(args),
         Command::Remote(args) => command::remote::run(args),

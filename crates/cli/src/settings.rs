@@ -173,7 +173,8 @@ fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, S
     number.ok_or_else(|| format!("must be a number, {wanted}"))
 }
 
-fn staging_size(text: &str) -> Result<ByteCount, String> {
+/// Reads the size of staging.
+pub fn staging_size(text: &str) -> Result<ByteCount, String> {
     size(text, ByteCount::mib(1)..=ByteCount::gib(64), "must be from 1MiB to 64GiB")
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount, Concurrency, PerStage};
+use tidegate_control::{BitRate, ByteCount, Concurrency, PerStage, Stage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::text::show;
@@ -42,6 +42,12 @@ pub struct Summary {
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// What was written beside the files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sidecars: Vec<String>,
+    /// The stages that there were.
+    #[serde(skip)]
+    pub stages: &'static [Stage],
     /// Workers in the last epoch.
     #[serde(skip)]
     pub setpoint: Option<Concurrency>,
@@ -123,6 +129,8 @@ impl Summary {
             failures: Vec::new(),
             error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
             log: None,
+            sidecars: Vec::new(),
+            stages: &Stage::ALL,
             setpoint: None,
             dry: false,
         }
@@ -175,18 +183,19 @@ impl Summary {
             text
         };
         if let Some(last) = self.setpoint {
-            let mean = self.concurrency_mean;
-            text.push_str(&format!(
-                "\n  workers  read {:.1}, network {:.1}, write {:.1} on average ({})",
-                mean.read, mean.network, mean.write, self.optimizer
-            ));
-            text.push_str(&format!(
-                "\n  at last  read {}, network {}, write {}",
-                last.read, last.network, last.write
-            ));
+            let each = |of: &dyn Fn(Stage) -> String| {
+                let stages = self.stages.iter().map(|stage| format!("{stage} {}", of(*stage)));
+                stages.collect::<Vec<_>>().join(", ")
+            };
+            let mean = each(&|stage| format!("{:.1}", self.concurrency_mean[stage]));
+            text.push_str(&format!("\n  workers  {mean} on average ({})", self.optimizer));
+            text.push_str(&format!("\n  at last  {}", each(&|stage| last[stage].to_string())));
             if let Some(log) = &self.log {
                 text.push_str(&format!("\n  epochs   {log}"));
             }
+        }
+        if !self.sidecars.is_empty() {
+            text.push_str(&format!("\n  beside   {}", self.sidecars.join(", ")));
         }
         text
     }

@@ -86,7 +86,6 @@ impl Upload {
             active: AtomicU16::new(0),
             link: Throttle::new(settings.limits.link),
             inhabited: AtomicBool::new(true),
-            unverified: AtomicBool::new(false),
             source,
             target,
             settings,
@@ -111,11 +110,6 @@ impl Upload {
     /// The books.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.shared.ledger
-    }
-
-    /// Whether the content of everything that was sent has been confirmed, and not a size alone.
-    pub fn is_verified(&self) -> bool {
-        !self.shared.unverified.load(Relaxed)
     }
 
     /// Lets time pass until `until`, or until everything has arrived.

@@ -5,6 +5,7 @@ mod common;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -69,6 +70,7 @@ impl<'a> Run<'a> {
             let root = Root::open(state.as_os_str().as_bytes()).expect("opened");
             Catalogues::new(&root).expect("catalogues")
         });
+        let unverified = Arc::new(AtomicBool::new(false));
         let settings = Settings {
             staging: ByteCount::mib(32),
             max_workers: 8,
@@ -80,6 +82,7 @@ impl<'a> Run<'a> {
             dry: self.dry,
             checksum: self.checksum,
             catalogue: catalogues.as_ref().and_then(|all| all.of(&self.target.identity())),
+            unverified: Arc::clone(&unverified),
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&events);
@@ -105,7 +108,7 @@ impl<'a> Run<'a> {
                 Err(error) => break Err(error),
             }
         };
-        let (ledger, verified) = (Arc::clone(upload.ledger()), upload.is_verified());
+        let (ledger, verified) = (Arc::clone(upload.ledger()), !unverified.load(Relaxed));
         drop(upload);
         let failures = ledger.failures();
         let failures = failures

@@ -41,6 +41,15 @@ impl Ledger {
         self.bytes_listed.fetch_add(size, Relaxed);
     }
 
+    /// A file that was listed with `before` bytes turned out to have `now`.
+    pub fn resized(&self, before: u64, now: u64) {
+        if now >= before {
+            self.bytes_listed.fetch_add(now - before, Relaxed);
+        } else {
+            self.bytes_listed.fetch_sub(before - now, Relaxed);
+        }
+    }
+
     /// The whole source has been listed.
     pub fn all_listed(&self) {
         self.listed.store(true, Relaxed);
@@ -55,6 +64,11 @@ impl Ledger {
     /// Bytes of a wanted file were there from an earlier run.
     pub fn already(&self, bytes: u64) {
         self.bytes_skipped.fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes that were there from an earlier run turned out to be of no use.
+    pub fn already_not(&self, bytes: u64) {
+        self.bytes_skipped.fetch_sub(bytes, Relaxed);
     }
 
     /// A file is complete; `fresh` of its bytes had to be moved.

@@ -39,6 +39,8 @@ pub struct Settings {
     pub checksum: bool,
     /// What was verified at this target before.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// Set once some content could only be checked by its size.
+    pub unverified: Arc<AtomicBool>,
 }
 
 /// What became of a file.
@@ -85,8 +87,6 @@ pub struct Shared {
     pub link: Option<Throttle>,
     /// Whether anything at the target could bear a file's name.
     pub inhabited: AtomicBool,
-    /// Whether some content could only be checked by its size.
-    pub unverified: AtomicBool,
     /// Who is told.
     pub tell: Tell,
 }
@@ -185,7 +185,7 @@ impl Shared {
         if stored.verified {
             self.remember(file, &stored.tag);
         } else {
-            self.unverified.store(true, Relaxed);
+            self.settings.unverified.store(true, Relaxed);
         }
         let already = file.state.lock().expect("not poisoned").already;
         self.ledger.done(file.size - already);

@@ -10,9 +10,9 @@ use crate::error::{ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
+use crate::pipeline::incoming::Incoming;
 use crate::store::{Sink, SinkFile};
-use crate::wire::message::{Message, Outcome};
-use crate::wire::session::Outbox;
+use crate::wire::message::Outcome;
 
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
@@ -34,8 +34,8 @@ pub struct Complete {
 
 /// Verified segments of a file that is not complete.
 pub struct Progress {
-    /// What it is.
-    pub entry: Arc<Entry>,
+    /// The file; what is verified of one that has ended is not recorded.
+    pub file: Arc<Incoming>,
     /// Its unfinished file.
     pub part: Arc<dyn SinkFile>,
     /// What was verified since the last time.
@@ -50,17 +50,15 @@ pub struct Books {
     pub journal: Option<Arc<Mutex<Journal>>>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
-    /// Where outcomes are told.
-    pub outbox: Outbox,
 }
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
-/// record; `ended` is told how each file ended.
+/// record; `ended` is told how the files of a group ended.
 pub fn commit_all(
     books: &Books,
     complete: &Receiver<Complete>,
     progress: impl Fn() -> Vec<Progress>,
-    ended: impl Fn(FileId, &Outcome),
+    ended: impl Fn(Vec<(FileId, Outcome)>),
 ) {
     let mut checkpoint = Instant::now() + CHECKPOINT;
     loop {
@@ -68,9 +66,7 @@ pub fn commit_all(
             Ok(first) => {
                 let group: Vec<Complete> =
                     std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
-                let outcomes = commit(books, group);
-                outcomes.iter().for_each(|(id, outcome)| ended(*id, outcome));
-                books.outbox.send(&Message::Done(outcomes));
+                ended(commit(books, group));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -143,8 +139,9 @@ fn record(books: &Books, progress: Vec<Progress>) {
         .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())
         .collect();
     let mut journal = journal.lock().expect("not poisoned");
-    let segments = durable.into_iter().map(|file| (file.entry, file.segments)).collect::<Vec<_>>();
-    let recorded = journal.segments(segments.iter().map(|(entry, segments)| (&**entry, segments.clone())));
+    // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
+    let alive = durable.iter().filter(|progress| !progress.file.has_ended());
+    let recorded = journal.segments(alive.map(|progress| (&*progress.file.entry, progress.segments.clone())));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");
     }

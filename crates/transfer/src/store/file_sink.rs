@@ -13,7 +13,7 @@ use rustix::fs::{
     AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
     fstat, fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
 };
-use rustix::io::{Errno, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
@@ -321,6 +321,20 @@ impl SinkFile for PartFile {
         Ok(())
     }
 
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let failed = |error| Error::io("read back", self.place.as_bytes(), error);
+        let mut done = 0;
+        while done < buffer.len() {
+            match pread(&self.fd, &mut buffer[done..], offset + done as u64) {
+                Ok(0) => return Err(failed(Errno::IO)),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
         if !self.stale.load(Relaxed) {
             // A new part is one hole already, unless it is too small to have been sized.
@@ -374,7 +388,7 @@ fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
         let want = (size - offset).min(BLOCK) as usize;
         let mut filled = 0;
         while filled < want {
-            match rustix::io::pread(file, &mut buffer[filled..want], offset + filled as u64) {
+            match pread(file, &mut buffer[filled..want], offset + filled as u64) {
                 // Shorter than it was a moment ago: certainly another file.
                 Ok(0) => return Ok([0; 32]),
                 Ok(n) => filled += n,
