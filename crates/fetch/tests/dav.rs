@@ -105,7 +105,7 @@ fn holds(root: &Path, files: &[(&str, Vec<u8>)]) {
             match path.is_dir() {
                 true => left.push(path),
                 false => {
-                    names.push(path.strip_prefix(root).expect("beneath").to_str().expect("text").to_owned())
+                    names.push(path.strip_prefix(root).expect("beneath").to_str().expect("text").to_owned());
                 }
             }
         }
@@ -158,7 +158,7 @@ fn a_tree_goes_to_a_webdav_server_and_is_read_back() {
     let denied = put(&contents, target(&inner, false), None);
     let error = denied.result.expect_err("no password");
     assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
-    let mut known = url.clone();
+    let mut known = url;
     known.set_username("me").expect("a host");
     known.set_password(Some("open sesame")).expect("a host");
     std::fs::create_dir(root.path().join("made")).expect("made");

@@ -326,7 +326,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
         let planned = planned.lock().expect("not poisoned");
-        return Ok(print_plan(&ended, &planned, args.json)?);
+        return print_plan(&ended, &planned, args.json);
     }
     report(&ended, args.json)
 }
