@@ -309,7 +309,8 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let job = Job {
         work: Work {
             begin: Box::new(begin),
-            restarts: true,
+            // Every request is tried again by itself.
+            restarts: false,
             stages: &[Stage::Read, Stage::Network],
             staging: args.server.staging,
             interrupt: Interrupt::clone(&interrupt),
