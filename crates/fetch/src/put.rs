@@ -10,7 +10,6 @@
 //! has its name only when every part was confirmed. There is no write stage: the server writes.
 
 mod begun;
-mod ceiling;
 pub mod dav;
 mod desk;
 mod reading;
@@ -34,10 +33,11 @@ use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::store::{Found, Listed, Source};
 use tidegate_transfer::throttle::Throttle;
 
-use self::ceiling::Ceiling;
 use self::desk::Desk;
 use self::shared::Shared;
 use self::target::{File, Target};
+use crate::host::Hosts;
+use crate::host::ceilings::Ceilings;
 
 pub use self::shared::{Event, Settings, Tell};
 
@@ -79,7 +79,7 @@ impl Upload {
         let shared = Arc::new(Shared {
             desk: Arc::new(Desk::new(settings.staging)),
             ledger: Arc::default(),
-            ceiling: Ceiling::new(most, settings.seed),
+            host: Hosts::new(Ceilings::all(most), most, settings.seed).of(&target.server()?),
             over: AtomicBool::new(false),
             read: AtomicU64::new(0),
             network: AtomicU64::new(0),
@@ -177,7 +177,7 @@ impl Environment for Upload {
         let most = self.shared.settings.max_workers;
         PerStage {
             read: Bounds::new(1, most),
-            network: Bounds::new(1, self.shared.ceiling.at(Instant::now())),
+            network: Bounds::new(1, self.shared.host.ceiling(Instant::now())),
             write: Bounds::fixed(1),
         }
     }

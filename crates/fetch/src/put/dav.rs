@@ -131,6 +131,10 @@ impl Target for DavTarget {
         Ok(Box::new(DavLane { client, shared: Arc::clone(&self.shared) }))
     }
 
+    fn server(&self) -> Result<Url> {
+        Ok(self.shared.base.clone())
+    }
+
     fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)> {
         Ok((path.clone(), Plan::whole(size)))
     }

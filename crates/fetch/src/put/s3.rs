@@ -9,6 +9,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
+use url::Url;
 
 use crate::put::begun::Begun;
 use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target, tag_of_parts};
@@ -91,6 +92,10 @@ impl Target for S3Target {
         }))
     }
 
+    fn server(&self) -> Result<Url> {
+        self.shared.signer()?.server(&self.place.bucket)
+    }
+
     fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)> {
         self.object(path)?.url()?;
         Ok((path.clone(), Plan::new(size, self.part)))
@@ -102,15 +107,8 @@ impl Target for S3Target {
     }
 
     fn identity(&self) -> Vec<u8> {
-        let signer = self.shared.signer().ok();
-        let server = signer.and_then(|signer| signer.server(&self.place.bucket).ok());
-        format!(
-            "{} s3://{}/{}",
-            server.map_or_else(String::new, String::from),
-            self.place.bucket,
-            self.place.key
-        )
-        .into_bytes()
+        let server = self.server().map_or_else(|_| String::new(), String::from);
+        format!("{server} s3://{}/{}", self.place.bucket, self.place.key).into_bytes()
     }
 }
 

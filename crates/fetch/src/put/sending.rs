@@ -11,9 +11,9 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
-use crate::put::desk::{Bulk, Bytes, Chunk, Piece, Room, Sending};
+use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Room, Sending};
 use crate::put::shared::Shared;
-use crate::put::target::{Content, DEFAULT_PART, File, Lane, Md5Sum};
+use crate::put::target::{Content, DEFAULT_PART, File, Lane, Md5Sum, Stored};
 use crate::remote::{Refusal, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -25,171 +25,247 @@ const SIP: usize = 64 << 10;
 /// A network worker's life.
 pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.network);
-    let mut lane = match shared.target.lane() {
-        Ok(lane) => lane,
+    let mut worker = match shared.target.lane() {
+        Ok(lane) => Worker { shared, lane, proven: false },
         Err(error) => return shared.desk.stop(Some(error)),
     };
     while gate.pass(index) && !shared.is_over() {
         match shared.desk.next_sending(|| gate.is_open(index)) {
-            Some(Sending::Begin(file)) => begin(shared, lane.as_mut(), &file),
-            Some(Sending::Piece(piece)) => send(shared, lane.as_mut(), piece, throttle.as_ref()),
-            Some(Sending::Complete(file)) => complete(shared, lane.as_mut(), &file),
-            Some(Sending::Abort(file, id)) => {
-                let aborted = again(shared, || lane.abort(&file, &id));
-                if let Err(refusal) = aborted {
-                    tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
-                }
-                shared.failed(&file);
-            }
+            Some(Sending::Begin(file)) => worker.begin(&file),
+            Some(Sending::Piece(piece)) => worker.send(piece, throttle.as_ref()),
+            Some(Sending::Complete(file)) => worker.complete(&file),
+            Some(Sending::Abort(file, id)) => worker.abort(&file, &id),
             None => {}
         }
     }
 }
 
 /// Asks the target what it has, before the first file; tries again as with everything.
-pub fn survey(shared: &Shared) -> Result<(), Error> {
-    let mut lane = shared.target.lane()?;
-    let inhabited = again(shared, || lane.survey()).map_err(|refusal| refusal.error)?;
+pub fn survey(shared: &Arc<Shared>) -> Result<(), Error> {
+    let mut worker = Worker { shared, lane: shared.target.lane()?, proven: false };
+    let inhabited = worker.again(|lane| lane.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);
     Ok(())
 }
 
-/// Does `what`, again after a pause where that may help.
-fn again<T>(shared: &Shared, mut what: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    let mut tries = 0;
-    loop {
-        let refusal = match what() {
-            Err(refusal) if matches!(refusal.why, Why::Broken | Why::Busy) => refusal,
-            answer => return answer,
-        };
-        tries += 1;
-        if tries > shared.settings.retries || !rest(shared, &refusal, tries) {
-            return Err(refusal);
+/// One worker, its connection, and whether its last request was answered.
+struct Worker<'a> {
+    shared: &'a Arc<Shared>,
+    lane: Box<dyn Lane>,
+    proven: bool,
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if self.proven {
+            self.shared.host.forget();
         }
     }
 }
 
-/// Waits before try number `tries`; `false` if all is over meanwhile.
-fn rest(shared: &Shared, refusal: &Refusal, tries: u32) -> bool {
-    if refusal.why == Why::Busy {
-        shared.ceiling.lower(Instant::now(), shared.active.load(Relaxed).max(1));
-    }
-    let end = Instant::now() + shared.ceiling.pause(tries, refusal.retry_after);
-    tracing::debug!("{}; trying again", refusal.error);
-    while Instant::now() < end && !shared.is_over() && !shared.settings.interrupt.is_raised() {
-        thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
-    }
-    !shared.is_over() && !shared.settings.interrupt.is_raised()
-}
-
-fn begin(shared: &Arc<Shared>, lane: &mut dyn Lane, file: &Arc<File>) {
-    let compared = file.state.lock().expect("not poisoned").differs;
-    if shared.inhabited.load(Relaxed) && !compared {
-        match again(shared, || lane.look(file)) {
-            Ok(Some(present)) if present.bytes == Some(file.size) => {
-                if shared.remembers(file, &present) {
-                    return shared.same(file, &present);
-                }
-                if present.is_comparable(file) {
-                    return shared.desk.compare(file, present);
-                }
+impl Worker<'_> {
+    /// Does `what` once the server bears another request.
+    fn request<T>(&mut self, what: impl FnOnce(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let (shared, host) = (self.shared, &self.shared.host);
+        while !host.enter(Instant::now(), self.proven) {
+            if shared.is_over() || shared.settings.interrupt.is_raised() {
+                let error = Desk::stopped_error();
+                return Err(Refusal { why: Why::Senseless, error, retry_after: None });
             }
-            Ok(_) => {}
-            // Whoever may write need not be allowed to look.
-            Err(refusal) if refusal.why == Why::Denied && refusal.error.kind == ErrorKind::Denied => {}
-            Err(refusal) => return shared.give_up(file, refusal.error),
+            thread::sleep(NAP);
+        }
+        let result = what(self.lane.as_mut());
+        let now = Instant::now();
+        match &result {
+            Err(refusal) if refusal.why == Why::Busy => {
+                host.refused(now, self.proven, refusal.retry_after);
+                self.proven = false;
+            }
+            // A wrong checksum came on a sound connection.
+            Err(refusal) if refusal.why == Why::Broken && refusal.error.kind != ErrorKind::Corrupt => {
+                host.lost(now, self.proven);
+                self.proven = false;
+            }
+            _ => {
+                host.answered(!self.proven);
+                self.proven = true;
+            }
+        }
+        host.leave();
+        result
+    }
+
+    /// Waits before try number `tries`; `false` if all is over meanwhile. After a refusal for too many
+    /// requests the host says when.
+    fn rest(&self, refusal: &Refusal, tries: u32) -> bool {
+        tracing::debug!("{}; trying again", refusal.error);
+        let is_over = || self.shared.is_over() || self.shared.settings.interrupt.is_raised();
+        if refusal.why != Why::Busy {
+            let end = Instant::now() + self.shared.host.jitter(tries);
+            while Instant::now() < end && !is_over() {
+                thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+            }
+        }
+        !is_over()
+    }
+
+    /// Does `what`, again after a pause where that may help.
+    fn again<T>(&mut self, mut what: impl FnMut(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let mut tries = 0;
+        loop {
+            let refusal = match self.request(&mut what) {
+                Err(refusal) if matches!(refusal.why, Why::Broken | Why::Busy) => refusal,
+                answer => return answer,
+            };
+            tries += 1;
+            if tries > self.shared.settings.retries || !self.rest(&refusal, tries) {
+                return Err(refusal);
+            }
         }
     }
-    if shared.settings.dry {
-        return shared.would(file);
+
+    fn begin(&mut self, file: &Arc<File>) {
+        let shared = self.shared;
+        let compared = file.state.lock().expect("not poisoned").differs;
+        if shared.inhabited.load(Relaxed) && !compared {
+            match self.again(|lane| lane.look(file)) {
+                Ok(Some(present)) if present.bytes == Some(file.size) => {
+                    if shared.remembers(file, &present) {
+                        return shared.same(file, &present);
+                    }
+                    if present.is_comparable(file) {
+                        return shared.desk.compare(file, present);
+                    }
+                }
+                Ok(_) => {}
+                // Whoever may write need not be allowed to look.
+                Err(refusal) if refusal.why == Why::Denied && refusal.error.kind == ErrorKind::Denied => {}
+                Err(refusal) => return shared.give_up(file, refusal.error),
+            }
+        }
+        if shared.settings.dry {
+            return shared.would(file);
+        }
+        if file.is_multipart() {
+            let (id, have) = match self.again(|lane| lane.begin(file)) {
+                Ok(begun) => begun,
+                Err(refusal) => return shared.give_up(file, refusal.error),
+            };
+            let mut state = file.state.lock().expect("not poisoned");
+            (state.upload, state.have) = (Some(id), have);
+            drop(state);
+            shared.desk.read_parts(file, 1..=file.plan.count);
+        } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
+            shared.desk.read_stream(file);
+        } else {
+            shared.desk.read_parts(file, [1]);
+        }
     }
-    if file.is_multipart() {
-        let (id, have) = match again(shared, || lane.begin(file)) {
-            Ok(begun) => begun,
-            Err(refusal) => return shared.give_up(file, refusal.error),
+
+    fn send(&mut self, piece: Piece, throttle: Option<&Throttle>) {
+        let shared = self.shared;
+        let Piece { file, number, content, tries } = piece;
+        let upload = {
+            let state = file.state.lock().expect("not poisoned");
+            match state.failed {
+                Some(_) => Err(()),
+                None => Ok(state.upload.clone()),
+            }
         };
-        let mut state = file.state.lock().expect("not poisoned");
-        (state.upload, state.have) = (Some(id), have);
-        drop(state);
-        shared.desk.read_parts(file, 1..=file.plan.count);
-    } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
-        shared.desk.read_stream(file);
-    } else {
-        shared.desk.read_parts(file, [1]);
-    }
-}
-
-fn send(shared: &Arc<Shared>, lane: &mut dyn Lane, piece: Piece, throttle: Option<&Throttle>) {
-    let Piece { file, number, content, tries } = piece;
-    let upload = {
-        let state = file.state.lock().expect("not poisoned");
-        match state.failed {
-            Some(_) => Err(()),
-            None => Ok(state.upload.clone()),
+        let Ok(upload) = upload else { return shared.landed(&file) };
+        let mut body = Outgoing::new(shared, &content, file.size, throttle);
+        shared.active.fetch_add(1, Relaxed);
+        let result = self.request(|lane| match (&upload, number) {
+            (Some(id), 1..) => lane.put_part(&file, id, number, &mut body).map(Sent::Part),
+            _ => lane.put(&file, &mut body).map(Sent::Whole),
+        });
+        shared.active.fetch_sub(1, Relaxed);
+        let (moved, md5) = (body.moved, body.md5());
+        drop(body);
+        match result {
+            Ok(Sent::Part(tag)) => {
+                drop(content);
+                shared.confirmed(&file, number, tag, md5.unwrap_or_default());
+            }
+            Ok(Sent::Whole(stored)) => {
+                drop(content);
+                file.state.lock().expect("not poisoned").flying -= 1;
+                shared.stored(&file, &stored);
+            }
+            Err(refusal) => {
+                shared.ledger.bytes_again.fetch_add(moved, Relaxed);
+                self.send_again(Piece { file, number, content, tries }, refusal);
+            }
         }
-    };
-    let Ok(upload) = upload else { return shared.landed(&file) };
-    shared.active.fetch_add(1, Relaxed);
-    let mut body = Outgoing::new(shared, &content, file.size, throttle);
-    let result = match (&upload, number) {
-        (Some(id), 1..) => lane.put_part(&file, id, number, &mut body).map(Ok),
-        _ => lane.put(&file, &mut body).map(Err),
-    };
-    let moved = body.moved;
-    let md5 = body.md5();
-    shared.active.fetch_sub(1, Relaxed);
-    let refusal = match result {
-        Ok(Ok(tag)) => return shared.confirmed(&file, number, tag, md5.unwrap_or_default()),
-        Ok(Err(stored)) => {
+    }
+
+    /// A piece did not arrive: it is sent again, if that may help.
+    fn send_again(&self, piece: Piece, refusal: Refusal) {
+        let shared = self.shared;
+        let Piece { file, number, content, tries } = piece;
+        let (met, before) = {
+            let mut state = file.state.lock().expect("not poisoned");
+            (state.met.take(), state.tries)
+        };
+        if let Some(error) = met {
             drop(content);
-            file.state.lock().expect("not poisoned").flying -= 1;
-            return shared.stored(&file, &stored);
+            return shared.fell(&file, error);
         }
-        Err(refusal) => refusal,
-    };
-    shared.ledger.bytes_again.fetch_add(moved, Relaxed);
-    let met = file.state.lock().expect("not poisoned").met.take();
-    if let Some(error) = met {
-        drop(content);
-        return shared.fell(&file, error);
-    }
-    let tries = tries.max(file.state.lock().expect("not poisoned").tries) + 1;
-    let may_help = matches!(refusal.why, Why::Broken | Why::Busy);
-    if !may_help || tries > shared.settings.retries {
-        drop(content);
-        return shared.fell(&file, refusal.error);
-    }
-    if matches!(content, Bulk::Stream(_)) {
-        // The stream is lost; the file is read again.
-        drop(content);
-        file.state.lock().expect("not poisoned").tries = tries;
-        if rest(shared, &refusal, tries) {
-            shared.desk.read_stream(&file);
+        let tries = tries.max(before) + 1;
+        let may_help = matches!(refusal.why, Why::Broken | Why::Busy);
+        if !may_help || tries > shared.settings.retries {
+            drop(content);
+            return shared.fell(&file, refusal.error);
         }
-        return shared.landed(&file);
+        if matches!(content, Bulk::Stream(_)) {
+            // The stream is lost; the file is read again.
+            drop(content);
+            file.state.lock().expect("not poisoned").tries = tries;
+            if self.rest(&refusal, tries) {
+                shared.desk.read_stream(&file);
+            }
+            return shared.landed(&file);
+        }
+        if self.rest(&refusal, tries) {
+            shared.desk.send(Sending::Piece(Piece { file, number, content, tries }));
+        }
     }
-    if rest(shared, &refusal, tries) {
-        shared.desk.send(Sending::Piece(Piece { file, number, content, tries }));
+
+    fn complete(&mut self, file: &Arc<File>) {
+        let shared = self.shared;
+        // Nothing may have been written to it between its first part and its last.
+        if let Err(error) = shared.source.open(&file.listed, 0..0) {
+            return shared.give_up(file, error);
+        }
+        let (id, parts) = {
+            let state = file.state.lock().expect("not poisoned");
+            let parts: Option<Vec<_>> = state.confirmed.iter().cloned().collect();
+            (state.upload.clone(), parts)
+        };
+        let (Some(id), Some(parts)) = (id, parts) else {
+            let error = Error::new(ErrorKind::Io, format!("{}: parts are missing", file.path));
+            return shared.give_up(file, error);
+        };
+        match self.again(|lane| lane.complete(file, &id, &parts)) {
+            Ok(stored) => shared.stored(file, &stored),
+            Err(refusal) => shared.give_up(file, refusal.error),
+        }
+    }
+
+    fn abort(&mut self, file: &Arc<File>, id: &str) {
+        if let Err(refusal) = self.again(|lane| lane.abort(file, id)) {
+            tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
+        }
+        self.shared.failed(file);
     }
 }
 
-fn complete(shared: &Arc<Shared>, lane: &mut dyn Lane, file: &Arc<File>) {
-    // Nothing may have been written to it between its first part and its last.
-    if let Err(error) = shared.source.open(&file.listed, 0..0) {
-        return shared.give_up(file, error);
-    }
-    let (id, parts) = {
-        let state = file.state.lock().expect("not poisoned");
-        let parts: Option<Vec<_>> = state.confirmed.iter().cloned().collect();
-        (state.upload.clone(), parts)
-    };
-    let (Some(id), Some(parts)) = (id, parts) else {
-        return shared.give_up(file, Error::new(ErrorKind::Io, format!("{}: parts are missing", file.path)));
-    };
-    match again(shared, || lane.complete(file, &id, &parts)) {
-        Ok(stored) => shared.stored(file, &stored),
-        Err(refusal) => shared.give_up(file, refusal.error),
-    }
+/// What was sent.
+enum Sent {
+    /// A part, and its tag.
+    Part(String),
+    /// A whole file.
+    Whole(Stored),
 }
 
 /// A piece's bytes on their way out: counted, and no faster than asked.

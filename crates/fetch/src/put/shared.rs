@@ -13,7 +13,7 @@ use tidegate_transfer::store::Source;
 use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
-use crate::put::ceiling::Ceiling;
+use crate::host::Host;
 use crate::put::desk::{Desk, Sending};
 use crate::put::target::{File, Md5Sum, Present, Stored, Target};
 
@@ -73,8 +73,8 @@ pub struct Shared {
     pub desk: Arc<Desk>,
     /// The books.
     pub ledger: Arc<Ledger>,
-    /// The most connections.
-    pub ceiling: Ceiling,
+    /// How many connections the server bears.
+    pub host: Arc<Host>,
     /// Set once all is over, to wake who sleeps.
     pub over: AtomicBool,
     /// Bytes read.

@@ -8,6 +8,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Fingerprint, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::store::Listed;
+use url::Url;
 
 use crate::remote::Refusal;
 use crate::remote::s3::answer::Part;
@@ -169,6 +170,9 @@ pub trait Content: Read {
 pub trait Target: Send + Sync {
     /// One worker's way there.
     fn lane(&self) -> Result<Box<dyn Lane>>;
+
+    /// The server, whose name counts its connections.
+    fn server(&self) -> Result<Url>;
 
     /// Where a listed file goes, and in which pieces.
     fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)>;
