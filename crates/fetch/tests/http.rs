@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -436,9 +436,10 @@ fn checksums_that_a_server_vouches_for_are_told() {
     assert_eq!(version.checksums.hex(Algorithm::Crc32c).as_deref(), Some("e3069283"));
 }
 
-/// A proxy that counts the tunnels it has made.
-fn proxy(tunnels: &Arc<AtomicUsize>) -> Scripted {
-    let tunnels = Arc::clone(tunnels);
+/// A proxy that counts the tunnels it has made and the requests it has passed on. It passes each on with
+/// `Connection: close`, and tunnels to ports of TLS only, as many do.
+fn proxy(tunnels: &Arc<AtomicUsize>, forwarded: &Arc<AtomicUsize>, tls_port: u16) -> Scripted {
+    let (tunnels, forwarded) = (Arc::clone(tunnels), Arc::clone(forwarded));
     Scripted::raw(move |_, stream| {
         let mut reader = BufReader::new(stream.try_clone().expect("the same socket"));
         let mut lines = Vec::new();
@@ -449,15 +450,32 @@ fn proxy(tunnels: &Arc<AtomicUsize>) -> Scripted {
             }
             lines.push(line);
         }
-        let target = lines[0].split(' ').nth(1).unwrap_or_default().replace("localhost", "127.0.0.1");
         // What this one wants to hear: "me:secret".
-        let known = lines.iter().any(|line| line.trim_end().ends_with("Basic bWU6c2VjcmV0"));
+        let known = lines.iter().any(|line| {
+            line.to_ascii_lowercase().starts_with("proxy-authorization:")
+                && line.trim_end().ends_with("Basic bWU6c2VjcmV0")
+        });
         if !known {
             let _ = (&stream)
                 .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
             return;
         }
-        let there = TcpStream::connect(target).expect("the target");
+        let mut words = lines[0].split(' ');
+        let (method, target) = (words.next().expect("a method"), words.next().expect("a target"));
+        if method != "CONNECT" {
+            let url = Url::parse(target).expect("a whole URL");
+            forwarded.fetch_add(1, Ordering::Relaxed);
+            let mut there =
+                TcpStream::connect(url.socket_addrs(|| None).expect("an address")[0]).expect("it");
+            let asked = &lines[1..lines.len() - 1];
+            let request =
+                format!("{method} {} HTTP/1.1\r\n{}Connection: close\r\n\r\n", url.path(), asked.concat());
+            there.write_all(request.as_bytes()).expect("written");
+            let _ = std::io::copy(&mut there, &mut &stream);
+            return;
+        }
+        assert!(target.ends_with(&format!(":{tls_port}")), "no tunnel to {target}");
+        let there = TcpStream::connect((Ipv4Addr::LOCALHOST, tls_port)).expect("the target");
         tunnels.fetch_add(1, Ordering::Relaxed);
         (&stream).write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").expect("written");
         let (mut here, mut back) = (stream.try_clone().expect("again"), there.try_clone().expect("again"));
@@ -473,26 +491,39 @@ fn proxy(tunnels: &Arc<AtomicUsize>) -> Scripted {
 
 #[test]
 fn requests_go_through_a_proxy_but_for_spared_hosts() {
-    let Some((nginx, file, _root)) = nginx("requests_go_through_a_proxy_but_for_spared_hosts") else {
-        return;
-    };
-    let tunnels = Arc::default();
-    let proxy = proxy(&tunnels);
+    let test = "requests_go_through_a_proxy_but_for_spared_hosts";
+    let Some((nginx, file, _root)) = nginx(test) else { return };
+    let (tunnels, forwarded) = (Arc::default(), Arc::default());
+    let tls_port = nginx.secure_url("").port().expect("a port");
+    let proxy = proxy(&tunnels, &forwarded, tls_port);
+    let counts = || (tunnels.load(Ordering::Relaxed), forwarded.load(Ordering::Relaxed));
     let address = format!("http://me:secret@{}", proxy.url("").authority());
     let mut settings = settings();
     settings.ca = Some(nginx.certificates.ca.clone());
     settings.proxies = Proxies::all(&address, "127.0.0.1");
     let mut through = remote(&settings);
-    for (number, url) in [nginx.secure_url("whole"), nginx.url("whole")].iter().enumerate() {
+    let urls = [nginx.secure_url("whole"), nginx.url("whole")];
+    for url in &urls {
         for _ in 0..2 {
             assert!(get(&mut *through, &ask(url, 0..u64::MAX)).expect("it").2 == file);
         }
-        assert_eq!((number, tunnels.load(Ordering::Relaxed)), (number, 1), "the second is spared");
+        assert_eq!(counts(), (1, 0), "one tunnel for two requests, and 127.0.0.1 is spared");
     }
     settings.proxies = Proxies::all(&address, "");
-    assert!(get(&mut *remote(&settings), &ask(&nginx.url("whole"), 0..u64::MAX)).expect("it").2 == file);
-    assert_eq!(tunnels.load(Ordering::Relaxed), 2);
+    let mut through = remote(&settings);
+    for url in &urls {
+        for _ in 0..2 {
+            assert!(get(&mut *through, &ask(url, 7..50_000)).expect("it").2 == file[7..50_000]);
+        }
+    }
+    assert_eq!(counts(), (2, 2));
     settings.proxies = Proxies::all(&address.replace("secret", "guess"), "");
-    let refusal = refused(&mut *remote(&settings), &nginx.secure_url("whole"));
+    for url in &urls {
+        let refusal = refused(&mut *remote(&settings), url);
+        assert!(!refusal.error.message.contains("guess"), "{refusal:?}");
+    }
+    settings.proxies = Proxies::all("socks5://me:guess@127.0.0.1:1080", "");
+    let refusal = refused(&mut *remote(&settings), &urls[0]);
+    assert_eq!(refusal.error.kind, error::ErrorKind::Usage);
     assert!(!refusal.error.message.contains("guess"), "{refusal:?}");
 }

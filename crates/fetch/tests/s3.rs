@@ -127,6 +127,9 @@ fn a_prefix_is_listed_page_after_page() {
     // The key with an empty name in it is refused as a path, and the rest goes on.
     let kinds: Vec<_> = problems.iter().map(|(key, error)| (key.as_str(), error.kind)).collect();
     assert_eq!(kinds, [("s3://bucket/runs//double", ErrorKind::UnsafeName)]);
+    let by_url = Servers::new(&settings).list(&moto::url("runs/a/")).expect("a prefix").expect("a client");
+    assert_eq!(by_url.count(), 203);
+    assert!(Servers::new(&settings).list(&moto::url("runs/a")).is_none(), "an object");
     let nothing = list("nothing/here/");
     assert!(matches!(&nothing[..], [Named::Problem(_, error)] if error.kind == ErrorKind::NotFound));
     let mut elsewhere = moto::object("x/");

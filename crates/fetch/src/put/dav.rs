@@ -168,7 +168,7 @@ impl DavLane {
     ) -> Result<Reply, Refusal> {
         let headers = [&self.shared.headers[..], more].concat();
         let what = format!("cannot {method} {}", shown(url));
-        self.client.send(method, url, &headers, payload).map_err(|error| unanswered(&what, &error))
+        self.client.send(method, url, &headers, payload).map_err(|error| unanswered(&what, url, &error))
     }
 
     /// The refusal in an answer.

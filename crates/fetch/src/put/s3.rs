@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::put::begun::Begun;
 use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target, tag_of_parts};
-use crate::remote::request::{Payload, Reply};
+use crate::remote::request::{Payload, Reply, Requests};
 use crate::remote::s3::Shared;
 use crate::remote::s3::answer::{self, Part};
 use crate::remote::s3::calls::{Failed, S3Client};
@@ -58,7 +58,7 @@ impl S3Target {
         if place.version.is_some() {
             return Err(Error::new(ErrorKind::Usage, "a version cannot be written to: leave versionId out"));
         }
-        let shared = Arc::new(Shared::new(settings));
+        let shared = Arc::new(Shared::new(settings.s3.clone(), Requests::new(settings)));
         let signer = shared.signer()?;
         let server = signer.server(&place.bucket)?;
         let identity = format!("{server} {}", place.url()?);

@@ -6,21 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use ureq::{Agent, Body, Proxy, SendBody, http};
+use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 
-use crate::remote::http::answer;
-use crate::remote::http::wire::{self, Addresses};
-use crate::remote::login::{Login, Logins};
-use crate::remote::settings::ServerSettings;
-use crate::remote::tls::Tls;
-use crate::remote::{Refusal, Why};
-
-/// Most idle connections kept: a worker talks with one server at a time.
-const IDLE: usize = 2;
-
-/// Output buffer of a connection: what one write hands to the kernel.
-const OUTPUT: usize = 128 << 10;
+use super::http::lines::{Lines, Shared};
+use super::http::{answer, trouble};
+use super::login::{Login, Logins};
+use super::settings::ServerSettings;
+use super::tls::Tls;
+use super::{Refusal, Why, shown};
 
 /// Most of an answer that is read through to keep its connection.
 const MOST_DRAINED: u64 = 64 << 10;
@@ -28,52 +22,32 @@ const MOST_DRAINED: u64 = 64 << 10;
 /// What all workers' clients share.
 #[derive(Debug)]
 pub struct Requests {
-    settings: ServerSettings,
-    tls: Arc<Tls>,
-    logins: Logins,
-    addresses: Addresses,
+    shared: Arc<Shared>,
 }
 
 impl Requests {
     /// With these settings.
     pub fn new(settings: &ServerSettings) -> Self {
-        Self {
-            settings: settings.clone(),
-            tls: Arc::new(Tls::new(settings.ca.clone())),
-            logins: settings.netrc.as_deref().map(Logins::read).unwrap_or_default(),
-            addresses: Addresses::default(),
-        }
+        let tls = Arc::new(Tls::new(settings.ca.clone()));
+        let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        Self::of(Arc::new(Shared::new(settings, &tls, &logins)))
+    }
+
+    /// With what workers' HTTP shares already.
+    pub const fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
     }
 
     /// Who we are at `url`: what stands in it, or in `.netrc`.
     pub fn login(&self, url: &Url) -> Option<Login> {
-        Login::in_url(url).or_else(|| self.logins.of(url).cloned())
+        Login::in_url(url).or_else(|| self.shared.logins.of(url).cloned())
     }
 
     /// A client without a connection, for the server of `url`.
     pub fn client(&self, url: &Url) -> Result<Client> {
-        let wrong = |_| Error::new(ErrorKind::Usage, "the proxy that is set is no http://HOST:PORT");
-        let proxy = self.settings.proxies.of(url).map(Proxy::new).transpose().map_err(wrong)?;
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .allow_non_standard_methods(true)
-            .proxy(proxy)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(self.settings.user_agent.as_str())
-            .accept("*/*")
-            .accept_encoding("identity")
-            .no_delay(true)
-            .output_buffer_size(OUTPUT)
-            .timeout_connect(Some(self.settings.timeout))
-            .timeout_resolve(Some(self.settings.timeout))
-            .timeout_per_read(Some(self.settings.timeout))
-            .timeout_per_write(Some(self.settings.timeout))
-            .max_idle_connections(IDLE)
-            .max_idle_connections_per_host(IDLE)
-            .build();
-        let connector = wire::connector(&self.tls, &wire::Opened::default());
-        Ok(Client { agent: Agent::with_parts(config, connector, self.addresses.clone()) })
+        let mut lines = Lines::new(Arc::clone(&self.shared));
+        let agent = lines.agent(url).map_err(|refusal| refusal.error)?.clone();
+        Ok(Client { agent })
     }
 }
 
@@ -119,16 +93,22 @@ impl Client {
         }
         let wants_body = matches!(method, "PUT" | "POST");
         let response = match payload {
-            Payload::None if !wants_body => self.agent.run(request.body(SendBody::none())?)?,
-            Payload::None => self.agent.run(request.body(&b""[..])?)?,
-            Payload::Bytes(bytes) => self.agent.run(request.body(bytes)?)?,
+            Payload::None if !wants_body => self.run(request.body(SendBody::none())?)?,
+            Payload::None => self.run(request.body(&b""[..])?)?,
+            Payload::Bytes(bytes) => self.run(request.body(bytes)?)?,
             Payload::Reader(reader, length) => {
                 let request = request.header("content-length", length);
-                self.agent.run(request.body(SendBody::from_reader(reader))?)?
+                self.run(request.body(SendBody::from_reader(reader))?)?
             }
         };
         let (head, body) = response.into_parts();
         Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    fn run(&self, request: http::Request<impl ureq::AsSendBody>) -> Result<http::Response<Body>, ureq::Error> {
+        // WebDAV's methods are none of HTTP's own.
+        let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
+        self.agent.run(request)
     }
 }
 
@@ -180,22 +160,17 @@ pub fn unquoted(tag: &str) -> String {
     tag.trim().trim_matches('"').to_owned()
 }
 
-/// A request that was not answered, as what it means for `what` (such as `cannot put s3://bucket/key`).
-pub fn unanswered(what: &str, error: &ureq::Error) -> Refusal {
-    let words = match error {
-        ureq::Error::HostNotFound => "the host's name is not known".to_owned(),
-        ureq::Error::Timeout(_) => "the server has fallen silent".to_owned(),
-        ureq::Error::ConnectionFailed => "no connection was made".to_owned(),
-        ureq::Error::Io(error) => words(error),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request cannot be written".to_owned(),
-        error => error.to_string(),
-    };
-    let (why, kind) = match error {
-        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => (Why::Denied, ErrorKind::Authentication),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => (Why::Senseless, ErrorKind::Usage),
-        _ => (Why::Broken, ErrorKind::Connection),
-    };
-    Refusal { why, error: Error::new(kind, format!("{what}: {words}")), retry_after: None }
+/// A request to `url` that was not answered, as what it means for `what` (such as `cannot put s3://b/k`).
+pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
+    let mut refusal = trouble::failed(url, error);
+    let prefix = format!("{}: ", shown(url));
+    let why = refusal.error.message.strip_prefix(&prefix).unwrap_or(&refusal.error.message);
+    refusal.error.message = format!("{what}: {why}");
+    // A name that is not known may be a resolver's bad moment, and the whole target depends on it.
+    if refusal.why == Why::Missing {
+        (refusal.why, refusal.error.kind) = (Why::Broken, ErrorKind::Connection);
+    }
+    refusal
 }
 
 /// An I/O error without the system's number.

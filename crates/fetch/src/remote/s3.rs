@@ -19,7 +19,6 @@ use self::calls::{Failed, S3Client};
 use self::place::{Object, S3Settings, Signer};
 use super::http::{Http, answer as head};
 use super::request::Requests;
-use super::settings::ServerSettings;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// What all workers' S3 shares.
@@ -32,9 +31,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// With these settings.
-    pub fn new(settings: &ServerSettings) -> Self {
-        Self { settings: settings.s3.clone(), requests: Requests::new(settings), signer: OnceLock::new() }
+    /// With these settings, of which the environment's take the place where there are none.
+    pub const fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
+        Self { settings, requests, signer: OnceLock::new() }
     }
 
     /// Who signs.

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
+use tidegate_transfer::error::Result;
+use url::Url;
+
 use super::ftp::{self, Ftp};
 use super::http::{self, Http};
 use super::local::Local;
 use super::login::Logins;
+use super::request::Requests;
+use super::s3::place::Object;
 use super::s3;
 pub use super::settings::{Proxies, ServerSettings};
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
+use crate::record::Names;
 
 /// Schemes that are understood.
 pub const SCHEMES: [&str; 6] = ["http", "https", "ftp", "ftps", "s3", "file"];
@@ -27,10 +33,29 @@ impl Servers {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
+        let requests = Requests::of(Arc::clone(&http));
         Self {
-            s3: Arc::new(s3::Shared::new(settings)),
-            http: Arc::new(http::Shared::new(settings, &tls, &logins)),
+            http,
+            s3: Arc::new(s3::Shared::new(settings.s3.clone(), requests)),
             ftp: Arc::new(ftp::Shared::new(settings, &tls, &logins)),
+        }
+    }
+
+    /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`.
+    pub fn list(&self, url: &Url) -> Option<Result<Names>> {
+        let object = match url.scheme() {
+            "s3" => Object::of(url),
+            _ => return None,
+        };
+        let is_prefix = |object: &Object| object.key.is_empty() || object.key.ends_with('/');
+        match object {
+            Ok(object) if !is_prefix(&object) => None,
+            Ok(object) => {
+                let client = self.s3.client(&object.bucket);
+                Some(client.map(|client| s3::list::names(client, object)))
+            }
+            Err(error) => Some(Err(error)),
         }
     }
 }

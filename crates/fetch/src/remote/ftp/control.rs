@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 use suppaftp::types::FileType;
-use suppaftp::{FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, TlsConnector, TransferStream};
+use suppaftp::{
+    FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream,
+};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
@@ -210,6 +212,8 @@ pub struct Control {
     has_times: bool,
     /// Whether data connections are asked for by EPSV.
     extended: bool,
+    /// Whether it knows `REST`, if it was asked.
+    restart: Option<bool>,
     is_ipv4: bool,
 }
 
@@ -238,8 +242,8 @@ impl Control {
                 drop(stream);
                 let mut ftp = RustlsFtpStream::connect_secure_implicit(address, patient()?, &key.host)?;
                 // Else files would come in clear.
-                ftp.custom_command("PBSZ 0", &[suppaftp::Status::CommandOk])?;
-                ftp.custom_command("PROT P", &[suppaftp::Status::CommandOk])?;
+                ftp.custom_command("PBSZ 0", &[Status::CommandOk])?;
+                ftp.custom_command("PROT P", &[Status::CommandOk])?;
                 ftp
             }
         };
@@ -264,7 +268,7 @@ impl Control {
         ftp.login(&login.user, &login.password)?;
         ftp.transfer_type(FileType::Binary)?;
         let (extended, is_ipv4) = (!settings.ftp_active, address.is_ipv4());
-        Ok(Self { key, ftp, has_size: true, has_times: true, extended, is_ipv4 })
+        Ok(Self { key, ftp, has_size: true, has_times: true, extended, restart: None, is_ipv4 })
     }
 
     /// What it is for.
@@ -296,7 +300,7 @@ impl Control {
     /// Begins to get the file at `path` from byte `start`; where the server knows no `REST`, from 0, which
     /// is then returned in its place.
     pub fn retrieve(&mut self, path: &str, start: u64) -> Result<(Transfer, u64), Trouble> {
-        let mut start = start;
+        let start = if start > 0 && !self.has_restart()? { 0 } else { start };
         loop {
             let offset = usize::try_from(start).map_err(|_| FtpError::BadResponse)?;
             self.ftp.resume_transfer(offset)?;
@@ -305,15 +309,33 @@ impl Control {
                 Err(error) => Trouble::from(error),
             };
             match trouble.reply() {
-                // No EPSV. A server without REST ends up here too, and has both tried.
+                // No EPSV, most likely.
                 Some((500..=504 | 522, _)) if self.extended && self.is_ipv4 => {
                     self.extended = false;
                     self.ftp.set_mode(Mode::Passive);
                 }
-                Some((500..=504, _)) if start > 0 => start = 0,
                 _ => return Err(trouble),
             }
         }
+    }
+
+    /// Whether a transfer can begin in the middle of a file.
+    fn has_restart(&mut self) -> Result<bool, Trouble> {
+        if self.restart.is_none() {
+            // Zero, in case the server remembers it for another transfer.
+            let asked = self.ftp.custom_command("REST 0", &[Status::RequestFilePending]);
+            self.restart = Some(match asked {
+                Ok(_) => true,
+                Err(error) => {
+                    let trouble = Trouble::from(error);
+                    if trouble.loses_connection() {
+                        return Err(trouble);
+                    }
+                    false
+                }
+            });
+        }
+        Ok(self.restart == Some(true))
     }
 }
 

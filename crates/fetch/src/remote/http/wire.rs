@@ -28,7 +28,7 @@ pub fn connector(tls: &Arc<Tls>, opened: &Opened) -> impl Connector<Out = impl T
     ().chain(ConnectProxyConnector::default())
         .chain(TcpConnector::default())
         .chain(Secure(Arc::clone(tls)))
-        .chain(Watched(Arc::clone(opened)))
+        .chain(Watched::new(opened))
 }
 
 /// Puts TLS on a connection that needs it, with settings that all workers share.
@@ -106,7 +106,14 @@ impl Transport for SecureTransport {
 /// Counts connections, and tells a connection that was cut from one that was closed in order: a body
 /// without a stated length ends with the connection, so a cut must not look like its end.
 #[derive(Debug)]
-struct Watched(Opened);
+pub struct Watched(Opened);
+
+impl Watched {
+    /// Counts in `opened`.
+    pub fn new(opened: &Opened) -> Self {
+        Self(Arc::clone(opened))
+    }
+}
 
 impl<In: Transport> Connector<In> for Watched {
     type Out = Strict<In>;
@@ -121,8 +128,9 @@ impl<In: Transport> Connector<In> for Watched {
     }
 }
 
+/// A connection whose cut is no end.
 #[derive(Debug)]
-struct Strict<T>(T);
+pub struct Strict<T>(T);
 
 impl<T: Transport> Transport for Strict<T> {
     fn buffers(&mut self) -> &mut dyn Buffers {

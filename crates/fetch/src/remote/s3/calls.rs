@@ -105,7 +105,7 @@ impl S3Client {
         let reply = self
             .client
             .send(method.to_str(), &url, &headers, payload)
-            .map_err(|error| unanswered(&what, &error))?;
+            .map_err(|error| unanswered(&what, &url, &error))?;
         if reply.is_ok() { Ok(reply) } else { Err(self.refused(&what, &object.bucket, reply)) }
     }
 
