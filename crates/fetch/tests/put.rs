@@ -48,6 +48,8 @@ struct Run<'a> {
     retries: u32,
     dry: bool,
     checksum: bool,
+    /// Readers and connections, epoch by epoch, over and over.
+    setpoints: Vec<(u16, u16)>,
 }
 
 impl<'a> Run<'a> {
@@ -62,6 +64,7 @@ impl<'a> Run<'a> {
             retries: 8,
             dry: false,
             checksum: false,
+            setpoints: vec![(2, 3)],
         }
     }
 
@@ -78,7 +81,7 @@ impl<'a> Run<'a> {
             max_workers: 8,
             limits: Limits::default(),
             retries: self.retries,
-            pace: Pace::new(Duration::from_millis(100)),
+            pace: Pace::new(Duration::from_millis(50)),
             interrupt: self.interrupt,
             seed: 7,
             dry: self.dry,
@@ -100,12 +103,13 @@ impl<'a> Run<'a> {
         };
         let mut upload =
             Upload::start(Box::new(source), self.target, settings, Box::new(tell)).expect("started");
-        let setpoint = PerStage { read: 2, network: 3, write: 1 };
+        let mut setpoints = self.setpoints.iter().cycle();
         let end = std::time::Instant::now() + Duration::from_secs(60);
         let mut fewest = u16::MAX;
         let result = loop {
             assert!(std::time::Instant::now() < end, "it never ends: {:?}", upload.ledger().totals());
-            match upload.step(setpoint) {
+            let (read, network) = *setpoints.next().expect("some");
+            match upload.step(PerStage { read, network, write: 1 }) {
                 Ok(Some(_)) => fewest = fewest.min(upload.bounds().network.max),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -485,4 +489,56 @@ fn a_target_that_cannot_be_written_to_is_said_at_once() {
     drop(server);
     let gone = Run { retries: 1, ..Run::new(&contents, s3(&settings, "in", false, None)) }.go();
     assert_eq!(gone.result.expect_err("nobody is there").kind, ErrorKind::Connection);
+}
+
+#[test]
+fn whoever_may_only_write_can() {
+    let server = store(|request, _| match request.lines[0].split(' ').next() {
+        Some("GET") => refusal("403 Forbidden", "AccessDenied"),
+        Some("HEAD") => Some((http("403 Forbidden", &[("content-length", "0")], b""), Then::Keep)),
+        _ => None,
+    });
+    let tree = tempfile::tempdir().expect("a directory");
+    write(tree.path(), "x", b"x");
+    let contents = tree.path().join("");
+    let target = s3(&moto::settings(server.url("").as_str(), true), "in", false, None);
+    let ran = Run::new(&contents, target).go();
+    assert_eq!((ran.result, ran.events), (Ok(()), vec!["done x".to_owned()]), "{:?}", ran.failures);
+}
+
+#[test]
+fn small_files_share_warm_connections_while_workers_come_and_go() {
+    let server = store(|_, _| None);
+    let tree = tempfile::tempdir().expect("a directory");
+    for i in 0..120 {
+        write(tree.path(), format!("{i}"), &noise(i, 2000 + i as usize));
+    }
+    let contents = tree.path().join("");
+    let target = s3(&moto::settings(server.url("").as_str(), true), "in", false, None);
+    let run = Run { setpoints: vec![(1, 1), (4, 8), (2, 1), (8, 5)], ..Run::new(&contents, target) };
+    let ran = run.go();
+    assert_eq!((ran.result, ran.totals.files_done), (Ok(()), 120), "{:?}", ran.failures);
+    assert_eq!(asked(&server, "PUT", "/bucket/in/"), 120);
+    assert_eq!(asked(&server, "HEAD", ""), 0, "nothing was there, so nothing is looked at");
+    // Eight workers, and whoever looked at the bucket first.
+    let connections = server.requests().iter().map(|request| request.connection).max().expect("some") + 1;
+    assert!(connections <= 9, "{connections}");
+}
+
+#[test]
+fn parts_arrive_whatever_the_set_point_does() {
+    let Some(server) = Moto::start() else {
+        return skip("parts_arrive_whatever_the_set_point_does", NO_MOTO);
+    };
+    let tree = tempfile::tempdir().expect("a directory");
+    let data = noise(3, 63 * MIB + 1);
+    write(tree.path(), "big", &data);
+    let file = tree.path().join("big");
+    // More workers than staging has room for parts, fewer, and one.
+    let setpoints = vec![(8, 8), (1, 1), (2, 6), (8, 1), (1, 8)];
+    let run = Run { setpoints, ..Run::new(&file, s3(&server.settings(), "big", true, None)) };
+    let ran = run.go();
+    assert_eq!((ran.result, ran.totals.bytes_done), (Ok(()), data.len() as u64), "{:?}", ran.failures);
+    assert!(server.get("big") == Some(data));
+    none_under_way(&server);
 }

@@ -381,3 +381,75 @@ impl Desk {
         Error::new(ErrorKind::Interrupted, "interrupted; run the same command again to continue")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::put::target::Plan;
+    use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
+    use tidegate_transfer::path::RelPath;
+    use tidegate_transfer::store::Listed;
+
+    fn file(name: &str, size: u64, part: u64) -> Arc<File> {
+        let path = RelPath::new(name).expect("a name");
+        let kind = Kind::File { size, fingerprint: [0; 16] };
+        let entry = Entry { path: path.clone(), kind, mode: 0o644, mtime: Timestamp::default() };
+        let plan = Plan { part, count: size.div_ceil(part).max(1) as u32 };
+        Arc::new(File::new(Listed { entry, root: 0 }, path, plan).expect("a file"))
+    }
+
+    fn desk(blocks: u64) -> Arc<Desk> {
+        let desk = Arc::new(Desk::new(ByteCount(blocks * BLOCK)));
+        assert!(desk.add(file("open", 1, 1)));
+        desk
+    }
+
+    #[test]
+    fn parts_are_read_only_while_staging_has_room_for_them() {
+        let desk = desk(10);
+        let large = file("large", 16 * BLOCK, 4 * BLOCK);
+        desk.read_parts(&large, 1..=4);
+        let take = || desk.next_reading(|| true);
+        let (Some(Reading::Part(_, 1, one)), Some(Reading::Part(_, 2, _two))) = (take(), take()) else {
+            panic!("two fit")
+        };
+        assert_eq!(desk.room().1, ByteCount(2 * BLOCK));
+        let waiting = {
+            let desk = Arc::clone(&desk);
+            std::thread::spawn(move || matches!(desk.next_reading(|| true), Some(Reading::Part(_, 3, _))))
+        };
+        drop(one);
+        assert!(waiting.join().expect("no panic"), "the third when the first is gone");
+    }
+
+    #[test]
+    fn a_part_larger_than_staging_has_it_for_itself() {
+        let desk = desk(10);
+        desk.read_parts(&file("huge", 100 * BLOCK, 50 * BLOCK), 1..=2);
+        let Some(Reading::Part(_, 1, room)) = desk.next_reading(|| true) else { panic!("the first") };
+        assert_eq!(desk.room().1, ByteCount(0));
+        drop(room);
+        assert_eq!(desk.room().1, ByteCount(10 * BLOCK));
+        let Some(Reading::Part(_, 2, room)) = desk.next_reading(|| true) else { panic!("the second") };
+        desk.stop(None);
+        assert!(desk.next_reading(|| true).is_none() && desk.next_sending(|| true).is_none());
+        drop(room);
+    }
+
+    #[test]
+    fn listing_waits_for_those_who_send() {
+        let desk = desk(10);
+        let lister = {
+            let desk = Arc::clone(&desk);
+            std::thread::spawn(move || (0..3 * MOST_LISTED).all(|i| desk.add(file(&i.to_string(), 1, 1))))
+        };
+        for i in 0..=3 * MOST_LISTED {
+            assert!(desk.lock().listed.len() <= MOST_LISTED);
+            assert!(matches!(desk.next_sending(|| true), Some(Sending::Begin(_))), "{i}");
+            desk.ended();
+        }
+        assert!(lister.join().expect("no panic"));
+        desk.all_listed();
+        assert!(matches!(desk.outcome(), Some(Ok(()))));
+    }
+}

@@ -105,7 +105,10 @@ impl Client {
         Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
     }
 
-    fn run(&self, request: http::Request<impl ureq::AsSendBody>) -> Result<http::Response<Body>, ureq::Error> {
+    fn run(
+        &self,
+        request: http::Request<impl ureq::AsSendBody>,
+    ) -> Result<http::Response<Body>, ureq::Error> {
         // WebDAV's methods are none of HTTP's own.
         let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
         self.agent.run(request)

@@ -368,7 +368,8 @@ mod tests {
         if let Some(who) = &mut settings.credentials {
             who.token = Some("tok/en+=".to_owned());
         }
-        let headers = [("content-md5".to_owned(), "MTIz".to_owned()), ("x-amz-meta-a".to_owned(), "b c".to_owned())];
+        let headers =
+            [("content-md5".to_owned(), "MTIz".to_owned()), ("x-amz-meta-a".to_owned(), "b c".to_owned())];
         let query = [("partNumber", "3"), ("uploadId", "a+b/c=")];
         let now = "2026-01-02T03:04:05Z".parse().expect("a time");
         let place = object("s3://bucket/a%20b+c");
