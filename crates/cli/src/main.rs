@@ -20,6 +20,7 @@ mod command {
     pub mod generate;
     pub mod get;
     pub mod probe;
+    pub mod put;
     pub mod remote;
     pub mod simulate;
     pub mod ticket;
@@ -52,6 +53,7 @@ struct Cli {
 enum Command {
     Copy(command::copy::CopyArgs),
     Get(Box<command::get::GetArgs>),
+    Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(command::verify::VerifyArgs),
     Remote(command::remote::RemoteArgs),
@@ -71,6 +73,7 @@ impl Command {
         match self {
             Self::Copy(args) => args.json().then_some(args.optimizer()),
             Self::Get(args) => args.json().then_some(args.optimizer()),
+            Self::Put(args) => args.json().then_some(args.optimizer()),
             Self::Verify(args) => args.json().then_some(args.optimizer()),
             Self::Demo(args) => args.json().then_some(args.optimizer()),
             Self::Probe(args) => args.json().then_some(args.optimizer()),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Copy(args) => command::copy::run(args),
         Command::Get(args) => command::get::run(args),
+        Command::Put(args) => command::put::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),
         Command::Verify(args) => command::verify::run(args),
         Command::Remote(args) => command::remote::run(args),

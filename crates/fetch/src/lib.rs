@@ -20,5 +20,8 @@ pub mod host;
 
 pub mod get;
 
+// Files to others' servers.
+pub mod put;
+
 // What is written beside them.
 pub mod sidecar;

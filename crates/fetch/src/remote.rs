@@ -11,6 +11,8 @@ pub mod tls;
 pub mod ftp;
 pub mod http;
 pub mod local;
+pub mod request;
+pub mod s3;
 
 // All of them, by the scheme of a URL.
 pub mod servers;

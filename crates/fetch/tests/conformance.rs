@@ -35,6 +35,7 @@ fn http(secure: bool) -> Option<Subject> {
         restart: Some(Box::new(move || for_restart.lock().expect("unharmed").restart())),
         connections: Some(Box::new(move || for_count.lock().expect("unharmed").connections())),
         denied: Some(denied),
+        written: None,
         server: Box::new(nginx),
     })
 }
@@ -58,6 +59,7 @@ fn ftp(security: Security) -> Option<Subject> {
         restart: Some(Box::new(move || for_restart.lock().expect("unharmed").restart())),
         connections: Some(Box::new(move || for_count.lock().expect("unharmed").logins())),
         denied: Some(denied),
+        written: None,
         server: Box::new(vsftpd),
     })
 }
@@ -72,6 +74,7 @@ fn file() -> Option<Subject> {
         restart: None,
         connections: None,
         denied: None,
+        written: None,
         server: Box::new(()),
     })
 }

@@ -30,7 +30,7 @@ use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
 /// Get public data by accession, URL or list, verified and resumable.
 ///
 /// NAME is an accession of a sequence archive (run, experiment, sample, study, project, submission,
-/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, file), a file that lists any of these,
+/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, file; s3://BUCKET/PREFIX/ is all beneath it), a file that lists any of these,
 /// or '-' for such a list on standard input. Lists may be in aria2's syntax, checksum files beside a
 /// --base-url, tables (ENA's file reports as they are), JSON, BagIt's fetch.txt, or Metalink 4. Files get
 /// their names only when they are complete and verified; what is there already is skipped.
@@ -89,7 +89,9 @@ impl GetArgs {
 
 /// Runs the command.
 pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
-    let names = names::named(args)?;
+    let need_s3 = args.names.iter().any(|name| name.as_encoded_bytes().starts_with(b"s3://"));
+    let servers = Arc::new(Servers::new(&args.server.servers(need_s3)?));
+    let names = names::named(args, &servers)?;
     if args.dry_run {
         return Ok(looking::dry_run(names, args.json)?);
     }
@@ -107,7 +109,6 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let pace = control.pace(control.optimizer()?.as_ref());
     let interrupt = interrupt_on_signals();
     let settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
-    let servers = Arc::new(Servers::new(&args.server.servers()));
     let books =
         Arc::new(Mutex::new(Books { sidecars, verify: settings.verify, unchecked: 0, trouble: None }));
     let staging = settings.staging;

@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
+use tidegate_transfer::error::Result;
+use url::Url;
+
 use super::ftp::{self, Ftp};
 use super::http::{self, Http};
 use super::local::Local;
 use super::login::Logins;
+use super::request::Requests;
+use super::s3;
+use super::s3::place::Object;
 pub use super::settings::{Proxies, ServerSettings};
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
-
-/// Schemes that are understood.
-pub const SCHEMES: [&str; 5] = ["http", "https", "ftp", "ftps", "file"];
+pub use crate::list::SCHEMES;
+use crate::record::Names;
 
 /// Everything that workers' ways to servers share.
 #[derive(Debug)]
 pub struct Servers {
     http: Arc<http::Shared>,
+    s3: Arc<s3::Shared>,
     ftp: Arc<ftp::Shared>,
 }
 
@@ -25,23 +31,45 @@ impl Servers {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
+        let requests = Requests::of(Arc::clone(&http));
         Self {
-            http: Arc::new(http::Shared::new(settings, &tls, &logins)),
+            http,
+            s3: Arc::new(s3::Shared::new(settings.s3.clone(), requests)),
             ftp: Arc::new(ftp::Shared::new(settings, &tls, &logins)),
+        }
+    }
+
+    /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`.
+    pub fn list(&self, url: &Url) -> Option<Result<Names>> {
+        let object = match url.scheme() {
+            "s3" => Object::of(url),
+            _ => return None,
+        };
+        let is_prefix = |object: &Object| object.key.is_empty() || object.key.ends_with('/');
+        match object {
+            Ok(object) if !is_prefix(&object) => None,
+            Ok(object) => {
+                let client = self.s3.client(&object.bucket);
+                Some(client.map(|client| s3::list::names(client, object)))
+            }
+            Err(error) => Some(Err(error)),
         }
     }
 }
 
 impl Remotes for Servers {
     fn remote(&self) -> Box<dyn Remote> {
-        let (http, ftp) = (Http::new(Arc::clone(&self.http)), Ftp::new(Arc::clone(&self.ftp)));
-        Box::new(Everything { http, ftp, local: Local })
+        let http = || Http::new(Arc::clone(&self.http));
+        let s3 = s3::S3::new(Arc::clone(&self.s3), http());
+        Box::new(Everything { http: http(), s3, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
     }
 }
 
 /// One worker's way to servers of every kind.
 struct Everything {
     http: Http,
+    s3: s3::S3,
     ftp: Ftp,
     local: Local,
 }
@@ -50,6 +78,7 @@ impl Everything {
     fn remote(&mut self, ask: &Ask<'_>) -> Result<&mut dyn Remote, Refusal> {
         match ask.url.scheme() {
             "http" | "https" => Ok(&mut self.http),
+            "s3" => Ok(&mut self.s3),
             "ftp" | "ftps" => Ok(&mut self.ftp),
             "file" => Ok(&mut self.local),
             other => {

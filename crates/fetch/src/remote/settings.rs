@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::s3::place::S3Settings;
+
 /// How servers are spoken to.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -23,6 +25,8 @@ pub struct ServerSettings {
     pub allow_pages: bool,
     /// Whether FTP servers open the data connection to us, rather than we to them.
     pub ftp_active: bool,
+    /// Which servers `s3://` means, and who we are there; `None` for what the environment and `~/.aws` say.
+    pub s3: Option<S3Settings>,
     /// The port at which `ftps` begins with TLS at once; elsewhere it asks for it by `AUTH TLS`.
     pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
@@ -39,6 +43,7 @@ impl Default for ServerSettings {
             allow_downgrade: false,
             allow_pages: false,
             ftp_active: false,
+            s3: None,
             ftps_implicit_port: 990,
             netrc: None,
         }

@@ -24,6 +24,8 @@ pub struct Subject {
     pub connections: Option<Box<dyn Fn() -> usize>>,
     /// A file that is there and that we may not have.
     pub denied: Option<Url>,
+    /// Told of each file that is written, by stores that are no directory.
+    pub written: Option<Box<dyn Fn(&str)>>,
     /// Keeps the server alive.
     pub server: Box<dyn std::any::Any>,
 }
@@ -33,6 +35,13 @@ impl Subject {
         let path = self.root.path().join(name);
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
         fs::write(path, data).expect("written");
+        self.tell(name);
+    }
+
+    fn tell(&self, name: &str) {
+        if let Some(written) = &self.written {
+            written(name);
+        }
     }
 
     fn age(&self, name: &str, seconds: u64) {
@@ -40,6 +49,7 @@ impl Subject {
         let time =
             std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_500_000_000 - seconds);
         file.set_modified(time).expect("set");
+        self.tell(name);
     }
 
     fn path(&self, name: &str) -> PathBuf {

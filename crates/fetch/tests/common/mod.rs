@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 pub mod conformance;
+pub mod moto;
 pub mod nginx;
 pub mod scripted;
 pub mod vsftpd;

@@ -1,6 +1,6 @@
 //! A server that says exactly what a test wants it to say.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,6 +68,11 @@ pub struct Scripted {
 impl Scripted {
     /// An HTTP server that answers each request by `script`.
     pub fn http(script: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
+        Self::with_bodies(move |request, _| script(request))
+    }
+
+    /// The same, with the body of each request, whose length must be given.
+    pub fn with_bodies(script: impl Fn(&Request, &[u8]) -> Answer + Send + Sync + 'static) -> Self {
         let numbers = AtomicUsize::new(0);
         let seen = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&seen);
@@ -88,7 +93,12 @@ impl Scripted {
                 }
                 let request = Request { connection, number: numbers.fetch_add(1, Ordering::Relaxed), lines };
                 told.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
-                let (bytes, then) = script(&request);
+                let length = request.header("content-length").and_then(|length| length.parse().ok());
+                let mut body = vec![0; length.unwrap_or(0)];
+                if reader.read_exact(&mut body).is_err() {
+                    return;
+                }
+                let (bytes, then) = script(&request, &body);
                 if (&stream).write_all(&bytes).is_err() {
                     return;
                 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_fetch::archive::{Accession, Archives, Wish};
 use tidegate_fetch::list;
 use tidegate_fetch::record::{Named, Names};
+use tidegate_fetch::remote::servers::Servers;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
@@ -22,7 +23,7 @@ const MOST_ACCESSIONS: usize = 1_000_000;
 type Words = Arc<Mutex<Vec<String>>>;
 
 /// Everything that the command line names.
-pub fn named(args: &GetArgs) -> Result<Names> {
+pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
     let archives = Arc::new(Archives::new(args.archive.settings(&args.server, args.control.seed))?);
     let options = args.list.options(&args.archive);
     let words = Words::default();
@@ -37,7 +38,11 @@ pub fn named(args: &GetArgs) -> Result<Names> {
             }
             lists.push(list::read(std::io::stdin(), None, &options, keep(&words))?);
         } else if text.contains("://") {
-            direct.push(list::of_url(&text));
+            // A prefix of an object store stands for all that lies beneath it.
+            match list::url(&text).ok().and_then(|url| servers.list(&url)) {
+                Some(listed) => lists.push(listed?),
+                None => direct.push(list::of_url(&text)),
+            }
         } else if text.parse::<Accession>().is_ok() {
             keep(&words)(&text)?;
         } else if Path::new(name).exists() || is_path(name) {

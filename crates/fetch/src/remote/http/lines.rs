@@ -23,8 +23,8 @@ const LARGEST_HEADER: usize = 64 << 10;
 /// Input buffer of a connection. One read from the socket fills it; 128 KiB stays in the processor's
 /// second-level cache (docs/decisions/0008).
 const INPUT: usize = 128 << 10;
-/// Output buffer of a connection.
-const OUTPUT: usize = 16 << 10;
+/// Output buffer of a connection: what one write of an upload hands to the kernel.
+const OUTPUT: usize = 128 << 10;
 /// Connections kept idle for different hosts; redirects lead to a second one for most.
 const IDLE: usize = 8;
 /// How long an idle connection may be used again. Servers close theirs after 5 to 75 s.
