@@ -168,6 +168,9 @@ impl<'s> Worker<'s> {
             };
             return shared.skip(file, &got);
         }
+        if let Some(got) = shared.complete_before(file, job.mirror, &seen) {
+            return shared.skip(file, &got);
+        }
         let (Some(bytes), Some(_), true) = (seen.bytes, version, seen.ranges) else {
             return shared.queue.push(file, Task::First, None);
         };
@@ -179,7 +182,7 @@ impl<'s> Worker<'s> {
                 shared.push_missing(&body);
                 shared.begun(&body);
             }
-            Err(error) => shared.fail_write(file, &error),
+            Err(error) => shared.fail(file, &error),
         }
     }
 
@@ -216,7 +219,7 @@ impl<'s> Worker<'s> {
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, &error),
+            Err(error) => return shared.fail(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.
@@ -296,9 +299,13 @@ impl<'s> Worker<'s> {
             return self.leave(job, Some(body), Error::new(ErrorKind::Protocol, why));
         }
         // It sends the file as a whole. If nobody sends parts, all comes through this one request.
-        file.lock().mirrors[job.mirror].whole = true;
+        let parts = {
+            let mut state = file.lock();
+            state.mirrors[job.mirror].whole = true;
+            state.gives_parts(shared.queue.mixes(file))
+        };
         shared.queue.give_back(held, None, None);
-        if !body.splits() {
+        if !parts {
             let held = shared.queue.gather(body);
             self.read(job, &held, opened, begun, parked);
         }
@@ -320,13 +327,14 @@ impl<'s> Worker<'s> {
         let mut source = opened.body;
         let mut moved = 0;
         // What comes in one go cannot be continued by another.
-        let whole = !body.splits();
+        let whole = !file.lock().gives_parts(shared.queue.mixes(file));
         let parked = || !whole && parked();
         let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
         let host = &file.hosts[job.mirror];
         self.measured(host, moved, begun);
-        if moved > 0 {
-            file.lock().progress();
+        // What is less than a block, or cannot be continued, brings the file no further.
+        if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
+            file.lock().progress(job.mirror);
         }
         match end {
             End::Done => {
@@ -390,8 +398,10 @@ impl<'s> Worker<'s> {
         let hashed = shared.settings.verify || shared.wants_blake3(&body.file);
         debug_assert!(from.is_multiple_of(BLOCK));
         let mut at = from;
+        held.listen(false);
         while at < promised {
             let Some(range) = held.claim.next() else { break };
+            held.at.store(range.start, Relaxed);
             debug_assert_eq!(range.start, at);
             let Some(mut block) = shared.staging.acquire() else { return End::Over };
             let length = (range.end - range.start) as usize;
@@ -408,7 +418,10 @@ impl<'s> Worker<'s> {
                         return End::Parked(range.start);
                     }
                 }
-                match source.read(&mut block.bytes[filled..length]) {
+                held.listen(true);
+                let read = source.read(&mut block.bytes[filled..length]);
+                held.listen(false);
+                match read {
                     Ok(0) => {
                         shared.staging.release(block);
                         let why = format!(
@@ -494,12 +507,10 @@ impl<'s> Worker<'s> {
         tracing::debug!("{error} ({why:?})");
         let now = Instant::now();
         let retries = shared.settings.retries;
+        let mixes = shared.queue.mixes(file);
         let mut state = file.lock();
         let next = match why {
-            Why::Missing | Why::Denied | Why::Senseless => {
-                let mixes = shared.queue.mixes(file);
-                state.leave(body, job.mirror, error, mixes)
-            }
+            Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
             Why::Changed => state.changed(body, &error),
             Why::Busy => {
                 let proven = self.unproven(host);
@@ -510,12 +521,12 @@ impl<'s> Worker<'s> {
                     return again(None);
                 }
                 state = file.lock();
-                state.try_again(body, job.mirror, &error, retries, |_| now)
+                state.try_again(body, job.mirror, &error, retries, mixes, |_| now)
             }
             Why::Broken => {
                 let proven = self.unproven(host);
                 host.lost(now, proven);
-                state.try_again(body, job.mirror, &error, retries, |n| now + host.jitter(n))
+                state.try_again(body, job.mirror, &error, retries, mixes, |n| now + host.jitter(n))
             }
         };
         drop(state);
