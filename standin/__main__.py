@@ -9,7 +9,7 @@ from pathlib import Path
 
 from standin.faults import Faults
 from standin.make import SHAPES, make
-from standin.nginx import configuration
+from standin.nginx import Shape, configuration
 from standin.server import Server
 
 
@@ -22,6 +22,7 @@ def maker() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="seed of every byte")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES,
                         help="what runs look like, one after the other; `paired` alone gives SRR runs only")
+    parser.add_argument("--table-only", action="store_true", help="make no files, only the table about them")
     return parser
 
 
@@ -31,7 +32,8 @@ def server() -> argparse.ArgumentParser:
     parser.add_argument("--root", type=Path, required=True, help="the data set")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--bare", action="store_true", help="places in ENA's answers without a scheme, as ENA has them")
+    parser.add_argument("--real-names", action="store_true",
+                        help="name places as the archives do, for programs that a hosts file leads here")
     parser.add_argument("--data-url", help="where the files are, if another server has them")
     faults = parser.add_argument_group("faults")
     faults.add_argument("--requests-a-second", type=float, default=0, help="more to the interfaces get status 429")
@@ -42,7 +44,9 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--drop-share", type=float, default=1.0, help="which share of them")
     faults.add_argument("--drops", type=int, default=-1, help="how many at most")
     faults.add_argument("--ignore-ranges", action="store_true", help="always answer with the whole file")
-    faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header", help="how ENA says `nothing`")
+    faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header",
+                        help="how ENA says `nothing`")
+    faults.add_argument("--refuses", default="", metavar="ACCESSION", help="ENA answers 400 to what names it")
     faults.add_argument("--limit-in-200", type=int, default=0, metavar="N", help="N times NCBI's 429 with status 200")
     faults.add_argument("--html", type=int, default=0, metavar="N", help="N times a page with status 200; -1 always")
     faults.add_argument("--fail", type=int, default=0, metavar="N", help="N times a failure; -1 always")
@@ -50,6 +54,8 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--slow", type=float, default=0, metavar="SECONDS", help="before each answer")
     faults.add_argument("--connection-rate", type=float, default=0, metavar="BYTES", help="a second, each connection")
     faults.add_argument("--no-runinfo-header", action="store_true", help="the run table without its first line")
+    faults.add_argument("--cut", action="store_true", help="the last row of ENA's tables lacks its end")
+    faults.add_argument("--strict-ids", action="store_true", help="NCBI answers 400 to lists with an unknown run")
     faults.add_argument("--at", choices=["ena", "eutils", "sdl"], default="", help="the interface these are of; all")
     faults.add_argument("--seed", type=int, default=1, help="seed of what is random in faults")
     nginx = parser.add_argument_group("nginx in place of Python for the files")
@@ -62,33 +68,41 @@ def server() -> argparse.ArgumentParser:
 def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
-             "ignore_ranges", "empty", "limit_in_200", "html", "fail", "fail_status", "slow", "connection_rate",
-             "no_runinfo_header", "at", "seed"]
+             "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow",
+             "connection_rate", "no_runinfo_header", "cut", "strict_ids", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
-    ready = {}
+    data_url = options.data_url
+    if options.nginx and data_url is None:
+        data_url = f"http://{options.address}:{options.data_port}"
+    running = Server((options.address, options.port), options.root, faults, data_url, options.real_names)
+    ready = running.urls()
     if options.nginx:
-        options.nginx.mkdir(parents=True, exist_ok=True)
-        tls = options.tls and (int(options.tls[0]), Path(options.tls[1]), Path(options.tls[2]))
-        written = configuration(options.root, options.nginx, options.address, options.data_port,
-                                options.connection_rate, options.connections, options.busy, options.retry_after, tls,
-                                os.geteuid() == 0)
-        (options.nginx / "nginx.conf").write_text(written)
-        options.data_url = options.data_url or f"http://{options.address}:{options.data_port}"
-        ready["nginx"] = str(options.nginx / "nginx.conf")
-    running = Server((options.address, options.port), options.root, faults, options.data_url, options.bare)
+        ready["nginx"] = str(write_nginx(options, running.here))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    print(json.dumps(running.urls() | ready), flush=True)
+    print(json.dumps(ready), flush=True)
     try:
         running.serve_forever(poll_interval=0.05)
     except (KeyboardInterrupt, SystemExit):
         running.server_close()
 
 
+def write_nginx(options: argparse.Namespace, interfaces: str) -> Path:
+    """Writes nginx's configuration; answers where it is."""
+    tls = options.tls and (int(options.tls[0]), Path(options.tls[1]), Path(options.tls[2]))
+    shape = Shape(options.address, options.data_port, interfaces, options.connection_rate, options.connections,
+                  options.busy, options.retry_after, tls)
+    options.nginx.mkdir(parents=True, exist_ok=True)
+    place = options.nginx / "nginx.conf"
+    place.write_text(configuration(options.root, options.nginx, shape, os.geteuid() == 0))
+    return place
+
+
 def main() -> None:
     """The command line."""
     if sys.argv[1:2] == ["make"]:
         options = maker().parse_args(sys.argv[2:])
-        made = make(options.root, options.runs, options.mb, options.seed, options.shapes)
+        made = make(options.root, options.runs, options.mb, options.seed, options.shapes,
+                    not options.table_only)
         print(json.dumps({"runs": len(made["runs"]), "seed": made["seed"]}))
     else:
         serve(server().parse_args())

@@ -6,6 +6,7 @@ together from it; each file begins with a member of its own, so that no two file
 
 import gzip
 import hashlib
+import os
 import random
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def fastq(rng: random.Random, name: str, reads: int) -> bytes:
 class Content:
     """Makes files from one seed."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, keep: bool = True) -> None:
+        self.seed, self.keep = seed, keep
         rng = random.Random(f"{seed} pool")
         self.pool = [gzip.compress(fastq(rng, f"POOL{i}", READS_PER_MEMBER), 1, mtime=0) for i in range(POOL)]
 
@@ -47,7 +48,7 @@ class Content:
                 left -= len(piece)
                 yield piece
 
-        return write(path, pieces())
+        return write(path if self.keep else None, pieces())
 
     def archive(self, path: Path, name: str, size: int) -> tuple[int, str]:
         """A file with the magic of an SRA archive and random bytes behind it."""
@@ -61,14 +62,15 @@ class Content:
                 left -= len(piece)
                 yield piece
 
-        return write(path, pieces())
+        return write(path if self.keep else None, pieces())
 
 
-def write(path: Path, pieces) -> tuple[int, str]:
-    """Writes a file; answers its size and MD5."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def write(path: Path | None, pieces) -> tuple[int, str]:
+    """Writes a file, if there is a place for it; answers its size and MD5."""
     size, digest = 0, hashlib.md5()
-    with open(path, "wb") as file:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path or os.devnull, "wb") as file:
         for piece in pieces:
             file.write(piece)
             digest.update(piece)

@@ -22,8 +22,8 @@ CONDITION = re.compile(r'(\w+)\s*=\s*"?([\w.]+)"?')
 class Ena:
     """Answers as ENA does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, empty: str) -> None:
-        self.catalogue, self.place, self.empty = catalogue, place, empty
+    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, cut: bool) -> None:
+        self.catalogue, self.place, self.empty, self.refuses, self.cut = catalogue, place, empty, refuses, cut
 
     def cell(self, run: dict, field: str) -> str:
         """One cell of the table; lists are joined by semicolons."""
@@ -57,12 +57,14 @@ class Ena:
         if arguments.get("format", "tsv") == "json":
             return text(json.dumps(rows), "application/json")
         lines = ["\t".join(fields)] + ["\t".join(row.values()) for row in rows]
+        if self.cut:
+            lines[-1] = lines[-1].rpartition("\t")[0]
         return text("\n".join(lines) + "\n", "text/tab-separated-values")
 
     def filereport(self, arguments: dict[str, str]) -> Answer:
         """One accession of any kind."""
         accession = arguments.get("accession", "")
-        if not WELL_FORMED.match(accession):
+        if not WELL_FORMED.match(accession) or accession == self.refuses:
             return refuse(f"Invalid accession supplied: {accession}")
         return self.table(self.catalogue.named(accession), arguments)
 
@@ -80,7 +82,7 @@ class Ena:
                 return refuse("Invalid query")
         runs = {}
         for name, columns in wanted:
-            if not WELL_FORMED.match(name):
+            if not WELL_FORMED.match(name) or name == self.refuses:
                 return refuse(f"Invalid accession supplied: {name}")
             for run in self.catalogue.named(name, columns):
                 runs[run["columns"]["run_accession"]] = run

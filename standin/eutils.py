@@ -22,15 +22,14 @@ FROM_ENA = {
     "Sample": "secondary_sample_accession", "BioSample": "sample_accession", "TaxID": "tax_id",
     "ScientificName": "scientific_name", "SampleName": "sample_alias", "CenterName": "center_name",
     "Submission": "submission_accession"}
-RATE_LIMITED = b'{"error":"API rate limit exceeded","api-key":"127.0.0.1","count":"4","limit":"3"}\n'
 TERM = re.compile(r"\b((?:[EDS]R[PSXRA]|PRJ[A-Z]{2}|SAM[A-Z]+|GS[EM])\d+)\b")
 
 
 class Eutils:
     """Answers as NCBI does. Searches are remembered by their number, as the history server does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, no_header: bool) -> None:
-        self.catalogue, self.place, self.no_header = catalogue, place, no_header
+    def __init__(self, catalogue: Catalogue, place: str, no_header: bool, strict_ids: bool) -> None:
+        self.catalogue, self.place, self.no_header, self.strict_ids = catalogue, place, no_header, strict_ids
         self.history: list[list[str]] = []
 
     def row(self, run: dict) -> list[str]:
@@ -100,7 +99,10 @@ class Eutils:
             return Answer(400, b'{"error":"only runinfo is made here"}', "application/json")
         runs = {}
         for name in self.chosen(arguments):
-            for run in self.catalogue.named(name):
+            found = self.catalogue.named(name)
+            if self.strict_ids and not found:
+                return Answer(400, b'{"error":"cannot get document"}', "application/json")
+            for run in found:
                 runs[run["columns"]["run_accession"]] = run
         out = io.StringIO()
         table = csv.writer(out, lineterminator="\n")
@@ -113,6 +115,13 @@ class Eutils:
         """The program `name`."""
         program = {"esearch.fcgi": self.esearch, "esummary.fcgi": self.esummary, "efetch.fcgi": self.efetch}.get(name)
         return program(arguments) if program else Answer(404, b"not found")
+
+
+def rate_limited(arguments: dict[str, str]) -> bytes:
+    """What NCBI says to too many requests: it repeats the caller's key."""
+    said = {"error": "API rate limit exceeded", "api-key": arguments.get("api_key", "127.0.0.1"), "count": "4",
+            "limit": "3"}
+    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
 
 
 def relation(target: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ class Faults:
     drops: int = -1
     ignore_ranges: bool = False
     empty: str = "header"  # how nothing is answered: header, 204, 404 or []
+    refuses: str = ""  # an accession that spoils every question to ENA that names it
     limit_in_200: int = 0
     html: int = 0
     fail: int = 0
@@ -26,6 +27,8 @@ class Faults:
     slow: float = 0  # seconds before each answer of an interface
     connection_rate: float = 0  # bytes a second of each connection
     no_runinfo_header: bool = False
+    cut: bool = False  # the last row of ENA's tables
+    strict_ids: bool = False  # a run that NCBI does not know spoils a question by identifiers
     at: str = ""  # the one interface that refusals, pages and failures are of; empty is all
     seed: int = 1
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)

@@ -51,9 +51,12 @@ def columns(index: int, shape: str, plain: bool) -> dict[str, str]:
     }
 
 
-def make(root: Path, runs: int, mb: float, seed: int, shapes: list[str]) -> dict:
-    """Makes `runs` runs of about `mb` MiB each beneath `root`; answers what `runs.json` holds."""
-    content, rng = Content(seed), random.Random(f"{seed} sizes")
+def make(root: Path, runs: int, mb: float, seed: int, shapes: list[str], keep: bool = True) -> dict:
+    """Makes `runs` runs of about `mb` MiB each beneath `root`; answers what `runs.json` holds.
+
+    Without `keep` only the table is written, for those who ask and do not fetch.
+    """
+    content, rng = Content(seed, keep), random.Random(f"{seed} sizes")
     made = []
     for index in range(runs):
         shape = shapes[index % len(shapes)]
@@ -91,7 +94,7 @@ def files(root: Path, content: Content, rng: random.Random, row: dict[str, str],
         {**sra[0], "path": f"vol1/{run[:3].lower()}/{home}"}]
     if shape == "other-sra":
         ena_sra = [entry(f"vol1/{run[:3].lower()}/{home}", content.archive, f"{run} other", size // 2)]
-    for copy in ena_sra:
+    for copy in ena_sra if content.keep else []:
         place = root / copy["path"]
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists():

@@ -1,5 +1,6 @@
 """A configuration of nginx that serves a data set's files: for rates that Python does not reach."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 CONFIGURATION = """\
@@ -23,26 +24,45 @@ http {{
     limit_conn_status {busy};
     server {{
         listen {address}:{port};
-{tls}        root {root};
-{limits}        location = /runs.json {{ return 404; }}
-    }}
+{tls}        location / {{
+            root {root};
+{limits}        }}
+        location ~ ^/(ena|entrez|sdl|standin)/ {{ proxy_pass {interfaces}; }}
+        location = /runs.json {{ return 404; }}
+{refusal}    }}
 }}
 """
 
 
-def configuration(root: Path, scratch: Path, address: str, port: int, rate: float, connections: int, busy: int,
-                  retry_after: float, tls: tuple[int, Path, Path] | None, as_root: bool) -> str:
-    """The text of the file; `tls` is a port, a certificate and its key."""
-    limits = f"        limit_rate {int(rate)};\n" if rate else ""
-    if connections:
-        limits += f"        limit_conn bodies {connections};\n"
-        if retry_after:
-            limits += f"        error_page {busy} @busy;\n        location @busy {{\n"
-            limits += f"            add_header Retry-After {retry_after:g} always;\n            return {busy};\n"
-            limits += "        }\n"
-    secure = ""
-    if tls:
-        secure = f"        listen {address}:{tls[0]} ssl;\n        ssl_certificate {tls[1].resolve()};\n"
-        secure += f"        ssl_certificate_key {tls[2].resolve()};\n"
-    return CONFIGURATION.format(root=root.resolve(), scratch=scratch.resolve(), address=address, port=port, busy=busy,
-                                limits=limits, tls=secure, user="user root;\n" if as_root else "")
+@dataclass
+class Shape:
+    """How the files are served; nothing said is no limit."""
+
+    address: str
+    port: int
+    interfaces: str  # the URL of the stand-in, to which everything but files is passed on
+    rate: float = 0  # bytes a second of each connection
+    connections: int = 0
+    busy: int = 429
+    retry_after: float = 0
+    tls: tuple[int, Path, Path] | None = None  # port, certificate, key
+
+
+def configuration(root: Path, scratch: Path, shape: Shape, as_root: bool) -> str:
+    """The text of the file; nginx keeps its own files in `scratch`."""
+    limits, refusal, tls = "", "", ""
+    if shape.rate:
+        limits += f"            limit_rate {int(shape.rate)};\n"
+    if shape.connections:
+        limits += f"            limit_conn bodies {shape.connections};\n"
+    if shape.connections and shape.retry_after:
+        limits += f"            error_page {shape.busy} @busy;\n"
+        refusal = f"        location @busy {{\n            add_header Retry-After {shape.retry_after:g} always;\n"
+        refusal += f"            return {shape.busy};\n        }}\n"
+    if shape.tls:
+        port, certificate, key = shape.tls
+        tls = f"        listen {shape.address}:{port} ssl;\n        ssl_certificate {certificate.resolve()};\n"
+        tls += f"        ssl_certificate_key {key.resolve()};\n"
+    return CONFIGURATION.format(root=root.resolve(), scratch=scratch.resolve(), address=shape.address,
+                                port=shape.port, busy=shape.busy, interfaces=shape.interfaces, limits=limits,
+                                refusal=refusal, tls=tls, user="user root;\n" if as_root else "")

@@ -11,13 +11,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from standin.answer import Answer, text
 from standin.catalogue import Catalogue
 from standin.ena import Ena
-from standin.eutils import RATE_LIMITED, Eutils
+from standin.eutils import Eutils, rate_limited
 from standin.faults import Faults
 from standin.sdl import Sdl
 
 LONGEST_FORM = 4 << 20
 BLOCK = 64 << 10
 ENA, EUTILS, SDL, COUNTS = "/ena/portal/api/", "/entrez/eutils/", "/sdl/2/retrieve", "/standin/requests"
+ENA_HOST, AWS_URL = "ftp.sra.ebi.ac.uk", "https://sra-pub-run-odp.s3.amazonaws.com"
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Service page</title></head><body>Please come back later.</body></html>\n"
 
 
@@ -27,15 +28,18 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, address: tuple[str, int], root: Path, faults: Faults, data_url: str | None, bare: bool) -> None:
+    def __init__(self, address: tuple[str, int], root: Path, faults: Faults, data_url: str | None,
+                 real_names: bool) -> None:
         super().__init__(address, Handler)
         here = f"http://{address[0]}:{self.server_port}"
         self.root, self.faults, self.here = root.resolve(), faults, here
         self.data_url = (data_url or here).rstrip("/")
         catalogue = Catalogue(root)
-        self.ena = Ena(catalogue, self.data_url.split("://", 1)[1] if bare else self.data_url, faults.empty)
-        self.eutils = Eutils(catalogue, self.data_url, faults.no_runinfo_header)
-        self.sdl = Sdl(catalogue, self.data_url)
+        # ENA names places without a scheme.
+        at_ena, at_ncbi = (ENA_HOST, AWS_URL) if real_names else (self.data_url, self.data_url)
+        self.ena = Ena(catalogue, at_ena, faults.empty, faults.refuses, faults.cut)
+        self.eutils = Eutils(catalogue, at_ncbi, faults.no_runinfo_header, faults.strict_ids)
+        self.sdl = Sdl(catalogue, at_ncbi)
         self.counts: Counter[str] = Counter()
         self.lock = threading.Lock()
 
@@ -95,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         if faults.slow:
             time.sleep(faults.slow)
         struck = path.startswith({"ena": ENA, "eutils": EUTILS, "sdl": SDL, "": "/"}[faults.at])
-        wrong = self.wrong() if struck else None
+        wrong = self.wrong(arguments) if struck else None
         if wrong is not None:
             return wrong
         if path == SDL:
@@ -104,15 +108,15 @@ class Handler(BaseHTTPRequestHandler):
             return self.server.ena.answer(path.removeprefix(ENA), arguments)
         return self.server.eutils.answer(path.removeprefix(EUTILS), arguments)
 
-    def wrong(self) -> Answer | None:
+    def wrong(self, arguments: dict[str, str]) -> Answer | None:
         """What goes wrong this time."""
         faults = self.server.faults
         patience = {"Retry-After": f"{faults.retry_after:g}"} if faults.retry_after else {}
         if faults.too_many_requests():
             limit = {"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0"}
-            return Answer(429, RATE_LIMITED, "application/json", patience | limit)
+            return Answer(429, rate_limited(arguments), "application/json", patience | limit)
         if faults.take("limit_in_200"):
-            return Answer(200, RATE_LIMITED, "application/json")
+            return Answer(200, rate_limited(arguments), "application/json")
         if faults.take("html"):
             return Answer(200, PAGE, "text/html")
         if faults.take("fail"):

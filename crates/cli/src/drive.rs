@@ -227,6 +227,7 @@ impl Sum {
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
             stages: job.work.stages,
             dry: job.work.dry,
+            unchecked: 0,
             sidecars: Vec::new(),
             log: record.path.as_ref().map(|path| path.display().to_string()),
         }

@@ -42,6 +42,9 @@ pub struct Summary {
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// Files that are there, and of which no checksum was known to hold them against.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unchecked: u64,
     /// What was written beside the files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sidecars: Vec<String>,
@@ -129,6 +132,7 @@ impl Summary {
             failures: Vec::new(),
             error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
             log: None,
+            unchecked: 0,
             sidecars: Vec::new(),
             stages: &Stage::ALL,
             setpoint: None,
@@ -155,27 +159,30 @@ impl Summary {
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
                 _ => format!("{failed} of {} missing or different", count(total)),
             }
-        } else if self.verified && ok == 0 {
+        } else if self.status == "complete" && ok == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
-            let (before, all) = match self.status {
-                "complete" => ("", "all "),
-                "incomplete" => ("incomplete: ", ""),
-                "interrupted" => ("interrupted: ", ""),
-                "no_space" => ("no space left: ", ""),
-                _ => ("failed: ", ""),
+            let (before, checked) = match self.status {
+                "complete" if self.unchecked == 0 => ("", "all verified"),
+                "complete" => ("", "all there"),
+                "incomplete" => ("incomplete: ", "verified"),
+                "interrupted" => ("interrupted: ", "verified"),
+                "no_space" => ("no space left: ", "verified"),
+                _ => ("failed: ", "verified"),
             };
-            let mut text = format!(
-                "{before}{}, {}, {all}verified in {seconds:.1} s: {}",
-                count(ok),
-                ByteCount(self.bytes),
-                BitRate(self.goodput_bps)
-            );
+            let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
+            let mut text = match ok {
+                0 => format!("{before}nothing new after {seconds:.1} s"),
+                _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
+            };
             if failed > 0 {
                 text.push_str(&format!(", {failed} of {total} failed"));
             }
             if skipped > 0 {
                 text.push_str(&format!(", {skipped} there already"));
+            }
+            if self.unchecked > 0 {
+                text.push_str(&format!(", {} without a checksum to check", self.unchecked));
             }
             if self.resent_bytes > 0 {
                 text.push_str(&format!(", {} sent again", ByteCount(self.resent_bytes)));
@@ -201,7 +208,14 @@ impl Summary {
     }
 }
 
-fn count(files: u64) -> String {
+/// Whether there is nothing to say.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+/// So many files, in words.
+pub fn count(files: u64) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
@@ -215,6 +229,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_checked_is_not_called_verified() {
+        let files = Files { total: 2, ok: 2, failed: 0, skipped: 0 };
+        let got = Summary { files, bytes: 2 << 20, unchecked: 1, stages: &[], verified: false, ..summary() };
+        let sidecars = vec!["runs.tsv".to_owned()];
+        let got = Summary { sidecars, ..got };
+        assert_eq!(
+            got.text(),
+            "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
+        );
+    }
+
+    #[test]
     fn the_text_says_what_happened() {
         let files = Files { total: 3, ok: 2, failed: 0, skipped: 1 };
         let copied =
@@ -224,6 +250,8 @@ mod tests {
         let nothing = Summary { files, ..summary() };
         assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2 };
+        let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
+        assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
         let different = Summary { files, dry: true, verified: false, ..summary() };
         assert_eq!(different.text(), "1 of 3 files missing or different");
     }

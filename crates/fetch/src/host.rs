@@ -94,6 +94,20 @@ pub struct Host {
     state: Mutex<State>,
 }
 
+/// What can be hoped for from a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    rate: f64,
+    active: u16,
+}
+
+impl Promise {
+    /// The better one first.
+    pub fn order(&self, other: &Self) -> std::cmp::Ordering {
+        other.rate.total_cmp(&self.rate).then(self.active.cmp(&other.active))
+    }
+}
+
 #[derive(Debug)]
 struct State {
     /// Most connections now, and by settings.
@@ -204,10 +218,16 @@ impl Host {
         self.lock().proven -= 1;
     }
 
-    /// What one connection brings a second; unknown hosts are worth a try.
-    pub fn rate(&self) -> f64 {
-        let rate = self.lock().rate;
-        if rate > 0.0 { rate } else { f64::INFINITY }
+    /// What another connection promises, beside other hosts': a host that nobody has tried is tried, then
+    /// the one whose connections bring most, then the one that is asked for least.
+    pub fn promise(&self) -> Promise {
+        let state = self.lock();
+        let rate = match (state.rate > 0.0, state.active) {
+            (true, _) => state.rate,
+            (false, 0) => f64::INFINITY,
+            (false, _) => 0.0,
+        };
+        Promise { rate, active: state.active }
     }
 
     /// The host asks for less. `proven` if the worker's last request here was answered, which counts no

@@ -87,7 +87,9 @@ impl Sidecars {
     pub fn arrived(&mut self, record: &Record, arrived: &Arrived<'_>) -> Result<()> {
         let path = record.path.as_bytes();
         self.taken.extend([RUNS, SUMS, SHEET, FAILED].into_iter().find(|name| name.as_bytes() == path));
-        self.failed.forget(record);
+        if arrived.bytes.is_some() {
+            self.failed.forget(record);
+        }
         let md5 =
             [arrived.checksums, &record.checksums].into_iter().find_map(|sums| sums.get(Algorithm::Md5));
         if let (Some(md5), Some(_)) = (md5.and_then(|md5| md5.try_into().ok()), arrived.bytes) {

@@ -1,5 +1,5 @@
-//! Accessions resolved against the stand-in archive: every kind, every shape of run, every way to say nothing,
-//! and what goes wrong between.
+//! Accessions resolved against the stand-in archive: every kind, every shape of run, every way to say
+//! nothing, and what goes wrong between.
 
 #[path = "common/standin.rs"]
 mod standin;
@@ -26,6 +26,17 @@ fn from(source: Source, format: Format) -> Wish {
     Wish { source, ..wish(format) }
 }
 
+/// The columns by which a run is named.
+const COLUMNS: [&str; 7] = [
+    "run_accession",
+    "experiment_accession",
+    "sample_accession",
+    "secondary_sample_accession",
+    "study_accession",
+    "secondary_study_accession",
+    "submission_accession",
+];
+
 /// The runs that have a cell in a column, and FASTQ.
 fn with<'a>(column: &str, cell: &str) -> Vec<&'a str> {
     let has = |run: &&Value| {
@@ -51,16 +62,7 @@ fn every_kind_of_accession_names_its_runs() {
     }
     let server = Standin::start(data(), &[]);
     let run = data().shape("three");
-    let columns = [
-        "run_accession",
-        "experiment_accession",
-        "sample_accession",
-        "secondary_sample_accession",
-        "study_accession",
-        "secondary_study_accession",
-        "submission_accession",
-    ];
-    for column in columns {
+    for column in COLUMNS {
         let name = id(run, column);
         let outcome = server.resolve(&[&name.to_lowercase()], Wish::default());
         assert_eq!(outcome.runs(), with(column, name), "{column}");
@@ -76,6 +78,48 @@ fn every_kind_of_accession_names_its_runs() {
     assert_eq!(outcome.records[0].meta["accession"], sample);
     let [(name, error)] = &outcome.problems[..] else { panic!("{outcome:?}") };
     assert_eq!((name.as_str(), error.kind), ("GSM1", ErrorKind::NotFound));
+}
+
+#[test]
+fn accessions_of_one_kind_share_a_request() {
+    if !is_there("accessions_of_one_kind_share_a_request") {
+        return;
+    }
+    let server = Standin::start(data(), &[]);
+    // Two of each kind, from both projects.
+    let (one, other) = (&data().runs[0], &data().runs[12]);
+    let (mut list, mut runs) = (Vec::new(), Vec::new());
+    for column in COLUMNS {
+        list.extend([id(one, column), id(other, column)]);
+        runs.extend([with(column, id(one, column)), with(column, id(other, column))].concat());
+    }
+    runs.sort_unstable();
+    runs.dedup();
+    let outcome = server.resolve(&list, fallback(Format::Fastq));
+    let fastq = outcome.records.iter().filter(|record| record.meta["format"] == "fastq");
+    let mut found: Vec<&str> = fastq.map(|record| record.group.as_deref().expect("a run")).collect();
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, runs);
+    let requests = server.requests();
+    assert_eq!(requests.get("/ena/portal/api/search"), Some(&7), "{requests:?}");
+    assert_eq!(requests.get("/ena/portal/api/filereport"), None, "{requests:?}");
+}
+
+#[test]
+fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
+    if !is_there("one_accession_that_ena_refuses_does_not_spoil_the_others") {
+        return;
+    }
+    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
+    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let refused = runs[4];
+    let server = Standin::start(data(), &["--refuses", refused]);
+    let outcome = server.resolve(&runs, Wish::default());
+    assert_eq!(outcome.runs().len(), runs.len() - 1);
+    let [(name, error)] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
+    assert_eq!((name.as_str(), error.kind), (refused, ErrorKind::Usage));
+    assert!(error.message.contains("Invalid accession supplied"), "{error}");
 }
 
 #[test]
@@ -252,7 +296,7 @@ fn every_way_to_say_nothing_is_one() {
         return;
     }
     for empty in ["header", "204", "404", "[]"] {
-        let server = Standin::start(data(), &["--empty", empty]);
+        let server = Standin::start(data(), &["--empty", empty, "--strict-ids"]);
         for list in [&["SRR999999999"][..], &["SRR999999999", "PRJNA1"]] {
             let outcome = server.resolve(list, Wish::default());
             assert_eq!(outcome.problems.len(), list.len(), "{empty}: {:?}", outcome.problems);
@@ -278,6 +322,7 @@ fn what_passes_is_waited_for() {
         &["--fail", "2", "--fail-status", "429"],
         &["--requests-a-second", "3", "--retry-after", "0.4"],
         &["--no-runinfo-header"],
+        &["--strict-ids"],
     ] {
         let server = Standin::start(data(), faults);
         let outcome = server.resolve(&list, wish(Format::Sra));
@@ -342,6 +387,9 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
     assert_eq!(outcome.runs(), [paired]);
     assert!(outcome.problems[0].1.message.contains("E-utilities"), "{:?}", outcome.problems);
     let (_server, settings) = at("sdl");
+    let outcome = resolve(settings.clone(), &[paired], from(Source::Aws, Format::Sra));
+    assert_eq!((outcome.records.len(), outcome.problems.len()), (1, 0), "{outcome:?}");
+    assert_eq!(outcome.records[0].meta["source"], "aws");
     let outcome = resolve(settings, &[paired, ncbi], wish(Format::Sra));
     // ENA has the one; the other is looked for on the open-data mirror, which says its size.
     assert_eq!((outcome.runs().len(), outcome.problems.len()), (2, 0), "{outcome:?}");
@@ -349,6 +397,38 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
         outcome.records.iter().find(|record| record.group.as_deref() == Some(ncbi)).expect("found");
     assert_eq!(mirrored.bytes, data().shape("ncbi-only")["sra"][0]["bytes"].as_u64());
     assert!(mirrored.checksums.is_empty());
+}
+
+#[test]
+fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
+    if !is_there("a_row_that_is_cut_off_is_told_and_the_others_are_taken") {
+        return;
+    }
+    let server = Standin::start(data(), &["--cut"]);
+    let project = id(data().shape("three"), "study_accession");
+    let outcome = server.resolve(&[project], Wish::default());
+    let whole = Standin::start(data(), &[]).resolve(&[project], Wish::default());
+    assert!(!outcome.records.is_empty() && outcome.records.len() < whole.records.len());
+    let told = outcome.problems.iter().find(|(name, _)| name == project).expect("it is told");
+    assert!(told.1.message.contains("1 rows of ENA's answer cannot be read"), "{}", told.1);
+}
+
+#[test]
+fn an_outage_is_not_an_absence() {
+    if !is_there("an_outage_is_not_an_absence") {
+        return;
+    }
+    let server = Standin::start(data(), &["--fail", "-1", "--at", "sdl"]);
+    let settings = ArchiveSettings { retries: 0, ..server.settings() };
+    let run = id(data().shape("paired"), "run_accession");
+    // There is SRA Lite, but nobody can say so now: SRA is not taken in its place.
+    let outcome = resolve(settings.clone(), &[run], fallback(Format::SraLite));
+    assert_eq!(outcome.problem().kind, ErrorKind::Connection, "{}", outcome.problem());
+    assert!(outcome.problem().message.contains("NCBI's locator"), "{}", outcome.problem());
+    // Of FASTQ it is ENA that knows.
+    let run = id(data().shape("no-fastq"), "run_accession");
+    let outcome = resolve(settings, &[run], fallback(Format::Fastq));
+    assert_eq!((outcome.records.len(), outcome.notes.len()), (1, 1), "{outcome:?}");
 }
 
 #[test]
@@ -372,7 +452,7 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
     if !is_there("a_thousand_accessions_take_a_handful_of_requests") {
         return;
     }
-    let data = DataSet::make(&["--runs", "1000", "--mb", "0", "--shapes", "paired"]);
+    let data = DataSet::make(&["--runs", "1000", "--mb", "0", "--table-only", "--shapes", "paired"]);
     let runs: Vec<&str> = data.runs.iter().map(|run| id(run, "run_accession")).collect();
     let server = Standin::start(&data, &[]);
     // As fast as the archives allow, not as fast as the stand-in is.
@@ -417,6 +497,21 @@ fn the_first_files_are_known_before_the_last_accession() {
     write.send(three.to_owned()).expect("somebody reads on");
     drop(write);
     assert_eq!(names.count(), 3);
+}
+
+#[test]
+fn a_list_that_breaks_does_not_look_like_one_that_ends() {
+    let settings =
+        ArchiveSettings { ena_url: "http://127.0.0.1:9/".to_owned(), ..ArchiveSettings::default() };
+    let archives = Arc::new(Archives::new(settings).expect("good settings"));
+    let list = ["CRR311377", ""].into_iter().map(|line| {
+        assert!(!line.is_empty(), "this list breaks");
+        line.to_owned()
+    });
+    let names: Vec<Named> = archives.resolve(list, Wish::default()).collect();
+    let [Named::Problem(_, one), Named::Problem(_, last)] = &names[..] else { panic!("{names:?}") };
+    assert!(one.message.contains("Genome Sequence Archive"), "{one}");
+    assert!(last.message.contains("before the end of the list"), "{last}");
 }
 
 #[test]

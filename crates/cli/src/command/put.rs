@@ -16,7 +16,7 @@ use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
 use tidegate_fetch::put::{Event, Settings, Upload};
-use tidegate_fetch::remote::s3::place::{Object, S3Settings, Style, endpoint};
+use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_transfer::catalogue::Catalogues;
@@ -33,7 +33,8 @@ use crate::command::copy::report;
 use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Paths;
-use crate::settings::{ControlArgs, LinkRule, TrustArgs, staging_size};
+use crate::s3::S3Args;
+use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
 use crate::terminal;
 
@@ -73,11 +74,11 @@ pub struct PutArgs {
     #[command(flatten)]
     control: ControlArgs,
     #[command(flatten)]
+    s3: S3Args,
+    #[command(flatten)]
     server: ServerArgs,
-    /// Directory for records of what was verified and begun, and for run logs
-    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate]
-    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
 }
 
 /// What to do about symbolic links.
@@ -93,16 +94,6 @@ enum PutLinks {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArgs {
-    /// The S3 server, such as http://127.0.0.1:9000 [default: $AWS_ENDPOINT_URL_S3,
-    /// $AWS_ENDPOINT_URL, the profile's, or AWS]
-    #[arg(long, value_name = "URL")]
-    s3_endpoint: Option<String>,
-    /// The region of S3 [default: $AWS_REGION, the profile's, or us-east-1]
-    #[arg(long, value_name = "NAME")]
-    s3_region: Option<String>,
-    /// Where the bucket stands in URLs [default: in the host's name for AWS, in the path for others]
-    #[arg(long, value_name = "STYLE", value_enum, hide_short_help = true)]
-    s3_style: Option<S3Style>,
     /// Bytes of each part of a large file; larger where a file would have more than 10,000
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = part_size)]
     part_size: ByteCount,
@@ -133,14 +124,6 @@ struct ServerArgs {
     /// Rate of all connections together
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<BitRate>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum S3Style {
-    /// https://host/bucket/key
-    Path,
-    /// https://bucket.host/key
-    Virtual,
 }
 
 fn part_size(text: &str) -> Result<ByteCount, String> {
@@ -222,25 +205,14 @@ impl Place {
     }
 }
 
-impl ServerArgs {
-    fn settings(&self, place: &Place) -> Result<ServerSettings> {
+impl PutArgs {
+    fn servers(&self, place: &Place) -> Result<ServerSettings> {
         let s3 = match place {
             Place::Dav(_) => None,
-            Place::S3(_) => {
-                let mut s3 = S3Settings::from_environment(&|name| std::env::var(name).ok())?;
-                if let Some(text) = &self.s3_endpoint {
-                    s3.endpoint = Some(endpoint(text)?);
-                }
-                s3.region = self.s3_region.clone().or(s3.region);
-                s3.style = match self.s3_style {
-                    Some(S3Style::Path) => Some(Style::Path),
-                    Some(S3Style::Virtual) => Some(Style::Virtual),
-                    None => s3.style,
-                };
-                Some(s3)
-            }
+            Place::S3(_) => Some(self.s3.settings()?),
         };
-        Ok(ServerSettings { s3, ca: self.ca.clone(), timeout: self.timeout, ..ServerSettings::from_env() })
+        let (ca, timeout) = (self.server.ca.clone(), self.server.timeout);
+        Ok(ServerSettings { s3, ca, timeout, ..ServerSettings::from_env() })
     }
 }
 
@@ -270,15 +242,14 @@ struct Plan<'a> {
 pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let (typed, destination) = args.paths.split()?;
     let place = Place::parse(destination)?;
-    let trust = TrustArgs { state: args.state.clone(), tls_ca: None, tls_cert: None, tls_key: None };
-    let state_dir = trust.state_dir()?;
+    let state_dir = args.state.state_dir()?;
     let path = state_dir.as_os_str().as_bytes();
     let state = Root::open(path).map_err(|error| Error::io("use the state directory", path, error))?;
     let catalogues = Catalogues::new(&state)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let interrupt = interrupt_on_signals();
-    let servers = args.server.settings(&place)?;
+    let servers = args.servers(&place)?;
     let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
@@ -379,8 +350,8 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
         }
         let bytes = planned.iter().map(|file| file.bytes).sum();
         terminal::print(&format!(
-            "{} files, {} would be sent, {skipped} there already",
-            planned.len(),
+            "{}, {} would be sent, {skipped} there already",
+            crate::summary::count(planned.len() as u64),
             ByteCount(bytes)
         ))?;
     }

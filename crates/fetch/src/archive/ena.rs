@@ -51,8 +51,8 @@ fn fields(wanted: &[String]) -> String {
     fields
 }
 
-/// How accessions of a kind are asked for when there are many: ENA's `includeAccessionType`, or the column of a
-/// query where there is none.
+/// How accessions of a kind are asked for when there are many: ENA's `includeAccessionType`, or the column of
+/// a query where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum By {
     Type(&'static str),

@@ -1,4 +1,5 @@
-//! NCBI's E-utilities: the run table of what ENA does not know, and what GEO's entries are in the read archives.
+//! NCBI's E-utilities: the run table of what ENA does not know, and what GEO's entries are in the read
+//! archives.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -77,12 +78,18 @@ pub fn runinfo(client: &Client, accessions: &[Accession], over: &AtomicBool) -> 
     let (runs, others): (Vec<&Accession>, Vec<_>) =
         accessions.iter().partition(|accession| accession.kind() == Kind::Run);
     let mut rows = Vec::new();
+    let mut searched = others;
     for chunk in runs.chunks(MAX_IDS) {
         let ids = chunk.iter().map(|run| run.as_str()).collect::<Vec<_>>().join(",");
-        let answer = client.eutils("efetch.fcgi", &[("db", "sra"), RUN_TABLE, TEXT, ("id", &ids)], over)?;
-        rows.extend(table(answer)?);
+        let form = [("db", "sra"), RUN_TABLE, TEXT, ("id", &ids)];
+        match client.eutils("efetch.fcgi", &form, over).and_then(table) {
+            Ok(found) => rows.extend(found),
+            // One that NCBI does not know may spoil the question; a search passes over it.
+            Err(error) if error.kind == ErrorKind::Protocol => searched.extend(chunk),
+            Err(error) => return Err(error),
+        }
     }
-    for chunk in others.chunks(MAX_TERMS) {
+    for chunk in searched.chunks(MAX_TERMS) {
         let term = chunk.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(" OR ");
         pages(client, "sra", &term, over, &mut |page| {
             rows.extend(table(client.eutils("efetch.fcgi", &[page, &[RUN_TABLE, TEXT]].concat(), over)?)?);
@@ -127,7 +134,12 @@ fn pages(
 ) -> Result<()> {
     let form = [("db", db), ("term", term), ("retmode", "json"), ("usehistory", "y"), ("retmax", "0")];
     let Some(found) = Found::new(&json(client.eutils("esearch.fcgi", &form, over)?)?)? else { return Ok(()) };
-    for number in 0..found.count.div_ceil(MAX_IDS).min(MAX_PAGES) {
+    let pages = found.count.div_ceil(MAX_IDS);
+    if pages > MAX_PAGES {
+        let why = format!("a search found {} entries, more than are read at once; name fewer", found.count);
+        return Err(said(&why));
+    }
+    for number in 0..pages {
         let (start, most) = ((number * MAX_IDS).to_string(), MAX_IDS.to_string());
         page(&[
             ("db", db),
@@ -227,6 +239,11 @@ fn table(answer: Answer) -> Result<Vec<Row>> {
         match record.get(0).unwrap_or_default() {
             "" => {}
             "Run" => header = record.iter().map(str::to_owned).collect(),
+            // A row that is too short may have been cut off.
+            _ if record.len() != header.len() => {
+                let why = format!("a run table with {} cells in a row, not {}", record.len(), header.len());
+                return Err(said(&why));
+            }
             _ => rows.push(Row(header.iter().zip(&record).map(cell).collect::<BTreeMap<_, _>>())),
         }
     }
@@ -285,6 +302,8 @@ mod tests {
         assert_eq!(error.message, "NCBI's E-utilities answered: Empty result - nothing to do");
         assert!(table(Answer::Nothing).expect("nothing").is_empty());
         assert!(table(Answer::Refused("no".to_owned())).is_err());
+        let cut = &RUN_TABLE[..RUN_TABLE.len() - 80];
+        assert!(table(Answer::Text(cut.to_owned())).is_err(), "{cut}");
         assert!(json(Answer::Text("{".to_owned())).is_err());
     }
 

@@ -40,6 +40,8 @@ pub struct Offer {
     sralite: Vec<File>,
     /// SRA files whose qualities are neither kept nor left out, in the locator's word.
     odd: Vec<String>,
+    /// What NCBI says of the SRA file, where it may not be taken from where it is located.
+    expected: Option<(Option<u64>, Checksums)>,
 }
 
 impl Offer {
@@ -74,7 +76,12 @@ impl Offer {
     pub fn add_located(&mut self, run: &str, located: &[SdlFile], source: Source) {
         let mut cached = None;
         for file in located {
-            let Some(found) = File::located(file, source) else { continue };
+            let Some(found) = File::located(file, source) else {
+                if file.kind == "sra" && file.quality == Quality::Full {
+                    self.expected = Some((file.bytes, sums(file)));
+                }
+                continue;
+            };
             match (file.kind.as_str(), &file.quality) {
                 ("sra", Quality::Full) => {
                     let joined = join(&mut self.sra, File { name: format!("{run}.sra"), ..found });
@@ -101,11 +108,17 @@ impl Offer {
         }
     }
 
-    /// Adds what the open-data mirror has.
+    /// Adds what the open-data mirror has, if it has the size that NCBI says. Its tag is an MD5 if it looks
+    /// like one; that of a file uploaded in parts does not.
     pub fn add_mirrored(&mut self, run: &str, url: Url, head: &Head) {
-        let mut checksums = Checksums::none();
-        // The tag of a file uploaded in parts is no MD5, and does not look like one.
-        let _ = checksums.add_hex(Algorithm::Md5, &head.tag);
+        let (bytes, mut checksums) = self.expected.take().unwrap_or((head.bytes, Checksums::none()));
+        if bytes.is_some() && bytes != head.bytes {
+            tracing::debug!(run, "the open-data mirror has another size than NCBI says: not taken");
+            return;
+        }
+        if checksums.is_empty() {
+            let _ = checksums.add_hex(Algorithm::Md5, &head.tag);
+        }
         let name = format!("{run}.sra");
         join(
             &mut self.sra,
@@ -126,9 +139,9 @@ impl Offer {
         formats.chain(odd).collect::<Vec<_>>().join(", ")
     }
 
-    /// The formats there are.
-    pub fn formats(&self) -> impl Iterator<Item = Format> {
-        Format::ALL.iter().copied().filter(|format| !self.files(*format).is_empty())
+    /// Whether there is an SRA file, of whatever quality.
+    pub fn has_sra(&self) -> bool {
+        !self.sra.is_empty() || !self.sralite.is_empty() || !self.odd.is_empty()
     }
 }
 
@@ -142,13 +155,8 @@ impl File {
             _ => (aws.into_iter().chain(others).collect(), first),
         };
         let urls: Vec<Url> = urls.into_iter().map(|place| place.url.clone()).collect();
-        let mut checksums = Checksums::none();
-        if let Some(md5) = &file.md5 {
-            // One that is none is as good as none: size and what the server says remain.
-            let _ = checksums.add_hex(Algorithm::Md5, md5);
-        }
         let name = file.name.clone();
-        (!urls.is_empty()).then_some(Self { name, urls, bytes: file.bytes, checksums, source })
+        (!urls.is_empty()).then_some(Self { name, urls, bytes: file.bytes, checksums: sums(file), source })
     }
 
     /// Whether the two are the same bytes, as far as size and MD5 tell.
@@ -161,8 +169,18 @@ impl File {
     }
 }
 
-/// Puts a file among those of a format: as mirrors of the one of its name if they agree, not at all if they do
-/// not. Whether it is among them now.
+/// What a located file sums up to. A sum that is none is as good as none: size and what the server says
+/// remain.
+fn sums(file: &SdlFile) -> Checksums {
+    let mut checksums = Checksums::none();
+    if let Some(md5) = &file.md5 {
+        let _ = checksums.add_hex(Algorithm::Md5, md5);
+    }
+    checksums
+}
+
+/// Puts a file among those of a format: as mirrors of the one of its name if they agree, not at all if they
+/// do not. Whether it is among them now.
 fn join(files: &mut Vec<File>, file: File) -> bool {
     let Some(known) = files.iter_mut().find(|known| known.name == file.name) else {
         files.push(file);
@@ -276,8 +294,8 @@ pub fn records(row: &Row, named: &str, format: Format, files: &[File], wish: &Wi
     Ok(records)
 }
 
-/// Where a file goes. In one directory for all, or after the experiment's name, a file that does not carry its
-/// run's name gets it in front: pipelines give the same name to what they make of every run.
+/// Where a file goes. In one directory for all, or after the experiment's name, a file that does not carry
+/// its run's name gets it in front: pipelines give the same name to what they make of every run.
 fn path(row: &Row, name: &str, wish: &Wish) -> Result<RelPath> {
     // A name from a server must be a name, not a path.
     if !RelPath::new(name)?.split().0.is_empty() {
@@ -419,6 +437,17 @@ mod tests {
         alone.add_located("SRR000001", &[located(Some(5), md5)], Source::Aws);
         assert_eq!(names(&alone.sra), ["SRR000001.sra"]);
         assert_eq!(alone.sra[0].urls.len(), 1);
+        // Located elsewhere only, the open-data mirror may still have it: with the size that NCBI says.
+        let mut elsewhere = located(Some(5), md5);
+        elsewhere.places.pop();
+        for (bytes, taken) in [(5, 1), (6, 0)] {
+            let mut offer = Offer::default();
+            offer.add_located("SRR000001", &[elsewhere.clone()], Source::Aws);
+            let head = Head { bytes: Some(bytes), tag: "0-2".to_owned() };
+            offer.add_mirrored("SRR000001", Url::parse("https://s3/1").expect("a URL"), &head);
+            assert_eq!(offer.sra.len(), taken, "{bytes}");
+            assert!(offer.sra.iter().all(|file| file.checksums.hex(Algorithm::Md5).as_deref() == Some(md5)));
+        }
         let lite = SdlFile { quality: Quality::Lite, ..located(Some(3), md5) };
         alone.add_located("SRR000001", &[lite], Source::Auto);
         assert_eq!(alone.summary(), "sra (1 file, 5 B, aws), sralite (1 file, 3 B, aws)");

@@ -1,9 +1,10 @@
 //! From accessions to records, as a stream: the first files are known before the last accession is asked for.
 //!
-//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what ENA does
-//! not know is asked of NCBI; SRA files are located a hundred runs at a time.
+//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what ENA
+//! does not know is asked of NCBI; SRA files are located a hundred runs at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -14,9 +15,11 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
 use super::accession::{Accession, Kind, words};
+use super::batch::{Asked, Batch};
 use super::client::{ArchiveSettings, Client};
-use super::files::{Offer, records};
-use super::sdl::{self, Want};
+use super::files::Offer;
+use super::locate::Waiting;
+use super::sdl;
 use super::table::{Row, rows};
 use super::wish::{Format, Source, Wish};
 use super::{ena, eutils};
@@ -39,7 +42,7 @@ const FILES_AHEAD: usize = 1024;
 /// The sequence archives.
 #[derive(Debug)]
 pub struct Archives {
-    client: Client,
+    pub(super) client: Client,
 }
 
 impl Archives {
@@ -48,8 +51,8 @@ impl Archives {
         Ok(Self { client: Client::new(settings)? })
     }
 
-    /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it, and
-    /// end soon after the stream is dropped (the one that reads, when its iterator next answers).
+    /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it,
+    /// and end soon after the stream is dropped (the one that reads, when its iterator next answers).
     pub fn resolve(
         self: Arc<Self>,
         accessions: impl Iterator<Item = String> + Send + 'static,
@@ -76,10 +79,23 @@ impl Archives {
                 }
             }
         });
-        let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || resolver.run(&ahead));
-        if let Err(error) = reader.and(worker) {
-            let error = Error::new(ErrorKind::Io, format!("cannot start a thread that resolves: {error}"));
-            let _ = found.try_send(Named::Problem("accessions".to_owned(), error));
+        // A thread that breaks must not look like a list that ends.
+        let broken = |why: String| Named::Problem("accessions".to_owned(), Error::new(ErrorKind::Io, why));
+        let last = found.clone();
+        let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || {
+            let over = Arc::clone(&resolver.over);
+            let done = catch_unwind(AssertUnwindSafe(|| resolver.run(&ahead)));
+            drop(ahead);
+            // Once nobody listens, the reader may wait for its iterator for ever.
+            let read =
+                if over.load(Relaxed) { Ok(()) } else { reader.map_or(Ok(()), thread::JoinHandle::join) };
+            if done.and(read).is_err() {
+                let _ = last
+                    .send(broken("resolving stopped before the end of the list: a fault of ours".to_owned()));
+            }
+        });
+        if let Err(error) = worker {
+            let _ = found.try_send(broken(format!("cannot start a thread that resolves: {error}")));
         }
         Box::new(Stream { names, over })
     }
@@ -105,94 +121,16 @@ impl Drop for Stream {
     }
 }
 
-/// What was named, and what came of it.
-struct Asked {
-    /// What is asked for: GEO's accessions are asked for as what they are in the read archives.
-    accession: Accession,
-    /// As it was named, in capitals.
-    named: Arc<str>,
-    found: bool,
-    trouble: Option<Error>,
-}
-
-/// One batch of them.
-#[derive(Default)]
-struct Batch {
-    all: Vec<Asked>,
-    /// Where an accession stands in it, more than once if GEO names it too.
-    places: HashMap<Accession, Vec<usize>>,
-}
-
-impl Batch {
-    fn add(&mut self, accession: Accession, named: Arc<str>) {
-        self.places.entry(accession.clone()).or_default().push(self.all.len());
-        self.all.push(Asked { accession, named, found: false, trouble: None });
-    }
-
-    /// Marks an accession as found; answers as what it was named.
-    fn find(&mut self, accession: &Accession) -> Option<Arc<str>> {
-        let places = self.places.get(accession)?;
-        for &place in places {
-            self.all[place].found = true;
-        }
-        Some(Arc::clone(&self.all[*places.first()?].named))
-    }
-
-    /// Remembers why nothing was learnt of some accessions.
-    fn trouble(&mut self, part: &[Accession], error: &Error) {
-        for accession in part {
-            for &place in self.places.get(accession).into_iter().flatten() {
-                self.all[place].trouble = Some(error.clone().within(accession));
-            }
-        }
-    }
-
-    /// What is still to be found, once each, in the order it was named.
-    fn open(&self, which: impl Fn(&Asked) -> bool) -> Vec<Accession> {
-        let mut open: Vec<(usize, &Accession)> = Vec::new();
-        for (accession, places) in &self.places {
-            if places.iter().any(|&place| !self.all[place].found && which(&self.all[place])) {
-                open.push((places[0], accession));
-            }
-        }
-        open.sort_unstable();
-        open.into_iter().map(|(_, accession)| accession.clone()).collect()
-    }
-
-    /// What was named and not found; a series stands for several studies, and one that has runs is enough.
-    fn missing(&self) -> Vec<&Asked> {
-        let found: HashSet<&str> =
-            self.all.iter().filter(|asked| asked.found).map(|asked| &*asked.named).collect();
-        let mut told = HashSet::new();
-        let missing = self.all.iter().filter(|asked| !found.contains(&*asked.named));
-        missing.filter(|asked| told.insert(&*asked.named)).collect()
-    }
-}
-
-/// A run whose files are still to be located.
-struct Waiting {
-    row: Row,
-    named: Arc<str>,
-    offer: Offer,
-    refusal: Option<String>,
-    trouble: Option<Error>,
-}
-
-impl Waiting {
-    fn run(&self) -> &str {
-        self.row.get("run_accession")
-    }
-}
-
-struct Resolver {
-    archives: Arc<Archives>,
-    wish: Wish,
+/// What resolves a list.
+pub(super) struct Resolver {
+    pub(super) archives: Arc<Archives>,
+    pub(super) wish: Wish,
     found: SyncSender<Named>,
-    over: Arc<AtomicBool>,
+    pub(super) over: Arc<AtomicBool>,
     /// Accessions that were named before, and runs that were found before.
     asked: HashSet<Accession>,
     seen: HashSet<Box<str>>,
-    waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<Waiting>,
 }
 
 impl Resolver {
@@ -205,17 +143,17 @@ impl Resolver {
     }
 
     /// Hands something over; waits while there is much already.
-    fn tell(&self, named: Named) {
+    pub(super) fn tell(&self, named: Named) {
         if self.found.send(named).is_err() {
             self.over.store(true, Relaxed);
         }
     }
 
-    fn problem(&self, name: &str, error: Error) {
+    pub(super) fn problem(&self, name: &str, error: Error) {
         self.tell(Named::Problem(name.to_owned(), error));
     }
 
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }
 
@@ -303,22 +241,40 @@ impl Resolver {
 
     /// Takes in ENA's answer about some accessions.
     fn take(&mut self, batch: &mut Batch, part: &[Accession], answer: &Result<Option<String>>) {
-        let read = match answer {
+        let rows = match answer {
             Ok(None) => return,
             Ok(Some(text)) => rows(text),
             Err(error) => Err(error.clone()),
         };
-        let outcome = read.and_then(|rows| {
-            for row in rows {
-                self.row(batch, part, row?, true);
-                if self.is_over() {
-                    break;
-                }
+        match rows {
+            Ok(rows) => self.rows(batch, part, rows, true),
+            Err(error) => batch.trouble(part, &error),
+        }
+    }
+
+    /// Takes in rows. One that cannot be read may be a run that was asked for, so it is told.
+    fn rows(
+        &mut self,
+        batch: &mut Batch,
+        part: &[Accession],
+        rows: impl Iterator<Item = Result<Row>>,
+        at_ena: bool,
+    ) {
+        let mut bad: Option<(usize, Error)> = None;
+        for row in rows {
+            if self.is_over() {
+                return;
             }
-            Ok(())
-        });
-        if let Err(error) = outcome {
-            batch.trouble(part, &error);
+            if let Err(error) = row.and_then(|row| self.row(batch, part, row, at_ena)) {
+                let (count, first) = bad.unwrap_or((0, error));
+                bad = Some((count + 1, first));
+            }
+        }
+        if let Some((count, first)) = bad {
+            let whose = if at_ena { "ENA" } else { "NCBI" };
+            let name = if let [one] = part { one.as_str() } else { whose };
+            let why = format!("{count} rows of {whose}'s answer cannot be read, the first since {first}");
+            self.problem(name, Error::protocol(why));
         }
     }
 
@@ -331,17 +287,18 @@ impl Resolver {
             return;
         }
         match eutils::runinfo(&self.archives.client, &part, &self.over) {
-            Ok(rows) => rows.into_iter().for_each(|row| self.row(batch, &part, row, false)),
+            Ok(rows) => self.rows(batch, &part, rows.into_iter().map(Ok), false),
             Err(error) => batch.trouble(&part, &error),
         }
     }
 
     /// Takes in one run: marks whom it belongs to, and sees what there is of it.
-    fn row(&mut self, batch: &mut Batch, part: &[Accession], row: Row, at_ena: bool) {
-        let Ok(run) = row.get("run_accession").parse::<Accession>() else { return };
-        if run.kind() != Kind::Run {
-            return;
-        }
+    fn row(&mut self, batch: &mut Batch, part: &[Accession], row: Row, at_ena: bool) -> Result<()> {
+        let run = row.get("run_accession").parse::<Accession>().ok().filter(|run| run.kind() == Kind::Run);
+        let Some(run) = run else {
+            let why = format!("its run_accession is {:?}", show(row.get("run_accession").as_bytes()));
+            return Err(Error::protocol(why));
+        };
         // What ENA answers to one accession belongs to it, under whatever other name.
         let mut named = None;
         if let ([one], true) = (part, at_ena) {
@@ -352,135 +309,35 @@ impl Resolver {
             named = named.or(found);
         }
         // A search in words finds others too.
-        let Some(named) = named else { return };
+        let Some(named) = named else { return Ok(()) };
         if !self.seen.insert(run.as_str().into()) {
-            return;
+            return Ok(());
         }
         if let Some(error) = controlled(&row) {
-            return self.problem(run.as_str(), error);
+            self.problem(run.as_str(), error);
+            return Ok(());
         }
         let offer = if at_ena { Offer::at_ena(&row, self.wish.protocol) } else { Ok(Offer::default()) };
         let offer = match offer {
             Ok(offer) => offer,
-            Err(error) => return self.problem(run.as_str(), error.within(&run)),
+            Err(error) => {
+                self.problem(run.as_str(), error.within(&run));
+                return Ok(());
+            }
         };
         let waiting = Waiting { row, named, offer, refusal: None, trouble: None };
         let here = !waiting.offer.files(self.wish.format).is_empty();
         // Of FASTQ and of what was submitted ENA has all there is; SRA files have mirrors.
         let enough = here && matches!(self.wish.format, Format::Fastq | Format::Submitted);
         if enough || !self.wish.source.has_ncbi() {
-            return self.settle(&waiting);
+            self.settle(&waiting);
+            return Ok(());
         }
         self.waiting.push(waiting);
         if self.waiting.len() >= sdl::MAX_RUNS {
             self.locate();
         }
-    }
-
-    /// Locates the files of the runs that wait, and tells of them.
-    fn locate(&mut self) {
-        let mut runs = std::mem::take(&mut self.waiting);
-        let (first, second) = match self.wish.format {
-            Format::SraLite => (Want::Lite, Want::Full),
-            Format::Submitted => (Want::All, Want::Lite),
-            Format::Fastq | Format::Sra => (Want::Full, Want::Lite),
-        };
-        self.ask_locator(&mut runs, first, |_| true);
-        // A second question only where the first left nothing to take.
-        let fallback = self.wish.allow_fallback;
-        let lacks = |run: &Waiting| {
-            let has = |format: &Format| !run.offer.files(*format).is_empty();
-            let stands_in = self.wish.format.fallbacks().iter().any(has);
-            !has(&self.wish.format) && !stands_in && (fallback || first == Want::Lite)
-        };
-        self.ask_locator(&mut runs, second, lacks);
-        for run in &mut runs {
-            if self.is_over() {
-                return;
-            }
-            self.ask_mirror(run);
-            self.settle(run);
-        }
-    }
-
-    fn ask_locator(&self, runs: &mut [Waiting], want: Want, which: impl Fn(&Waiting) -> bool) {
-        let names: Vec<String> =
-            runs.iter().filter(|run| which(run)).map(|run| run.run().to_owned()).collect();
-        if names.is_empty() || self.is_over() {
-            return;
-        }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let answer = sdl::retrieve(&self.archives.client, &names, want, &self.over);
-        for run in runs.iter_mut().filter(|run| names.contains(&run.run())) {
-            match &answer {
-                Ok(located) => {
-                    let Some(located) = located.get(run.run()) else { continue };
-                    let name = run.run().to_owned();
-                    run.offer.add_located(&name, &located.files, self.wish.source);
-                    run.refusal.clone_from(&located.refusal);
-                }
-                Err(error) => run.trouble = Some(error.clone()),
-            }
-        }
-    }
-
-    /// Looks on the open-data mirror for a run that nobody gave an SRA file of.
-    fn ask_mirror(&self, run: &mut Waiting) {
-        let wanted = self.wish.format == Format::Sra || self.wish.allow_fallback;
-        let possible = matches!(self.wish.source, Source::Auto | Source::Aws);
-        if !wanted || !possible || run.offer.formats().next().is_some() || self.is_over() {
-            return;
-        }
-        let name = run.run().to_owned();
-        let path = format!("sra/{name}/{name}");
-        match self.archives.client.head(&path, &self.over) {
-            Ok(Some(head)) => run.offer.add_mirrored(&name, self.archives.client.aws.at(&path), &head),
-            Ok(None) => {}
-            Err(error) => run.trouble = Some(error),
-        }
-    }
-
-    /// Tells of a run's files in the format that was wished for, or in one that may stand in, or what there is.
-    fn settle(&self, waiting: &Waiting) {
-        let (wish, run) = (&self.wish, waiting.run());
-        let has = |format: Format| !waiting.offer.files(format).is_empty();
-        let stand_in = wish.format.fallbacks().iter().copied().find(|format| has(*format));
-        let format = match stand_in {
-            _ if has(wish.format) => wish.format,
-            Some(format) if wish.allow_fallback => {
-                self.tell(Named::Note(format!(
-                    "{run}: no {} for it; taking {format} in its place",
-                    wish.format
-                )));
-                format
-            }
-            _ => return self.problem(run, self.missing(waiting, stand_in)),
-        };
-        match records(&waiting.row, &waiting.named, format, waiting.offer.files(format), wish) {
-            Ok(records) => records.into_iter().for_each(|record| self.tell(Named::Record(Box::new(record)))),
-            Err(error) => self.problem(run, error.within(run)),
-        }
-    }
-
-    /// Why a run has nothing to take, and what would help.
-    fn missing(&self, waiting: &Waiting, stand_in: Option<Format>) -> Error {
-        let (wish, run) = (&self.wish, waiting.run());
-        let from = if wish.source == Source::Auto { String::new() } else { format!(" from {}", wish.source) };
-        let mut text = format!("{run}: no {} for it{from}", wish.format);
-        let there = waiting.offer.summary();
-        if !there.is_empty() {
-            text += &format!("; there is {there}");
-        }
-        if stand_in.is_some() && !wish.allow_fallback {
-            text += "; --allow-fallback takes it";
-        }
-        if there.is_empty() {
-            text += &waiting.refusal.as_ref().map_or(String::new(), |words| format!("; NCBI says: {words}"));
-        }
-        match &waiting.trouble {
-            Some(trouble) => Error::new(trouble.kind, format!("{text}; {trouble}")),
-            None => Error::new(ErrorKind::NotFound, text),
-        }
+        Ok(())
     }
 }
 

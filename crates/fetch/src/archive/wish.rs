@@ -122,20 +122,21 @@ pub struct Wish {
     pub layout: Layout,
     /// Under which names.
     pub naming: Naming,
-    /// Metadata columns of ENA to ask for besides those that are needed; the usual ones if empty, and `all` for
-    /// all there are.
+    /// Metadata columns of ENA to ask for besides those that are needed; the usual ones if empty, and `all`
+    /// for all there are.
     pub fields: Vec<String>,
 }
 
-impl Format {
-    /// What may stand in for it, best first.
-    pub(crate) fn fallbacks(self) -> &'static [Self] {
-        match self {
-            Self::Fastq => &[Self::Sra, Self::Submitted, Self::SraLite],
-            Self::Sra => &[Self::SraLite],
-            Self::SraLite => &[Self::Sra],
-            Self::Submitted => &[Self::Fastq, Self::Sra],
-        }
+impl Wish {
+    /// What may stand in for what is wished for, best first.
+    pub(crate) fn fallbacks(&self) -> impl Iterator<Item = Format> {
+        let formats: &[Format] = match self.format {
+            Format::Fastq => &[Format::Sra, Format::Submitted, Format::SraLite],
+            Format::Sra => &[Format::SraLite],
+            Format::SraLite => &[Format::Sra],
+            Format::Submitted => &[Format::Fastq, Format::Sra],
+        };
+        formats.iter().copied()
     }
 }
 
@@ -159,7 +160,8 @@ mod tests {
     fn choices_are_read_by_their_names() {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(*format));
-            assert!(!format.fallbacks().contains(format));
+            let wish = Wish { format: *format, ..Wish::default() };
+            assert!(wish.fallbacks().all(|other| other != *format));
         }
         assert_eq!("auto".parse(), Ok(Source::Auto));
         let error = "fasta".parse::<Format>().expect_err("not known");

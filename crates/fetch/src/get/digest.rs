@@ -184,7 +184,7 @@ impl Shared {
             Ok(())
         });
         match read {
-            Err(error) => self.fail_write(&body.file, error),
+            Err(error) => self.fail_write(&body.file, &error),
             Ok(()) if body.has_ended() || self.is_stopped() => {}
             Ok(()) => self.advance(body, hashers, at - from),
         }
@@ -219,7 +219,7 @@ impl Shared {
         });
         match sealed {
             Ok(part) => self.hand_in(Complete { id: body.file.id, entry, part, root }),
-            Err(error) => self.fail_write(&body.file, error),
+            Err(error) => self.fail_write(&body.file, &error),
         }
     }
 

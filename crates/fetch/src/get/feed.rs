@@ -90,7 +90,7 @@ impl Shared {
         let record = &file.record;
         let there = match there {
             Ok(there) => there,
-            Err(error) => return self.fail(&file, error),
+            Err(error) => return self.fail(&file, &error),
         };
         let fits = |there: &There| record.bytes.is_none_or(|bytes| bytes == there.size);
         if let Some(there) = there.filter(fits)
@@ -126,7 +126,7 @@ impl Shared {
         if let Some(bytes) = record.bytes
             && let Err(error) = self.reserve(&file, bytes)
         {
-            return self.fail(&file, error);
+            return self.fail(&file, &error);
         }
         let left = self
             .journal()

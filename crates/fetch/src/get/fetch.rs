@@ -179,7 +179,7 @@ impl<'s> Worker<'s> {
                 shared.push_missing(&body);
                 shared.begun(&body);
             }
-            Err(error) => shared.fail_write(file, error),
+            Err(error) => shared.fail_write(file, &error),
         }
     }
 
@@ -211,10 +211,12 @@ impl<'s> Worker<'s> {
         // All comes although less was asked for, or nothing but all ever comes.
         let first = opened.range.end.min(bytes);
         let whole = first == bytes && (bytes > end || !opened.version.ranges);
+        // Fewer bytes than were asked for are taken in whole blocks.
+        let first = if first < bytes { first / BLOCK * BLOCK } else { bytes };
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, error),
+            Err(error) => return shared.fail_write(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.
@@ -508,12 +510,12 @@ impl<'s> Worker<'s> {
                     return again(None);
                 }
                 state = file.lock();
-                state.try_again(body, job.mirror, error, retries, |_| now)
+                state.try_again(body, job.mirror, &error, retries, |_| now)
             }
             Why::Broken => {
                 let proven = self.unproven(host);
                 host.lost(now, proven);
-                state.try_again(body, job.mirror, error, retries, |n| now + host.jitter(n))
+                state.try_again(body, job.mirror, &error, retries, |n| now + host.jitter(n))
             }
         };
         drop(state);

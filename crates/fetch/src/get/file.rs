@@ -156,11 +156,11 @@ impl File {
         };
         let candidates = state.mirrors.iter().enumerate().filter(fits);
         candidates
-            .min_by(|(a, one), (b, other)| {
-                let rate = |index: usize| self.hosts[index].rate();
-                one.failures.cmp(&other.failures).then_with(|| rate(*b).total_cmp(&rate(*a))).then(a.cmp(b))
+            .map(|(index, mirror)| (index, mirror.failures, self.hosts[index].promise()))
+            .min_by(|(a, failed, one), (b, others, other)| {
+                failed.cmp(others).then_with(|| one.order(other)).then(a.cmp(b))
             })
-            .map(|(index, _)| index)
+            .map(|(index, ..)| index)
     }
 }
 
@@ -221,7 +221,7 @@ impl State {
         &mut self,
         body: Option<&Arc<Body>>,
         mirror: usize,
-        error: Error,
+        error: &Error,
         retries: u32,
         wait: impl FnOnce(u32) -> Instant,
     ) -> Next {

@@ -144,6 +144,8 @@ impl Queue {
         splits: bool,
     ) -> Arc<Held> {
         let held = self.lock().hold(body, range, splits && self.chunk.is_some());
+        // Whoever sleeps because there was nothing at all may take a part of it.
+        self.changed.notify_all();
         self.push(&body.file, Task::Part(Arc::clone(body), rest), None);
         held
     }
@@ -263,7 +265,6 @@ impl Queue {
             Task::Part(body, range) => {
                 let length = range.end - range.start;
                 let share = self.share(state, Some(length), asker);
-                // Whole segments, so that a journal can speak of them.
                 let end = match self.chunk {
                     Some(_) => (range.start + share).next_multiple_of(SEGMENT).min(range.end),
                     None => range.end,
@@ -288,7 +289,8 @@ impl Queue {
         let rate = asker.rate();
         let long = ((rate * STRETCH.as_secs_f64()) as u64).min(LONGEST).max(chunk);
         let even = (state.bytes + length) / (2 * u64::from(state.workers.max(1)));
-        even.clamp(SEGMENT, long).min(length)
+        // Whole segments, so that a journal can speak of them.
+        even.clamp(SEGMENT, long).next_multiple_of(SEGMENT)
     }
 
     fn steal(&self, state: &mut State, now: Instant, asker: &impl Asker) -> Option<Job> {

@@ -81,8 +81,6 @@ struct Live {
     coming: usize,
     /// The list has been read to its end.
     fed: bool,
-    /// The most at once, for tests.
-    most: usize,
 }
 
 /// The threads of a download.
@@ -144,11 +142,6 @@ impl Shared {
         shown.collect()
     }
 
-    #[cfg(test)]
-    pub(super) fn most_live(&self) -> usize {
-        self.live.lock().expect("not poisoned").most
-    }
-
     fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queue.close();
@@ -177,7 +170,6 @@ impl Shared {
             live = self.changed.wait_timeout(live, Duration::from_millis(100)).expect("not poisoned").0;
         }
         live.coming += 1;
-        live.most = live.most.max(live.files.len() + live.coming);
         !self.is_stopped()
     }
 
@@ -264,13 +256,13 @@ impl Shared {
         match next {
             Next::Again(not_before) => again(not_before),
             Next::Anew => self.begin_anew(file, body, None),
-            Next::Fail(error) => self.fail(file, error),
+            Next::Fail(error) => self.fail(file, &error),
             Next::Nothing => {}
         }
     }
 
     /// A file has failed; the others go on.
-    pub(super) fn fail(&self, file: &Arc<File>, error: Error) {
+    pub(super) fn fail(&self, file: &Arc<File>, error: &Error) {
         let body = {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
@@ -284,12 +276,12 @@ impl Shared {
             self.drop_body(&body, keep);
         }
         self.ledger.failed(file.record.path.as_bytes(), error.clone(), true);
-        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error: &error });
+        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error });
         self.remove(file);
     }
 
     /// A file could not be written.
-    pub(super) fn fail_write(&self, file: &Arc<File>, error: Error) {
+    pub(super) fn fail_write(&self, file: &Arc<File>, error: &Error) {
         if error.kind == ErrorKind::NoSpace {
             // Nothing more will fit; what is there is kept for the next run.
             let hint = "free some space and run the same command again";
@@ -332,7 +324,7 @@ impl Shared {
                 let Some(file) = file else { continue };
                 match outcome {
                     Outcome::Committed => self.committed(&file),
-                    Outcome::Failed(error) => self.fail_write(&file, error),
+                    Outcome::Failed(error) => self.fail_write(&file, &error),
                 }
             }
         };
@@ -425,6 +417,7 @@ impl Crew {
         let network = {
             let shared = Arc::clone(&shared);
             Pool::new("network", most, move |index, gate| {
+                let _witness = Witness(&shared);
                 shared.connected.fetch_add(1, Relaxed);
                 Worker::new(&shared, remotes.remote()).work(index, gate);
                 shared.connected.fetch_sub(1, Relaxed);
@@ -432,7 +425,10 @@ impl Crew {
         };
         let writers = {
             let shared = Arc::clone(&shared);
-            Pool::new("write", most, move |index, gate| shared.write(index, gate))
+            Pool::new("write", most, move |index, gate| {
+                let _witness = Witness(&shared);
+                shared.write(index, gate);
+            })
         };
         let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
         crew.spawn("commit", move |shared| shared.commit(&completed))?;
@@ -450,7 +446,10 @@ impl Crew {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || work(&shared))
+            .spawn(move || {
+                let _witness = Witness(&shared);
+                work(&shared);
+            })
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
         self.threads.push(thread);
         Ok(())
@@ -517,6 +516,18 @@ impl Crew {
         self.shared.journal.lock().expect("not poisoned").take();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));
+    }
+}
+
+/// Sees to it that a worker's panic ends the download, which would wait for it else.
+struct Witness<'s>(&'s Shared);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
+            self.0.fail_all(Error::new(ErrorKind::Io, why));
+        }
     }
 }
 

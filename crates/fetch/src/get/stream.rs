@@ -41,7 +41,7 @@ impl Worker<'_> {
         }
         let body = match shared.begin_body(file, job.mirror, &opened.version, None) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, error),
+            Err(error) => return shared.fail_write(file, &error),
         };
         let mut source = opened.body;
         match self.copy(job, &body, &mut *source) {
@@ -56,8 +56,12 @@ impl Worker<'_> {
                     shared.begin_anew(file, Some(&body), not_before);
                 });
             }
-            Err(Broken::Wrong(error)) => self.leave(job, Some(&body), error),
-            Err(Broken::Sink(error)) => shared.fail_write(file, error),
+            Err(Broken::Wrong(error)) => {
+                self.leave(job, Some(&body), error);
+                // Another mirror begins with nothing.
+                shared.begin_anew(file, Some(&body), None);
+            }
+            Err(Broken::Sink(error)) => shared.fail_write(file, &error),
             Err(Broken::Over) => {}
         }
     }

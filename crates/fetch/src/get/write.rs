@@ -75,7 +75,7 @@ impl Shared {
             }
             let written = self.write_arrived(arrived, &block.bytes[..arrived.length]);
             if let Err(error) = written {
-                self.fail_write(&body.file, error);
+                self.fail_write(&body.file, &error);
             }
         }
         if let Some(first) = block.frames.first() {

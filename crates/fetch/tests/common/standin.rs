@@ -102,6 +102,11 @@ impl Standin {
         Self { child, urls }
     }
 
+    /// A base URL by its key in the line that it prints.
+    pub fn url(&self, key: &str) -> &str {
+        &self.urls[key]
+    }
+
     pub fn settings(&self) -> ArchiveSettings {
         ArchiveSettings {
             ena_url: self.urls["ena_url"].clone(),

@@ -17,6 +17,10 @@ use crate::wire::message::Outcome;
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
 
+/// Most files made durable at the same time, and how few are not worth a thread.
+const SYNCERS: usize = 16;
+const FEW: usize = 4;
+
 /// How often what is verified of unfinished files is made durable and recorded.
 pub const CHECKPOINT: Duration = Duration::from_secs(1);
 
@@ -93,13 +97,9 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
             None
         }
     };
-    let synced: Vec<Complete> = group
-        .into_iter()
-        .filter_map(|file| {
-            let result = file.part.sync();
-            keep(file, result)
-        })
-        .collect();
+    let results = sync_all(&group);
+    let synced: Vec<Complete> =
+        group.into_iter().zip(results).filter_map(|(file, result)| keep(file, result)).collect();
     if let Some(journal) = &books.journal {
         let mut journal = journal.lock().expect("not poisoned");
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
@@ -129,6 +129,32 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     }
     outcomes.extend(named.into_iter().map(|file| (file.id, Outcome::Committed)));
     outcomes
+}
+
+/// Makes files durable, several at a time: a file system that is asked for many at once writes its own
+/// journal once for all of them.
+fn sync_all(group: &[Complete]) -> Vec<Result<()>> {
+    let share = group.len().div_ceil(SYNCERS).max(FEW);
+    let sync = |files: &[Complete]| files.iter().map(|file| file.part.sync()).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        let mut shares = group.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares.map(|files| (files, spawn(scope, move || sync(files)))).collect();
+        let mut results = sync(first);
+        for (files, other) in others {
+            let joined = other.and_then(|other| other.join().ok());
+            // Whatever no thread could be had for is done here.
+            results.extend(joined.unwrap_or_else(|| sync(files)));
+        }
+        results
+    })
+}
+
+fn spawn<'s, T: Send + 's>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> Option<std::thread::ScopedJoinHandle<'s, T>> {
+    std::thread::Builder::new().name("sync".to_owned()).spawn_scoped(scope, work).ok()
 }
 
 /// Makes verified segments durable, then says so in the journal.
