@@ -8,6 +8,7 @@ mod place;
 mod progress;
 mod recorder;
 mod remotes;
+mod s3;
 mod settings;
 mod summary;
 mod terminal;

@@ -13,7 +13,6 @@ use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
-use tidegate_fetch::remote::s3::place::{S3Settings, Style, endpoint};
 use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
@@ -134,53 +133,6 @@ pub struct TransferArgs {
     /// Whether a connection serves file after file, or one file each
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, hide_short_help = true)]
     pub pipelining: Switch,
-}
-
-/// Which S3 server is meant.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Server")]
-pub struct S3Args {
-    /// The S3 server, such as http://127.0.0.1:9000 [default: $AWS_ENDPOINT_URL_S3,
-    /// $AWS_ENDPOINT_URL, the profile's, or AWS]
-    #[arg(long, value_name = "URL")]
-    s3_endpoint: Option<String>,
-    /// The region of S3 [default: $AWS_REGION, the profile's, or us-east-1]
-    #[arg(long, value_name = "NAME")]
-    s3_region: Option<String>,
-    /// Where the bucket stands in URLs [default: in the host's name for AWS, in the path for others]
-    #[arg(long, value_name = "STYLE", value_enum, hide_short_help = true)]
-    s3_style: Option<S3Style>,
-}
-
-/// Where the bucket stands in URLs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum S3Style {
-    /// https://host/bucket/key
-    Path,
-    /// https://bucket.host/key
-    Virtual,
-}
-
-impl S3Args {
-    /// Whether anything was said of it.
-    pub fn is_given(&self) -> bool {
-        self.s3_endpoint.is_some() || self.s3_region.is_some() || self.s3_style.is_some()
-    }
-
-    /// What was said here, or else in the environment and in `~/.aws`.
-    pub fn settings(&self) -> Result<S3Settings> {
-        let mut s3 = S3Settings::from_environment(&|name| std::env::var(name).ok())?;
-        if let Some(text) = &self.s3_endpoint {
-            s3.endpoint = Some(endpoint(text)?);
-        }
-        s3.region = self.s3_region.clone().or(s3.region);
-        s3.style = match self.s3_style {
-            Some(S3Style::Path) => Some(Style::Path),
-            Some(S3Style::Virtual) => Some(Style::Virtual),
-            None => s3.style,
-        };
-        Ok(s3)
-    }
 }
 
 /// Where state lives.

@@ -214,7 +214,8 @@ fn is_none(number: &u64) -> bool {
     *number == 0
 }
 
-fn count(files: u64) -> String {
+/// So many files, in words.
+pub fn count(files: u64) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 

@@ -137,7 +137,7 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
         assert_eq!(ran.code, 0, "{}", ran.err);
         ran.out
     };
-    assert_eq!(put(&["--dry-run"]), "b/c  2 B\n1 files, 2 B would be sent, 1 there already\n");
+    assert_eq!(put(&["--dry-run"]), "b/c  2 B\n1 file, 2 B would be sent, 1 there already\n");
     let plan = summary(&put(&["--dry-run", "--json"]));
     assert_eq!(plan["files"], serde_json::json!([{"path": "b/c", "bytes": 2}]));
     assert_eq!(server.keys(), ["in/a"]);
@@ -145,4 +145,28 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     assert!(text.starts_with("1 file, 2 B, all verified in "), "{text}");
     assert_eq!(server.keys(), ["in/a", "in/b/c"]);
     assert!(put(&[]).starts_with("nothing to do: 2 files there already"));
+}
+
+#[test]
+fn what_was_put_beneath_a_prefix_is_got_from_there() {
+    let Some(server) = Moto::start() else {
+        return skip("what_was_put_beneath_a_prefix_is_got_from_there", NO_MOTO);
+    };
+    let world = World::new();
+    let files = [("a", noise(1, 3 * MIB)), ("b c/d%", noise(2, 70_000)), ("b c/empty", Vec::new())];
+    for (name, data) in &files {
+        world.write(format!("tree/{name}"), data);
+    }
+    let put = finish(command(&world, &server).arg(world.text("tree")).arg("s3://bucket/in/"));
+    assert_eq!(put.code, 0, "{}", put.err);
+    let mut get = world.command();
+    get.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+        .args(["get", "--s3-endpoint", &server.endpoint(), "--no-sidecars", "s3://bucket/in/", "-o"])
+        .arg(world.path("out"));
+    let got = finish(&mut get);
+    assert_eq!(got.code, 0, "{}{}", got.out, got.err);
+    for (name, data) in &files {
+        assert!(&world.read(format!("out/tree/{name}")) == data, "{name}");
+    }
 }

@@ -202,6 +202,17 @@ fn nginx_takes_files_with_and_without_moving_them() {
         assert!(ran.failures.is_empty(), "{place}: {:?}", ran.failures);
         holds(&root.path().join(place), &files);
     }
+    // The same with TLS, as one file with a name of its own.
+    let url = nginx.secure_url("dav/by%20TLS");
+    let settings = ServerSettings { ca: Some(nginx.certificates.ca.clone()), ..ServerSettings::default() };
+    let secure = DavTarget::new(&settings, url.clone(), true, Vec::new(), true).expect("a target");
+    assert!(put(&tree.path().join("large"), secure, None).failures.is_empty());
+    assert_eq!(std::fs::read(root.path().join("dav/by TLS")).expect("read"), files[4].1);
+    let ran = put(&tree.path().join("one"), target(&url, true), None);
+    let error = ran.result.expect_err("an unknown authority");
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    let ran = put(&tree.path().join("one"), target(&nginx.url("redirect/dav/"), false), None);
+    assert!(ran.failures[0].message.contains("it redirects to http"), "{:?}", ran.failures);
     let ran = put(&tree.path().join("large"), target(&nginx.url("small/"), false), None);
     assert_eq!(ran.failures.len(), 1);
     // Either the server's word came through, or it closed the connection before we had sent all.

@@ -30,7 +30,8 @@ use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
 /// Get public data by accession, URL or list, verified and resumable.
 ///
 /// NAME is an accession of a sequence archive (run, experiment, sample, study, project, submission,
-/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, file; s3://BUCKET/PREFIX/ is all beneath it), a file that lists any of these,
+/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, file; s3://bucket/prefix/
+/// for all beneath it), a file that lists any of these,
 /// or '-' for such a list on standard input. Lists may be in aria2's syntax, checksum files beside a
 /// --base-url, tables (ENA's file reports as they are), JSON, BagIt's fetch.txt, or Metalink 4. Files get
 /// their names only when they are complete and verified; what is there already is skipped.
@@ -89,8 +90,7 @@ impl GetArgs {
 
 /// Runs the command.
 pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
-    let need_s3 = args.names.iter().any(|name| name.as_encoded_bytes().starts_with(b"s3://"));
-    let servers = Arc::new(Servers::new(&args.server.servers(need_s3)?));
+    let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
         return Ok(looking::dry_run(names, args.json)?);

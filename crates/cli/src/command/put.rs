@@ -33,7 +33,8 @@ use crate::command::copy::report;
 use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Paths;
-use crate::settings::{ControlArgs, LinkRule, S3Args, StateArgs, staging_size};
+use crate::s3::S3Args;
+use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
 use crate::terminal;
 
@@ -73,6 +74,8 @@ pub struct PutArgs {
     #[command(flatten)]
     control: ControlArgs,
     #[command(flatten)]
+    s3: S3Args,
+    #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     state: StateArgs,
@@ -91,8 +94,6 @@ enum PutLinks {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArgs {
-    #[command(flatten)]
-    s3: S3Args,
     /// Bytes of each part of a large file; larger where a file would have more than 10,000
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = part_size)]
     part_size: ByteCount,
@@ -204,16 +205,14 @@ impl Place {
     }
 }
 
-impl ServerArgs {
-    fn settings(&self, place: &Place) -> Result<ServerSettings> {
+impl PutArgs {
+    fn servers(&self, place: &Place) -> Result<ServerSettings> {
         let s3 = match place {
             Place::Dav(_) => None,
-            Place::S3(_) => {
-                let s3 = self.s3.settings()?;
-                Some(s3)
-            }
+            Place::S3(_) => Some(self.s3.settings()?),
         };
-        Ok(ServerSettings { s3, ca: self.ca.clone(), timeout: self.timeout, ..ServerSettings::from_env() })
+        let (ca, timeout) = (self.server.ca.clone(), self.server.timeout);
+        Ok(ServerSettings { s3, ca, timeout, ..ServerSettings::from_env() })
     }
 }
 
@@ -249,7 +248,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let interrupt = interrupt_on_signals();
-    let servers = args.server.settings(&place)?;
+    let servers = args.servers(&place)?;
     let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
@@ -350,8 +349,8 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
         }
         let bytes = planned.iter().map(|file| file.bytes).sum();
         terminal::print(&format!(
-            "{} files, {} would be sent, {skipped} there already",
-            planned.len(),
+            "{}, {} would be sent, {skipped} there already",
+            crate::summary::count(planned.len() as u64),
             ByteCount(bytes)
         ))?;
     }

@@ -175,7 +175,6 @@ impl DavLane {
     fn refused(&self, method: &str, url: &Url, reply: Reply) -> Refusal {
         let status = reply.status;
         let (mut why, wait) = (why(status, &reply.headers), reply.retry_after());
-        reply.finish();
         let kind = match (status, why) {
             (401, _) => Some(ErrorKind::Authentication),
             (507 | 413, _) => {
@@ -184,7 +183,11 @@ impl DavLane {
             }
             _ => None,
         };
+        let to = reply.header("location").and_then(|to| url.join(to).ok()).map(|to| shown(&to));
+        let redirected = to.map(|to| format!("; it redirects to {to}: put files there")).unwrap_or_default();
+        reply.finish();
         let advice = match status {
+            300..=399 => redirected.as_str(),
             401 => "; a name and password go into ~/.netrc or the URL, a token into --header",
             404 | 409 => "; the directory above it is not there and cannot be made",
             405 | 501 => "; the server does not take files this way (WebDAV or plain PUT is needed)",

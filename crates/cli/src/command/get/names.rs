@@ -12,6 +12,7 @@ use tidegate_fetch::record::{Named, Names};
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
+use url::Url;
 
 use super::GetArgs;
 use crate::exit::usage;
@@ -37,12 +38,10 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
                 return Err(usage("'-' stands for standard input, which can be read once"));
             }
             lists.push(list::read(std::io::stdin(), None, &options, keep(&words))?);
+        } else if let Some(listed) = Url::parse(&text).ok().and_then(|url| servers.list(&url)) {
+            lists.push(listed?);
         } else if text.contains("://") {
-            // A prefix of an object store stands for all that lies beneath it.
-            match list::url(&text).ok().and_then(|url| servers.list(&url)) {
-                Some(listed) => lists.push(listed?),
-                None => direct.push(list::of_url(&text)),
-            }
+            direct.push(list::of_url(&text));
         } else if text.parse::<Accession>().is_ok() {
             keep(&words)(&text)?;
         } else if Path::new(name).exists() || is_path(name) {

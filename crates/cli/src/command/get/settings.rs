@@ -14,7 +14,6 @@ use tidegate_fetch::get::Settings;
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::list;
-use tidegate_fetch::remote::s3::place::S3Settings;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::{Shape, Sidecars};
 use tidegate_transfer::error::{Error, Result};
@@ -24,7 +23,8 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use url::Url;
 
 use crate::exit::usage;
-use crate::settings::{ControlArgs, S3Args, StateArgs, chunk_size, staging_size};
+use crate::s3::S3Args;
+use crate::settings::{ControlArgs, StateArgs, chunk_size, staging_size};
 
 /// What is wanted of accessions, and who is asked.
 #[derive(Clone, Debug, Args)]
@@ -97,7 +97,7 @@ pub struct BesideArgs {
 
 /// How servers are dealt with.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Server")]
+#[command(next_help_heading = "Servers")]
 pub struct ServerArgs {
     /// Most connections to a host, or HOST=N (*.HOST=N for all beneath it) for one
     /// [default: 8 to ENA, 64 to S3, 32 to others, and --max-workers in all]
@@ -133,11 +133,6 @@ pub struct ServerArgs {
     /// Take a web page for a file that is not called .html
     #[arg(long, hide_short_help = true)]
     allow_pages: bool,
-    #[command(flatten)]
-    s3: S3Args,
-    /// Agree to pay for what S3 buckets charge those for who read them
-    #[arg(long)]
-    requester_pays: bool,
     /// Let FTP servers connect to us
     #[arg(long, hide_short_help = true)]
     ftp_active: bool,
@@ -150,6 +145,8 @@ pub struct ServerArgs {
     /// Whether large files are fetched in parallel pieces
     #[arg(long, hide_short_help = true, value_name = "SWITCH", value_parser = ["on", "off"], default_value = "on")]
     chunking: String,
+    #[command(flatten)]
+    s3: S3Args,
 }
 
 /// Most connections to one host, or to each.
@@ -244,15 +241,10 @@ impl BesideArgs {
 }
 
 impl ServerArgs {
-    /// How servers are spoken to. What is wrong with the settings for S3 matters only to those who `need_s3`.
-    pub fn servers(&self, need_s3: bool) -> Result<ServerSettings> {
-        let s3 = match self.s3.settings() {
-            Ok(s3) => Some(S3Settings { requester_pays: self.requester_pays, ..s3 }),
-            Err(error) if need_s3 || self.s3.is_given() => return Err(error),
-            Err(_) => None,
-        };
+    /// How servers are spoken to.
+    pub fn servers(&self) -> Result<ServerSettings> {
         Ok(ServerSettings {
-            s3,
+            s3: self.s3.asked()?,
             timeout: self.timeout,
             ca: self.ca.clone(),
             allow_downgrade: self.allow_downgrade,
