@@ -211,6 +211,33 @@ fn an_ena_filereport_is_read_as_it_is() {
 }
 
 #[test]
+fn real_filereports_are_read() {
+    let sample = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/ena").join(name);
+        let names = list::open(&path, &Options::default(), Box::new(|_| Ok(())));
+        sorted(names.expect("a list"))
+    };
+    let paired = sample("SRR7706354.filereport.tsv");
+    assert_eq!(paired.paths(), ["SRR7706354_1.fastq.gz", "SRR7706354_2.fastq.gz"]);
+    assert_eq!(paired.records[0].bytes, Some(129_917_564));
+    assert_eq!(paired.md5s()[1].as_deref(), Some("5517e629b8e8ad00dbd6ef9a5f8d073d"));
+    assert_eq!(paired.records[0].meta.get("instrument_model").map(String::as_str), Some("Illumina MiSeq"));
+    let odd = sample("PRJNA540705.rebuilt.tsv");
+    assert_eq!((odd.records.len(), odd.problems.len()), (6, 0), "{:?}", odd.problems);
+    assert_eq!(odd.paths()[0], "SRR9001768_subreads.fastq.gz");
+    let three = sample("PRJNA916347.rebuilt.tsv");
+    assert!(three.records.len() > 3 && three.problems.is_empty(), "{:?}", three.problems);
+    let none = sample("no_fastq.search.tsv");
+    assert!(
+        none.records.is_empty() && none.problems[0].contains("has no fastq files"),
+        "{:?}",
+        none.problems
+    );
+    let search = sample("search_three_rows.json");
+    assert!(!search.records.is_empty() || !search.problems.is_empty());
+}
+
+#[test]
 fn json_lines_and_arrays() {
     let one = format!(
         "{{\"urls\": [\"https://a/x\", \"https://b/x\"], \"bytes\": 5, \"checksums\": {{\"md5\": \"{MD5}\"}}, \"path\": \
