@@ -10,7 +10,7 @@ use tidegate_transfer::text::show;
 
 use crate::{exit, terminal};
 
-/// Most failures printed one by one; all of them are in the JSON.
+/// Most failures printed one by one; the first 10,000 are in the JSON.
 const SHOWN_FAILURES: usize = 20;
 
 /// How a run ended; a stable contract.
@@ -145,8 +145,14 @@ impl Summary {
         for failure in self.failures.iter().take(SHOWN_FAILURES) {
             terminal::complain(&failure.message);
         }
-        if let Some(more @ 1..) = self.failures.len().checked_sub(SHOWN_FAILURES) {
-            terminal::complain(&format!("… and {more} more (--json lists them all)"));
+        let shown = self.failures.len().min(SHOWN_FAILURES) as u64;
+        if let Some(more @ 1..) = self.files.failed.checked_sub(shown) {
+            let all = if self.sidecars.iter().any(|name| name == "failed.txt") {
+                "failed.txt lists them all"
+            } else {
+                "--json lists up to 10,000"
+            };
+            terminal::complain(&format!("… and {more} more ({all})"));
         }
         terminal::print(&self.text())
     }

@@ -76,7 +76,7 @@ impl Sidecars {
             shape,
             runs: runs::Runs::new(directory)?,
             sums: BTreeMap::new(),
-            failed: failed::Failed::earlier(&directory.join(FAILED)),
+            failed: failed::Failed::new(directory)?,
             incomplete: BTreeSet::new(),
             taken: BTreeSet::new(),
             notes: Vec::new(),
@@ -121,11 +121,11 @@ impl Sidecars {
     }
 
     /// Something was not got.
-    pub fn failed(&mut self, named: &str, record: Option<&Record>, error: &Error) {
+    pub fn failed(&mut self, named: &str, record: Option<&Record>, error: &Error) -> Result<()> {
         if let Some(group) = record.and_then(|record| record.group.as_ref()) {
             self.incomplete.insert(Arc::clone(group));
         }
-        self.failed.add(named, record, error);
+        self.failed.add(named, record, error)
     }
 
     /// Writes everything that there is something to say in, and answers with the names of the files.

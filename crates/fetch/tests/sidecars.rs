@@ -174,15 +174,15 @@ fn a_run_that_lacks_a_file_is_in_no_sheet() {
     let known = [("fastq_ftp", "a;b")];
     let (one, two) = (record("SRR1", "SRR1_1.fastq.gz", &[]), record("SRR1", "SRR1_2.fastq.gz", &[]));
     arrive(&mut sidecars, directory, &one);
-    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error);
+    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error).expect("noted");
     arrive(&mut sidecars, directory, &record("SRR2", "SRR2_1.fastq.gz", &known));
     arrive(&mut sidecars, directory, &record("SRR3", "SRR3.fastq.gz", &[]));
     let mut plain =
         Record::new("https://host/x?sig=1".parse().expect("a URL"), RelPath::new("y").expect("a path"));
     plain.checksums = md5("y");
-    sidecars.failed("y", Some(&plain), &error);
-    sidecars.failed("SRR9", None, &error);
-    sidecars.failed("list:7", None, &error);
+    sidecars.failed("y", Some(&plain), &error).expect("noted");
+    sidecars.failed("SRR9", None, &error).expect("noted");
+    sidecars.failed("list:7", None, &error).expect("noted");
     let written = sidecars.write(true).expect("written");
     assert_eq!(written.files, ["runs.tsv", "samplesheet.csv", "md5sums.txt", "failed.txt"]);
     assert_eq!(written.notes, ["samplesheet.csv leaves out 2 runs that lack a file"]);
@@ -199,7 +199,7 @@ fn a_run_that_lacks_a_file_is_in_no_sheet() {
     // One is got later, one fails again, one is not met: only the first is over.
     let mut sidecars = begin();
     arrive(&mut sidecars, directory, &record("SRR9", "SRR9.fastq.gz", &[]));
-    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error);
+    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error).expect("noted");
     sidecars.write(true).expect("written");
     assert_eq!(read_back(directory).1, ["SRR1"]);
     assert_eq!(read_back(directory).0.len(), 1);
@@ -252,7 +252,7 @@ fn files_that_are_not_ours_stay() {
     }
     let mut sidecars = Sidecars::new(directory, Some(Shape::Generic)).expect("begun");
     arrive(&mut sidecars, directory, &record("SRR1", "SRR1.fastq.gz", &[]));
-    sidecars.failed("SRR2", None, &Error::new(ErrorKind::NotFound, "no"));
+    sidecars.failed("SRR2", None, &Error::new(ErrorKind::NotFound, "no")).expect("noted");
     let written = sidecars.write(true).expect("written");
     assert!(written.files.is_empty() && written.notes.len() == 4, "{written:?}");
     for name in names {

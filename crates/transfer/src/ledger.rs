@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::error::Error;
 use crate::wire::message::Totals;
 
+/// Most failures that are kept one by one; further ones are only counted.
+const MOST_FAILURES: usize = 10_000;
+
 /// A file that did not arrive, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -83,10 +86,13 @@ impl Ledger {
             self.files_listed.fetch_add(1, Relaxed);
         }
         self.files_failed.fetch_add(1, Relaxed);
-        self.failures.lock().expect("not poisoned").push(Failure { path: path.to_vec(), error });
+        let mut failures = self.failures.lock().expect("not poisoned");
+        if failures.len() < MOST_FAILURES {
+            failures.push(Failure { path: path.to_vec(), error });
+        }
     }
 
-    /// The failures so far.
+    /// The failures so far, the first 10,000 of them.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.lock().expect("not poisoned").clone()
     }

@@ -160,8 +160,12 @@ impl Books {
             seconds: moved.then_some(got.seconds),
             verified,
         };
-        let written = self.sidecars.as_mut().map_or(Ok(()), |sidecars| sidecars.arrived(record, &arrived));
-        if let Err(error) = written {
+        self.note(|sidecars| sidecars.arrived(record, &arrived));
+    }
+
+    /// Notes something for the sidecars, and gives them up when that fails.
+    fn note(&mut self, note: impl FnOnce(&mut Sidecars) -> Result<(), Error>) {
+        if let Some(Err(error)) = self.sidecars.as_mut().map(note) {
             self.sidecars = None;
             self.trouble = Some(error);
         }
@@ -177,9 +181,7 @@ fn tell(books: &Arc<Mutex<Books>>) -> Tell {
             Event::Done { record, got } => lock().arrived(record, got, true),
             Event::Skipped { record, got } => lock().arrived(record, got, false),
             Event::Failed { named, record, error } => {
-                if let Some(sidecars) = &mut lock().sidecars {
-                    sidecars.failed(named, record, error);
-                }
+                lock().note(|sidecars| sidecars.failed(named, record, error));
             }
             Event::Note(note) => terminal::complain(note),
         }

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use tidegate_transfer::error::Error;
+use tidegate_transfer::error::{Error, Result};
 
+use super::spool::Spool;
 use crate::list::{entry, url};
 use crate::record::Record;
 
@@ -16,28 +17,36 @@ const HEAD: &str = "# What was not got; `tidegate get failed.txt` tries it again
 const MOST_EARLIER: u64 = 64 << 20;
 
 /// What failed, by what is to be given again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failed {
     /// Of an earlier run, and not met by this one.
     earlier: BTreeMap<String, String>,
-    now: BTreeMap<String, String>,
+    /// By half of the key's hash: all of a long list may fail.
+    now: Spool<[u8; 16]>,
     foreign: bool,
 }
 
 impl Failed {
-    /// Begins with what stands in the file at `path`, if that is ours.
-    pub fn earlier(path: &Path) -> Self {
-        let Ok(file) = File::open(path) else { return Self::default() };
-        let mut lines = BufReader::new(file.take(MOST_EARLIER)).lines();
-        if !matches!(lines.next(), Some(Ok(line)) if line == HEAD) {
-            return Self { foreign: true, ..Self::default() };
+    /// Begins with what stands in the file of that name in `directory`, if it is ours.
+    pub fn new(directory: &Path) -> Result<Self> {
+        let mut this = Self { earlier: BTreeMap::new(), now: Spool::new(directory)?, foreign: false };
+        if let Ok(file) = File::open(directory.join(super::FAILED)) {
+            this.foreign = !this.take_in(BufReader::new(file.take(MOST_EARLIER)));
         }
-        let mut this = Self::default();
+        Ok(this)
+    }
+
+    /// Reads what an earlier run wrote; `false` if none of ours did.
+    fn take_in(&mut self, file: impl BufRead) -> bool {
+        let mut lines = file.lines();
+        if !matches!(lines.next(), Some(Ok(line)) if line == HEAD) {
+            return false;
+        }
         let (mut key, mut text) = (String::new(), String::new());
-        for line in lines.map_while(Result::ok) {
+        for line in lines.map_while(io::Result::ok) {
             let is_more = line.starts_with([' ', '\t']);
             if !key.is_empty() && !is_more {
-                this.earlier.insert(std::mem::take(&mut key), std::mem::take(&mut text));
+                self.earlier.insert(std::mem::take(&mut key), std::mem::take(&mut text));
             }
             if !line.starts_with('#') && !is_more {
                 key = key_of(&line);
@@ -46,9 +55,9 @@ impl Failed {
             text.push('\n');
         }
         if !key.is_empty() {
-            this.earlier.insert(key, text);
+            self.earlier.insert(key, text);
         }
-        this
+        true
     }
 
     pub fn is_ours(&self) -> bool {
@@ -72,7 +81,7 @@ impl Failed {
         }
     }
 
-    pub fn add(&mut self, named: &str, record: Option<&Record>, error: &Error) {
+    pub fn add(&mut self, named: &str, record: Option<&Record>, error: &Error) -> Result<()> {
         let why = format!("# {}\n", error.message.replace(['\n', '\r'], " "));
         let text = match record {
             Some(Record { group: Some(group), .. }) => format!("{group}\n"),
@@ -83,19 +92,20 @@ impl Failed {
         let first = text.lines().next().unwrap_or_default();
         let key = key_of(first);
         self.earlier.remove(&key);
+        let half = *blake3::hash(key.as_bytes()).as_bytes().first_chunk().expect("a hash has 32 bytes");
         // Another file of the same run adds its reason.
-        let known = self.now.remove(&key).unwrap_or_default();
-        let reasons: String = known
-            .lines()
-            .filter(|line| line.starts_with('#') && *line != first)
-            .map(|line| format!("{line}\n"))
-            .collect();
-        self.now.insert(key, format!("{reasons}{why}{text}"));
+        let known = self.now.get(&half)?.unwrap_or_default();
+        let known = String::from_utf8_lossy(&known);
+        let reasons = known.lines().filter(|line| line.starts_with('#') && *line != first);
+        let reasons: String = reasons.map(|line| format!("{line}\n")).collect();
+        self.now.put(half, format!("{reasons}{why}{text}").as_bytes())
     }
 
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{HEAD}")?;
-        self.earlier.values().chain(self.now.values()).try_for_each(|text| out.write_all(text.as_bytes()))
+        self.earlier.values().try_for_each(|text| out.write_all(text.as_bytes()))?;
+        let mut now = self.now.in_order().map_err(|error| io::Error::other(error.message))?;
+        now.try_for_each(|text| out.write_all(&text?))
     }
 }
 

@@ -22,7 +22,7 @@ const MOST_COLUMNS: usize = 1024;
 /// The table.
 #[derive(Debug)]
 pub struct Runs {
-    rows: Spool,
+    rows: Spool<Box<str>>,
     /// The archive's columns in the order they were met, the accession of the run first.
     columns: Vec<String>,
 }
@@ -48,8 +48,8 @@ impl Runs {
                 self.columns.push(column.clone());
             }
         }
-        let key = row.get("path").cloned().unwrap_or_default();
-        self.rows.put(&key, &serde_json::to_vec(row).expect("text is plain data"))
+        let key = row.get("path").map_or("", String::as_str);
+        self.rows.put(key.into(), &serde_json::to_vec(row).expect("text is plain data"))
     }
 
     /// Takes in the rows of an earlier run whose files this one did not meet; `false` if the file at `path`
@@ -80,7 +80,7 @@ impl Runs {
                 .filter(|(_, value)| !value.is_empty())
                 .map(|(column, value)| (column.clone(), value.to_owned()))
                 .collect();
-            if row.get("path").is_some_and(|path| !self.rows.contains(path)) {
+            if row.get("path").is_some_and(|path| !self.rows.contains(&path[..])) {
                 self.add(&row)?;
             }
         }
@@ -89,7 +89,7 @@ impl Runs {
 
     /// Shows every row to `on_row`, in the order of their paths.
     pub fn each(&mut self, mut on_row: impl FnMut(Row)) -> Result<()> {
-        for row in self.rows.rows()? {
+        for row in self.rows.by_key()? {
             let row = row.and_then(|row| serde_json::from_slice(&row).map_err(io::Error::from));
             on_row(row.map_err(|error| Error::io("read", b"what was noted of the files", error))?);
         }
@@ -99,7 +99,7 @@ impl Runs {
     pub fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         let columns: Vec<&str> = self.columns.iter().map(String::as_str).chain(OURS).collect();
         writeln!(out, "{}", columns.iter().map(|column| cell(column)).collect::<Vec<_>>().join("\t"))?;
-        let all = self.rows.rows().map_err(|error| io::Error::other(error.message))?;
+        let all = self.rows.by_key().map_err(|error| io::Error::other(error.message))?;
         for row in all {
             let row: Row = serde_json::from_slice(&row?)?;
             let cells: Vec<String> = columns

@@ -105,7 +105,7 @@ pub fn metadata_only(names: Names, sidecars: Option<Sidecars>, json: bool) -> Re
             }
             Named::Problem(named, error) => {
                 found.fail(&error);
-                sidecars.failed(&named, None, &error);
+                sidecars.failed(&named, None, &error)?;
             }
             Named::Note(note) => terminal::complain(&note),
         }
