@@ -25,9 +25,11 @@ use crate::get::write::Arrived;
 use crate::host::Host;
 use crate::remote::{Ask, Opened, Refusal, Remote, Version, Why};
 
-/// What is finished all the same by a worker that is to stop: this much, or what takes no longer.
-const NEARLY: u64 = 1 << 20;
+/// What is finished all the same by a worker that is to stop: what takes no longer than this, or as little
+/// as this that takes no longer than that.
 const SOON: Duration = Duration::from_millis(250);
+const NEARLY: u64 = 1 << 20;
+const LATER: Duration = Duration::from_secs(2);
 
 /// Weight of the latest request in a worker's rate.
 const WEIGHT: f64 = 0.5;
@@ -61,6 +63,8 @@ pub(super) enum End {
     Parked(u64),
     /// It broke off, and the block at this offset is not complete.
     Lost(u64, Error),
+    /// It is not what was announced, from the block at this offset on.
+    Wrong(u64, Error),
     /// Nobody wants the rest.
     Over,
 }
@@ -338,13 +342,12 @@ impl<'s> Worker<'s> {
         }
         match end {
             End::Done => {
-                shared.queue.done(held);
-                if held.claim.is_done() || body.has_ended() {
-                    self.drain(job, body, source, opened.range.start + moved, promised);
-                } else {
-                    // Less came than was asked for, as was announced: the rest is asked for.
-                    shared.queue.give_back(held, None, None);
-                }
+                // Less may have come than was asked for, as was announced: the rest is asked for.
+                shared.queue.give_back(held, None, None);
+            }
+            End::Wrong(at, error) => {
+                shared.queue.give_back(held, Some(at), None);
+                self.leave(job, Some(body), error);
             }
             End::Parked(at) => shared.queue.give_back(held, Some(at), None),
             End::Over => shared.queue.done(held),
@@ -360,25 +363,6 @@ impl<'s> Worker<'s> {
                 });
                 shared.queue.done(held);
             }
-        }
-    }
-
-    /// Reads an answer to its end, if all of it was wanted, so that the connection stays warm.
-    fn drain(
-        &mut self,
-        job: &Job,
-        body: &Arc<Body>,
-        mut source: Box<dyn Read + Send>,
-        at: u64,
-        promised: u64,
-    ) {
-        if at < promised {
-            return;
-        }
-        let mut more = [0];
-        if let Ok(1..) = source.read(&mut more) {
-            let why = format!("{} sent more bytes than it promised", place(&job.file, job.mirror));
-            self.leave(job, Some(body), Error::new(ErrorKind::Protocol, why));
         }
     }
 
@@ -408,12 +392,14 @@ impl<'s> Worker<'s> {
             let mut filled = 0;
             while filled < length {
                 if shared.is_stopped() || body.has_ended() {
+                    shared.staging.release(block);
                     return End::Over;
                 }
                 if parked() {
                     let left = held.claim.remaining() + (length - filled) as u64;
                     let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
-                    if left > NEARLY && left as f64 > rate * SOON.as_secs_f64() {
+                    let time = if left > NEARLY { SOON } else { LATER };
+                    if left as f64 > rate * time.as_secs_f64() {
                         shared.staging.release(block);
                         return End::Parked(range.start);
                     }
@@ -443,6 +429,15 @@ impl<'s> Worker<'s> {
                         return End::Lost(range.start, error);
                     }
                 }
+            }
+            // Before the last block counts: a longer body is none that was asked for. And a body that is read
+            // to its end leaves its connection warm.
+            if range.end == promised
+                && let Ok(1..) = source.read(&mut [0])
+            {
+                shared.staging.release(block);
+                let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
+                return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
             }
             let digest = match hashed {
                 true => block_digest(&block.bytes[..length], range.start, body.size()),
