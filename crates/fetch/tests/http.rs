@@ -197,6 +197,20 @@ fn a_version_without_a_tag_is_pinned_by_its_time() {
     }
 }
 
+#[test]
+fn a_list_cannot_change_what_we_say_of_ranges() {
+    let headers = ["Range: bytes=5-6", "Accept-Encoding: gzip", "host: elsewhere", "X-Mine: 1"]
+        .map(|line| line.split_once(": ").expect("a line"))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "2")], b"ok"), Then::Keep));
+    let url = server.url("x");
+    let asked = Ask { headers: &headers, ..ask(&url, 0..2) };
+    assert_eq!(get(&mut *remote(&settings()), &asked).expect("it").2, b"ok");
+    let seen = &server.requests()[0];
+    let said = ["range", "accept-encoding", "host", "x-mine"].map(|name| seen.header(name));
+    assert_eq!(said, [Some("bytes=0-1"), Some("identity"), Some(url.authority()), Some("1")]);
+}
+
 /// Reads a body to its end or its error.
 fn read(
     server: &Scripted,

@@ -112,7 +112,10 @@ impl Lines {
             })?;
             let before = line.opened.load(Ordering::Relaxed);
             match line.agent.run(request) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    tracing::trace!("{method} {}: {}", shown(url), answer.status());
+                    return Ok(answer);
+                }
                 Err(error) => {
                     let kept = line.opened.load(Ordering::Relaxed) == before;
                     if again && kept && is_lost(&error) {
