@@ -51,18 +51,23 @@ impl Running {
             .stderr(output)
             .spawn()
             .map_err(|error| format!("{command:?}: {error}"))?;
-        let (mut running, since) = (Self(child), Instant::now());
-        loop {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
-                return Ok(running);
-            }
-            let ended = running.0.try_wait().expect("waited for");
+        let mut running = Self(child);
+        running.wait_for(port, log).map_err(|error| format!("{command:?}: {error}"))?;
+        Ok(running)
+    }
+
+    /// Waits until `port` takes connections.
+    pub fn wait_for(&mut self, port: u16, log: &Path) -> Result<(), String> {
+        let since = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            let ended = self.0.try_wait().expect("waited for");
             if ended.is_some() || since.elapsed() > START {
                 let said = fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("{command:?} does not listen on {port} ({ended:?}): {said}"));
+                return Err(format!("nothing listens on {port} ({ended:?}): {said}"));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 }
 

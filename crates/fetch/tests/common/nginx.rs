@@ -109,7 +109,10 @@ impl Nginx {
         let nginx = program("nginx").expect("it was there a moment ago");
         let mut command = Command::new(nginx);
         command.arg("-c").arg(self.dir.path().join("conf")).arg("-p").arg(self.dir.path());
-        self.running = Some(Running::start(&mut command, self.port, &self.dir.path().join("log"))?);
+        let log = self.dir.path().join("log");
+        let mut running = Running::start(&mut command, self.port, &log)?;
+        running.wait_for(self.tls_port, &log)?;
+        self.running = Some(running);
         Ok(())
     }
 
