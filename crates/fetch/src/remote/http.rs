@@ -7,6 +7,7 @@ pub mod answer;
 mod body;
 mod forward;
 pub mod lines;
+mod moved;
 pub mod trouble;
 pub(super) mod wire;
 
@@ -49,7 +50,8 @@ impl Http {
     }
 
     /// Sends a request without a body to `url` and follows redirects. `headers` go to the origin of `url`
-    /// only, `conditions` (ranges and pins) wherever the file is.
+    /// only, `conditions` (ranges and pins) wherever the file is. A file that was found elsewhere is asked
+    /// for there at once, and from the beginning again if that fails in any way.
     fn send(
         &mut self,
         method: &Method,
@@ -57,7 +59,32 @@ impl Http {
         headers: &HeaderMap,
         conditions: &HeaderMap,
     ) -> Result<Reply, Refusal> {
-        let mut at = url.clone();
+        let is_file = |reply: &Reply| matches!(reply.answer.status().as_u16(), 200 | 206);
+        if let Some(place) = self.lines.shared().moved.place(url) {
+            match self.follow(method, url, place, headers, conditions) {
+                Ok(reply) if is_file(&reply) => return Ok(reply),
+                other => {
+                    self.lines.shared().moved.forget(url);
+                    other.map(|reply| drain(reply.answer)).unwrap_or_default();
+                }
+            }
+        }
+        let reply = self.follow(method, url, url.clone(), headers, conditions)?;
+        if is_file(&reply) {
+            self.lines.shared().moved.remember(url, &reply.from);
+        }
+        Ok(reply)
+    }
+
+    /// Sends a request for `url` to `at` and follows redirects.
+    fn follow(
+        &mut self,
+        method: &Method,
+        url: &Url,
+        mut at: Url,
+        headers: &HeaderMap,
+        conditions: &HeaderMap,
+    ) -> Result<Reply, Refusal> {
         at.set_fragment(None);
         let mut been = vec![at.clone()];
         loop {
@@ -115,13 +142,18 @@ impl Remote for Http {
         let headers = given(ask)?;
         let conditions = conditions(ask);
         let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
-        let settings = &self.lines.shared().settings;
-        match reply.answer.status().as_u16() {
-            200 => whole(ask, reply, settings.allow_pages),
-            206 => part(ask, reply, settings.allow_pages),
+        let shared = self.lines.shared();
+        let allow_pages = shared.settings.allow_pages;
+        let opened = match reply.answer.status().as_u16() {
+            200 => whole(ask, reply, allow_pages),
+            206 => part(ask, reply, allow_pages),
             416 => beyond(ask, reply),
             _ => Err(refuse(ask.url, reply)),
+        };
+        if opened.is_err() {
+            shared.moved.forget(ask.url);
         }
+        opened
     }
 
     fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {

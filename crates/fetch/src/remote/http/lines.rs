@@ -11,6 +11,7 @@ use ureq::{Agent, Body, Proxy, ProxyProtocol};
 use url::Url;
 
 use super::forward::{self, ProxyAddress};
+use super::moved::Moved;
 use super::trouble::{failed, is_lost};
 use super::wire::{self, Addresses};
 use crate::remote::login::{Login, Logins};
@@ -39,6 +40,8 @@ pub struct Shared {
     /// Who we are to whom.
     pub logins: Arc<Logins>,
     addresses: Addresses,
+    /// Where files were found.
+    pub moved: Moved,
 }
 
 impl Shared {
@@ -49,6 +52,7 @@ impl Shared {
             tls: Arc::clone(tls),
             logins: Arc::clone(logins),
             addresses: Addresses::default(),
+            moved: Moved::default(),
         }
     }
 }
