@@ -6,11 +6,13 @@ pub mod nginx;
 pub mod scripted;
 pub mod vsftpd;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a server program to take connections.
@@ -32,10 +34,16 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(more).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// A port of loopback that is free now.
+/// A port of loopback that is free now, and was not given to another test of this process.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return port;
+        }
+    }
 }
 
 /// A server program that is killed at the end.

@@ -66,8 +66,9 @@ impl Nginx {
             nginx.configure(http, server);
             match nginx.run() {
                 Ok(()) => break,
-                // Somebody else took a port in the meantime.
-                Err(error) if attempt < 5 && error.contains("Address already in use") => {
+                // Somebody else took a port in the meantime, most likely.
+                Err(error) if attempt < 3 => {
+                    eprintln!("once more: {error}");
                     (nginx.port, nginx.tls_port) = (free_port(), free_port());
                 }
                 Err(error) => panic!("{error}"),

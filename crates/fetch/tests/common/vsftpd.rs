@@ -44,8 +44,11 @@ impl Vsftpd {
             vsftpd.configure(more);
             match vsftpd.run() {
                 Ok(()) => break,
-                // Somebody else took the port in the meantime.
-                Err(error) if attempt < 5 && error.contains("could not bind") => vsftpd.port = free_port(),
+                // Somebody else took the port in the meantime, most likely.
+                Err(error) if attempt < 3 => {
+                    eprintln!("once more: {error}");
+                    vsftpd.port = free_port();
+                }
                 Err(error) => panic!("{error}"),
             }
         }
