@@ -197,6 +197,64 @@ fn a_version_without_a_tag_is_pinned_by_its_time() {
     }
 }
 
+#[test]
+fn a_list_cannot_change_what_we_say_of_ranges() {
+    let headers = ["Range: bytes=5-6", "Accept-Encoding: gzip", "host: elsewhere", "X-Mine: 1"]
+        .map(|line| line.split_once(": ").expect("a line"))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "2")], b"ok"), Then::Keep));
+    let url = server.url("x");
+    let asked = Ask { headers: &headers, ..ask(&url, 0..2) };
+    assert_eq!(get(&mut *remote(&settings()), &asked).expect("it").2, b"ok");
+    let seen = &server.requests()[0];
+    let said = ["range", "accept-encoding", "host", "x-mine"].map(|name| seen.header(name));
+    assert_eq!(said, [Some("bytes=0-1"), Some("identity"), Some(url.authority()), Some("1")]);
+}
+
+#[test]
+fn all_parts_of_a_file_come_from_one_mirror() {
+    let mirror = |tag: &'static str| {
+        Scripted::http(move |request| {
+            if request.header("if-match").is_some_and(|wanted| wanted != tag) {
+                return (http("412 Precondition Failed", &[("Content-Length", "0")], b""), Then::Keep);
+            }
+            let range = request.header("range").expect("a part").replace("bytes=", "bytes ") + "/1000";
+            let headers = [("ETag", tag), ("Content-Range", range.as_str()), ("Content-Length", "10")];
+            (http("206 Partial Content", &headers, b"0123456789"), Then::Keep)
+        })
+    };
+    let mirrors = [mirror("\"one\""), mirror("\"two\"")];
+    let places = mirrors.each_ref().map(|mirror| mirror.url("file").to_string());
+    // Each request is sent to the next mirror.
+    let service = Scripted::http(move |request| {
+        let place = &places[request.number % 2];
+        (http("302 Found", &[("Location", place), ("Content-Length", "0")], b""), Then::Keep)
+    });
+    let url = service.url("file");
+    let servers = Servers::new(&settings());
+    let (version, ..) = get(&mut *servers.remote(), &ask(&url, 0..10)).expect("it");
+    for part in 1..4 {
+        let pinned = Ask { version: Some(&version), ..ask(&url, part * 10..part * 10 + 10) };
+        // Another worker, too.
+        assert_eq!(get(&mut *servers.remote(), &pinned).expect("it").0.tag, version.tag);
+    }
+    assert_eq!((service.requests().len(), mirrors[1].requests().len()), (1, 0));
+    // A mirror that fails is left: the service is asked again.
+    drop(mirrors);
+    assert_eq!(refused(&mut *servers.remote(), &url).why, Why::Broken);
+    assert_eq!(service.requests().len(), 2);
+    // What is signed expires, so it is asked for each time.
+    let mirror = mirror("\"three\"");
+    let place = format!("{}?sig=1", mirror.url("file"));
+    let service = Scripted::http(move |_| {
+        (http("302 Found", &[("Location", &place), ("Content-Length", "0")], b""), Then::Keep)
+    });
+    for _ in 0..3 {
+        get(&mut *servers.remote(), &ask(&service.url("file"), 0..10)).expect("it");
+    }
+    assert_eq!(service.requests().len(), 3);
+}
+
 /// Reads a body to its end or its error.
 fn read(
     server: &Scripted,

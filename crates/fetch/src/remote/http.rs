@@ -7,8 +7,9 @@ pub mod answer;
 mod body;
 mod forward;
 pub mod lines;
+mod moved;
 pub mod trouble;
-mod wire;
+pub(super) mod wire;
 
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -49,7 +50,8 @@ impl Http {
     }
 
     /// Sends a request without a body to `url` and follows redirects. `headers` go to the origin of `url`
-    /// only, `conditions` (ranges and pins) wherever the file is.
+    /// only, `conditions` (ranges and pins) wherever the file is. A file that was found elsewhere is asked
+    /// for there at once, and from the beginning again if that fails in any way.
     fn send(
         &mut self,
         method: &Method,
@@ -57,7 +59,32 @@ impl Http {
         headers: &HeaderMap,
         conditions: &HeaderMap,
     ) -> Result<Reply, Refusal> {
-        let mut at = url.clone();
+        let is_file = |reply: &Reply| matches!(reply.answer.status().as_u16(), 200 | 206);
+        if let Some(place) = self.lines.shared().moved.place(url) {
+            match self.follow(method, url, place, headers, conditions) {
+                Ok(reply) if is_file(&reply) => return Ok(reply),
+                other => {
+                    self.lines.shared().moved.forget(url);
+                    other.map(|reply| drain(reply.answer)).unwrap_or_default();
+                }
+            }
+        }
+        let reply = self.follow(method, url, url.clone(), headers, conditions)?;
+        if is_file(&reply) {
+            self.lines.shared().moved.remember(url, &reply.from);
+        }
+        Ok(reply)
+    }
+
+    /// Sends a request for `url` to `at` and follows redirects.
+    fn follow(
+        &mut self,
+        method: &Method,
+        url: &Url,
+        mut at: Url,
+        headers: &HeaderMap,
+        conditions: &HeaderMap,
+    ) -> Result<Reply, Refusal> {
         at.set_fragment(None);
         let mut been = vec![at.clone()];
         loop {
@@ -115,13 +142,18 @@ impl Remote for Http {
         let headers = given(ask)?;
         let conditions = conditions(ask);
         let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
-        let settings = &self.lines.shared().settings;
-        match reply.answer.status().as_u16() {
-            200 => whole(ask, reply, settings.allow_pages),
-            206 => part(ask, reply, settings.allow_pages),
+        let shared = self.lines.shared();
+        let allow_pages = shared.settings.allow_pages;
+        let opened = match reply.answer.status().as_u16() {
+            200 => whole(ask, reply, allow_pages),
+            206 => part(ask, reply, allow_pages),
             416 => beyond(ask, reply),
             _ => Err(refuse(ask.url, reply)),
+        };
+        if opened.is_err() {
+            shared.moved.forget(ask.url);
         }
+        opened
     }
 
     fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
@@ -144,7 +176,23 @@ impl Remote for Http {
     }
 }
 
-/// The header lines that came with the request for the file.
+/// Header lines that are ours to say: lists copied from a browser have some of them.
+const OURS: [HeaderName; 12] = [
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::HOST,
+    header::IF_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_NONE_MATCH,
+    header::IF_RANGE,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+    header::TRANSFER_ENCODING,
+];
+
+/// The header lines that came with the request for the file, without those that are ours.
 fn given(ask: &Ask<'_>) -> Result<HeaderMap, Refusal> {
     let mut headers = HeaderMap::new();
     for (name, value) in ask.headers {
@@ -153,8 +201,10 @@ fn given(ask: &Ask<'_>) -> Result<HeaderMap, Refusal> {
             let what = format!("{}: {name:?} with its value is no header line", shown(ask.url));
             return Err(Refusal::new(Why::Senseless, what));
         };
-        value.set_sensitive(true);
-        headers.append(name, value);
+        if !OURS.contains(&name) {
+            value.set_sensitive(true);
+            headers.append(name, value);
+        }
     }
     Ok(headers)
 }
@@ -183,6 +233,11 @@ fn conditions(ask: &Ask<'_>) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Whether a body's end is marked otherwise than by the end of the connection.
+fn has_end(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 fn accepts_ranges(headers: &HeaderMap) -> bool {
@@ -222,6 +277,7 @@ fn sensible(url: &Url, reply: &Reply, allow_pages: bool) -> Result<(), Refusal> 
 fn whole(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusal> {
     sensible(ask.url, &reply, allow_pages)?;
     let (head, body) = reply.answer.into_parts();
+    let ends = has_end(&head.headers);
     let size = body.content_length().or_else(|| {
         // A body of no bytes at all is no body to ureq.
         (answer::text(&head.headers, "content-length") == Some("0")).then_some(0)
@@ -230,7 +286,7 @@ fn whole(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refus
     let asked_all = ask.range.start == 0 && size.is_some_and(|size| ask.range.end >= size);
     let ranges = asked_all && accepts_ranges(&head.headers);
     let version = pinned(ask, version(&head.headers, size, ranges, true))?;
-    opened(ask, version, 0..size.unwrap_or(u64::MAX), body, size)
+    opened(ask, version, 0..size.unwrap_or(u64::MAX), body, size, ends)
 }
 
 /// Status 206: a part of the file, which must be the one asked for.
@@ -238,6 +294,7 @@ fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusa
     let refuse = |what: &str| Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))));
     sensible(ask.url, &reply, allow_pages)?;
     let (head, body) = reply.answer.into_parts();
+    let ends = has_end(&head.headers);
     let Some((range, size)) = answer::content_range(&head.headers) else {
         return refuse("the server answered with a part without saying which");
     };
@@ -253,7 +310,7 @@ fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusa
     // A part that ends too early is a body that does, and one whose end nobody knows ends where it says.
     let promised = if wanted.end == u64::MAX { range } else { wanted };
     let length = promised.end - promised.start;
-    opened(ask, version, promised, body, Some(length))
+    opened(ask, version, promised, body, Some(length), ends)
 }
 
 /// Status 416: the part begins at the end of the file or beyond. An empty file has no other answer.
@@ -279,8 +336,9 @@ fn opened(
     range: Range<u64>,
     body: Answer,
     promised: Option<u64>,
+    ends: bool,
 ) -> Result<Opened, Refusal> {
-    let body = Body::new(body.into_reader(), promised, shown(ask.url))
+    let body = Body::new(body.into_reader(), promised, ends, shown(ask.url))
         .map_err(|error| Refusal::new(Why::Senseless, error.to_string()))?;
     Ok(Opened { version, range, body: Box::new(body) })
 }

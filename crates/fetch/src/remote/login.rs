@@ -197,4 +197,12 @@ mod tests {
         assert_eq!(of("no.example"), Some(("any".into(), "mail".into())));
         assert_eq!(Logins::parse("machine x").of(&Url::parse("http://x/").expect("a URL")), None);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_netrc_and_no_name_is_too_strange(text in "([ -~\n\t]|é|machine |login |password |default |\"){0,80}") {
+            Logins::parse(&text);
+            assert!(decoded_bytes(&text).len() <= text.len());
+        }
+    }
 }

@@ -7,11 +7,13 @@ pub mod nginx;
 pub mod scripted;
 pub mod vsftpd;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for a server program to take connections.
@@ -33,10 +35,16 @@ pub fn program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).chain(more).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// A port of loopback that is free now.
+/// A port of loopback that is free now, and was not given to another test of this process.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return port;
+        }
+    }
 }
 
 /// A server program that is killed at the end.
@@ -52,18 +60,23 @@ impl Running {
             .stderr(output)
             .spawn()
             .map_err(|error| format!("{command:?}: {error}"))?;
-        let (mut running, since) = (Self(child), Instant::now());
-        loop {
-            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
-                return Ok(running);
-            }
-            let ended = running.0.try_wait().expect("waited for");
+        let mut running = Self(child);
+        running.wait_for(port, log).map_err(|error| format!("{command:?}: {error}"))?;
+        Ok(running)
+    }
+
+    /// Waits until `port` takes connections.
+    pub fn wait_for(&mut self, port: u16, log: &Path) -> Result<(), String> {
+        let since = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            let ended = self.0.try_wait().expect("waited for");
             if ended.is_some() || since.elapsed() > START {
                 let said = fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("{command:?} does not listen on {port} ({ended:?}): {said}"));
+                return Err(format!("nothing listens on {port} ({ended:?}): {said}"));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
     }
 }
 

@@ -66,8 +66,9 @@ impl Nginx {
             nginx.configure(http, server);
             match nginx.run() {
                 Ok(()) => break,
-                // Somebody else took a port in the meantime.
-                Err(error) if attempt < 5 && error.contains("Address already in use") => {
+                // Somebody else took a port in the meantime, most likely.
+                Err(error) if attempt < 3 => {
+                    eprintln!("once more: {error}");
                     (nginx.port, nginx.tls_port) = (free_port(), free_port());
                 }
                 Err(error) => panic!("{error}"),
@@ -109,7 +110,10 @@ impl Nginx {
         let nginx = program("nginx").expect("it was there a moment ago");
         let mut command = Command::new(nginx);
         command.arg("-c").arg(self.dir.path().join("conf")).arg("-p").arg(self.dir.path());
-        self.running = Some(Running::start(&mut command, self.port, &self.dir.path().join("log"))?);
+        let log = self.dir.path().join("log");
+        let mut running = Running::start(&mut command, self.port, &log)?;
+        running.wait_for(self.tls_port, &log)?;
+        self.running = Some(running);
         Ok(())
     }
 

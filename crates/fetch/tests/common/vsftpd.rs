@@ -39,14 +39,24 @@ impl Vsftpd {
         let certificates = Certificates::make(dir.path());
         let port = free_port();
         let mut vsftpd = Self { running: None, dir, root: root.to_owned(), port, security, certificates };
-        vsftpd.configure(more);
-        vsftpd.run().unwrap_or_else(|error| panic!("{error}"));
+        fs::create_dir(vsftpd.dir.path().join("empty")).expect("made");
+        for attempt in 0.. {
+            vsftpd.configure(more);
+            match vsftpd.run() {
+                Ok(()) => break,
+                // Somebody else took the port in the meantime, most likely.
+                Err(error) if attempt < 3 => {
+                    eprintln!("once more: {error}");
+                    vsftpd.port = free_port();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
         Some(vsftpd)
     }
 
     fn configure(&self, more: &str) {
         let dir = self.dir.path();
-        fs::create_dir(dir.join("empty")).expect("made");
         let (empty, log) =
             (dir.join("empty").display().to_string(), dir.join("ftp.log").display().to_string());
         let mut text = format!(

@@ -30,6 +30,9 @@ pub type Transfer = TransferStream<TlsStream>;
 /// Where FTP servers listen.
 const PORT: u16 = 21;
 
+/// Longest wait for one address of a host that has several.
+const ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
+
 /// What tells one control connection from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
@@ -359,10 +362,12 @@ fn reach(host: &str, port: u16, timeout: Duration) -> Result<(SocketAddr, TcpStr
         }
         Err(_) => Vec::new(),
     };
+    // One of several gets less time: many machines have an IPv6 address and no way out by it.
+    let each = if addresses.len() > 1 { timeout.min(ONE_OF_SEVERAL) } else { timeout };
     let mut last = Trouble::NoHost;
     for address in addresses {
         let connect = || {
-            let stream = TcpStream::connect_timeout(&address, timeout)?;
+            let stream = TcpStream::connect_timeout(&address, each)?;
             prepare(&stream, timeout)?;
             Ok(stream)
         };

@@ -261,4 +261,23 @@ mod tests {
         let parts = headers(&[("content-type", "multipart/byteranges; boundary=x")]);
         assert!(not_the_file(&parts, "/x", false).is_some());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_header_is_too_strange(value in "(bytes )?[-0-9*/ ]{0,30}|[ -~]{0,60}", whole: bool) {
+            for name in ["content-range", "retry-after", "etag", "last-modified", "repr-digest", "x-goog-hash",
+                "content-md5", "content-encoding", "content-type", "content-disposition"] {
+                let headers = headers(&[(name, &value)]);
+                if let Some((range, size)) = content_range(&headers) {
+                    assert!(range.start < range.end && size.is_none_or(|size| range.end <= size));
+                }
+                size_beyond(&headers);
+                retry_after(&headers, UNIX_EPOCH);
+                strong_tag(&headers);
+                modified(&headers);
+                checksums(&headers, whole);
+                not_the_file(&headers, "/x.gz", whole);
+            }
+        }
+    }
 }

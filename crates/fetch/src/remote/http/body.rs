@@ -9,14 +9,22 @@ pub struct Body {
     inner: BodyReader<'static>,
     /// What has still to come; `None` if nobody knows.
     left: Option<u64>,
+    /// Whether its end is marked, so that the connection can be used again after it.
+    ends: bool,
     /// For people.
     url: String,
 }
 
 impl Body {
-    /// The next `promised` bytes of `inner`; with nothing promised, all of it.
-    pub fn new(inner: BodyReader<'static>, promised: Option<u64>, url: String) -> io::Result<Self> {
-        let mut body = Self { inner, left: promised, url };
+    /// The next `promised` bytes of `inner`; with nothing promised, all of it. `ends` says that it has an
+    /// end other than that of the connection.
+    pub fn new(
+        inner: BodyReader<'static>,
+        promised: Option<u64>,
+        ends: bool,
+        url: String,
+    ) -> io::Result<Self> {
+        let mut body = Self { inner, left: promised, ends, url };
         if promised == Some(0) {
             body.end()?;
         }
@@ -25,6 +33,9 @@ impl Body {
 
     /// Meets the end of the body, which gives the connection back for the next request.
     fn end(&mut self) -> io::Result<()> {
+        if !self.ends {
+            return Ok(());
+        }
         match self.inner.read(&mut [0]) {
             Ok(0) => Ok(()),
             Ok(_) => Err(self.wrong(io::ErrorKind::InvalidData, "the server sent more than it promised")),

@@ -11,6 +11,7 @@ use ureq::{Agent, Body, Proxy, ProxyProtocol};
 use url::Url;
 
 use super::forward::{self, ProxyAddress};
+use super::moved::Moved;
 use super::trouble::{failed, is_lost};
 use super::wire::{self, Addresses};
 use crate::remote::login::{Login, Logins};
@@ -39,6 +40,8 @@ pub struct Shared {
     /// Who we are to whom.
     pub logins: Arc<Logins>,
     addresses: Addresses,
+    /// Where files were found.
+    pub moved: Moved,
 }
 
 impl Shared {
@@ -49,6 +52,7 @@ impl Shared {
             tls: Arc::clone(tls),
             logins: Arc::clone(logins),
             addresses: Addresses::default(),
+            moved: Moved::default(),
         }
     }
 }
@@ -112,7 +116,10 @@ impl Lines {
             })?;
             let before = line.opened.load(Ordering::Relaxed);
             match line.agent.run(request) {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    tracing::trace!("{method} {}: {}", shown(url), answer.status());
+                    return Ok(answer);
+                }
                 Err(error) => {
                     let kept = line.opened.load(Ordering::Relaxed) == before;
                     if again && kept && is_lost(&error) {

@@ -1,10 +1,11 @@
 //! The connections below HTTP: TCP, a tunnel through a proxy, TLS, and two things we want to know of them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
@@ -18,6 +19,7 @@ use ureq::unversioned::transport::{
     Transport, TransportAdapter,
 };
 
+use crate::remote::reach::reachable_first;
 use crate::remote::tls::Tls;
 
 /// How many connections one agent has opened so far.
@@ -172,9 +174,14 @@ const ADDRESSES_LAST: Duration = Duration::from_secs(60);
 /// How many hosts' addresses are remembered.
 const HOSTS_KEPT: usize = 1024;
 
-/// Looks names up once a minute for all workers, rather than once a connection.
+/// What is known of one host. Whoever looks it up holds the lock, so that the other workers wait for the
+/// answer rather than look it up too.
+type Slot = Arc<Mutex<Option<(Instant, ResolvedSocketAddrs)>>>;
+
+/// Looks names up once a minute for all workers, rather than once a connection, and finds out then by which
+/// family of addresses the host can be reached.
 #[derive(Clone, Default)]
-pub struct Addresses(Arc<Mutex<Vec<(String, Instant, ResolvedSocketAddrs)>>>);
+pub struct Addresses(Arc<Mutex<HashMap<String, Slot>>>);
 
 impl fmt::Debug for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,14 +190,21 @@ impl fmt::Debug for Addresses {
 }
 
 impl Addresses {
-    fn known(&self, key: &str) -> Option<ResolvedSocketAddrs> {
-        let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        known.retain(|(_, since, _)| since.elapsed() < ADDRESSES_LAST);
-        known.iter().find(|(name, ..)| name == key).map(|(_, _, found)| copy(found))
+    fn slot(&self, host: String) -> Slot {
+        let mut known = lock(&self.0);
+        if known.len() >= HOSTS_KEPT {
+            // Those that are being looked up are found by their workers all the same.
+            known.clear();
+        }
+        Arc::clone(known.entry(host).or_default())
     }
 }
 
-fn copy(addresses: &ResolvedSocketAddrs) -> ResolvedSocketAddrs {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copy(addresses: &[SocketAddr]) -> ResolvedSocketAddrs {
     let mut copied = ResolvedSocketAddrs::from_fn(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
     addresses.iter().for_each(|address| copied.push(*address));
     copied
@@ -203,19 +217,17 @@ impl Resolver for Addresses {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let key = format!(
-            "{}://{}",
-            uri.scheme_str().unwrap_or_default(),
-            uri.authority().map_or("", |a| a.as_str())
-        );
-        if let Some(known) = self.known(&key) {
-            return Ok(known);
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let slot = self.slot(format!("{scheme}://{}", uri.authority().map_or("", |name| name.as_str())));
+        let mut known = lock(&slot);
+        if let Some((since, addresses)) = &*known
+            && since.elapsed() < ADDRESSES_LAST
+        {
+            return Ok(copy(addresses));
         }
-        let found = DefaultResolver::default().resolve(uri, config, timeout)?;
-        let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if known.len() < HOSTS_KEPT && !known.iter().any(|(name, ..)| *name == key) {
-            known.push((key, Instant::now(), copy(&found)));
-        }
+        let mut found = DefaultResolver::default().resolve(uri, config, timeout)?;
+        reachable_first(&mut found);
+        *known = Some((Instant::now(), copy(&found)));
         Ok(found)
     }
 }
