@@ -192,11 +192,6 @@ impl Download {
     /// Lets time pass until `until`; `None` once everything has ended.
     fn pass(&mut self, until: Instant) -> Result<Option<()>> {
         loop {
-            if self.interrupt.is_raised() {
-                self.crew.stop();
-                let why = "interrupted; run the same command again to continue";
-                return Err(Error::new(ErrorKind::Interrupted, why));
-            }
             if let Some(error) = self.shared().failure() {
                 self.crew.stop();
                 return Err(error);
@@ -204,6 +199,11 @@ impl Download {
             if self.shared().is_over() {
                 self.crew.finish();
                 return Ok(None);
+            }
+            if self.interrupt.is_raised() {
+                self.crew.stop();
+                let why = "interrupted; run the same command again to continue";
+                return Err(Error::new(ErrorKind::Interrupted, why));
             }
             if self.pace.stop_after.is_some_and(|time| self.started.elapsed() >= time) {
                 return Ok(None);

@@ -181,6 +181,26 @@ fn a_mirror_with_wrong_bytes_is_found_out() {
 }
 
 #[test]
+fn a_server_that_always_breaks_off_is_given_up() {
+    let (world, place) = (World::new(3), Place::new());
+    world.rules("h", Rules { drops: Some(1), ..Rules::default() });
+    let small = Item::new(5, 1000);
+    let large = Item::new(5, 3 * MIB);
+    world.put("http://h/small", small);
+    world.put("http://h/whole", Item { ranges: false, ..large.clone() });
+    world.put("http://h/stream", Item { ranges: false, sized: false, ..large.clone() });
+    world.put("http://h/parts", large.clone());
+    let urls = ["small", "whole", "stream", "parts"].map(|name| record(name, &[&at("h", name)]));
+    let told = get(&world, &place, urls.into());
+    for name in ["small", "whole", "stream"] {
+        assert_eq!(told.failed[name].kind, ErrorKind::Connection, "{told:?}");
+        assert!(told.failed[name].message.contains("given up"), "{}", told.failed[name]);
+    }
+    // Parts get on a little each time, and may end before a try brings nothing.
+    assert!(told.failed.contains_key("parts") || place.read("parts") == Some(large.content()));
+}
+
+#[test]
 fn one_that_fails_does_not_stop_the_list() {
     let (world, place) = (World::new(1), Place::new());
     let item = Item::new(5, 1000);

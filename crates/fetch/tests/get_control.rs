@@ -89,6 +89,36 @@ fn an_idle_connection_takes_half_of_the_last_part() {
 }
 
 #[test]
+fn a_connection_that_falls_silent_holds_up_nobody() {
+    let (world, place) = (World::new(1), Place::new());
+    let item = Item::new(5, 16 * MIB);
+    world.put("http://h/f", item.clone());
+    world.rules("h", Rules { silent: Some(2), ..Rules::default() });
+    let (mut download, told) = start(&world, &place, vec![declared("f", &["http://h/f"], &item)], |_| {});
+    let begun = Instant::now();
+    drive(&mut download, |_| 4).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the silent one");
+    assert_eq!(told.lock().unwrap().done.len(), 1);
+    assert!(place.read("f") == Some(item.content()));
+}
+
+#[test]
+fn offsets_beyond_32_bits_are_right() {
+    let (world, place) = (World::new(1), Place::new());
+    let bytes = (4 << 30) + 5 * MIB + 1;
+    world.put("http://h/f", Item::new(0, bytes));
+    let (mut download, told) = start(&world, &place, vec![record("f", &["http://h/f"])], |settings| {
+        settings.chunk = Some(tidegate_control::ByteCount::mib(64));
+    });
+    drive(&mut download, |_| 4).unwrap();
+    assert_eq!(told.lock().unwrap().done["f"].bytes, bytes);
+    let there = std::fs::metadata(place.path().join("f")).unwrap();
+    assert_eq!(there.len(), bytes);
+    use std::os::unix::fs::MetadataExt;
+    assert!(there.blocks() * 512 < bytes / 100, "zeros take no room");
+}
+
+#[test]
 fn small_files_share_a_connection_and_large_ones_are_split() {
     let (world, place) = (World::new(1), Place::new());
     let item = Item::new(5, 64 * MIB);
@@ -147,6 +177,28 @@ fn what_was_safe_when_it_was_stopped_is_not_fetched_again() {
             assert!(place.read("f") == Some(other.content()), "bytes of two versions are mixed");
         }
     }
+}
+
+#[test]
+fn what_got_its_name_just_before_a_crash_is_recognised() {
+    // Nothing is remembered but the journal, which is kept because one file is not complete.
+    let (world, mut place) = (World::new(1), Place::new());
+    place.memory = tidegate_fetch::get::memory::none();
+    let item = Item::new(5, 6 * MIB);
+    world.put("http://quick/a", item.clone());
+    world.put("http://slow/b", item.clone());
+    world.rules("slow", Rules { rate: Some(MIB / 2), ..Rules::default() });
+    let records = || vec![record("a", &["http://quick/a"]), record("b", &["http://slow/b"])];
+    let (mut download, told) = start(&world, &place, records(), |_| {});
+    until(&mut download, 2, || told.lock().unwrap().done.contains_key("a"));
+    drop(download);
+    world.rules("slow", Rules::default());
+    let opens = world.served("quick").opens.load(Relaxed);
+    let told = get(&world, &place, records());
+    assert_eq!((told.skipped.len(), told.done.len()), (1, 1), "{told:?}");
+    assert_eq!(world.served("quick").opens.load(Relaxed), opens, "no bytes were asked for");
+    assert!(place.read("a") == Some(item.content()) && place.read("b") == Some(item.content()));
+    assert!(!place.path().join(".tidegate").exists(), "nothing is left over");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn one_world(seed: u64) {
             retry_after: pick(&mut rng, &[None, Some(Duration::from_millis(100))]),
             breaks: pick(&mut rng, &[None, Some(25), Some(60)]),
             drops: pick(&mut rng, &[None, Some(12), Some(40)]),
-            down: false,
+            ..Rules::default()
         };
         println!("{host}: {rules:?}");
         world.rules(host, rules);

@@ -83,9 +83,10 @@ impl Journal {
         self.left.contains_key(&path_key(path))
     }
 
-    /// Whether nothing is left of earlier runs that nobody has asked for.
-    pub fn is_spent(&self) -> bool {
-        self.left.is_empty()
+    /// The root hash of this version of `entry`, if an earlier run had it complete.
+    pub fn left_root(&self, entry: &Entry) -> Option<Digest> {
+        let left = self.left.get(&key(entry))?;
+        left.root.filter(|_| Some(left.version) == version(entry))
     }
 
     /// Records that what earlier runs left of `entry` is not used, before its unfinished file is made

@@ -6,13 +6,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::journal::Left;
-use tidegate_transfer::manifest::{Entry, Kind, SEGMENT, Timestamp, missing, segment_range};
+use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, SEGMENT, Timestamp, missing, segment_range};
 use tidegate_transfer::pipeline::incoming::Incoming;
-use tidegate_transfer::store::Sink;
+use tidegate_transfer::store::{Sink, Standing};
 use tidegate_transfer::wire::message::Verify;
 
+use crate::checksum::{Algorithm, Checksums};
+use crate::get::Got;
 use crate::get::file::{Body, File, UNKNOWN};
-use crate::get::memory::{fingerprint, unlike_any};
+use crate::get::memory::{Fetched, fingerprint, unlike_any};
 use crate::get::queue::Task;
 use crate::get::shared::Shared;
 use crate::remote::Version;
@@ -27,14 +29,7 @@ impl Shared {
         bytes: Option<u64>,
     ) -> Result<Arc<Body>> {
         let record = &file.record;
-        let version = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
-        let fingerprint = version.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
-        let entry = Entry {
-            path: record.path.clone(),
-            kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
-            mode: self.mode,
-            mtime: seen.modified.unwrap_or_else(now),
-        };
+        let (entry, version) = self.entry(file, mirror, seen, bytes);
         let (parent, _) = record.path.split();
         if !parent.is_empty() {
             self.settings
@@ -57,7 +52,7 @@ impl Shared {
         });
         let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left));
         self.ledger.already(incoming.kept);
-        let hashers = self.hashers(file, bytes.is_none());
+        let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
         let body =
             Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));
         let body = Arc::new(body);
@@ -68,6 +63,55 @@ impl Shared {
         state.mirrors[mirror].pin = Some(seen.clone());
         state.body = Some(Arc::clone(&body));
         Ok(body)
+    }
+
+    /// What a version will be on the disk, and what tells it from others, if anything does.
+    fn entry(
+        &self,
+        file: &File,
+        mirror: usize,
+        seen: &Version,
+        bytes: Option<u64>,
+    ) -> (Entry, Option<Fingerprint>) {
+        let record = &file.record;
+        let version = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
+        let fingerprint = version.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
+        let entry = Entry {
+            path: record.path.clone(),
+            kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
+            mode: self.mode,
+            mtime: seen.modified.unwrap_or_else(now),
+        };
+        (entry, version)
+    }
+
+    /// Whether an earlier run gave this version its name, and ended before it could say so.
+    pub(super) fn complete_before(&self, file: &File, mirror: usize, seen: &Version) -> Option<Got> {
+        let (entry, version) = self.entry(file, mirror, seen, seen.bytes);
+        let root = self.journal()?.lock().expect("not poisoned").left_root(&entry)?;
+        if version.is_none() || self.sink.has_part(&entry) || root == [0; 32] {
+            return None;
+        }
+        match self.sink.prepare(&entry, true) {
+            Ok(Standing::Present(mtime)) if self.sink.digest(&entry).is_ok_and(|digest| digest == root) => {
+                let mut checksums = Checksums::none();
+                checksums.add(Algorithm::Blake3, root);
+                self.remember(file, &Fetched::new(entry.size(), mtime, version?, &checksums));
+                let url = file.record.urls[mirror].clone();
+                Some(Got { bytes: entry.size(), checksums, seconds: 0.0, url, modified: seen.modified })
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers a file for later runs.
+    pub(super) fn remember(&self, file: &File, fetched: &Fetched) {
+        if let Some(memory) = &self.memory {
+            let path = file.record.path.as_bytes();
+            if let Err(error) = memory.lock().expect("not poisoned").put_aside(path, fetched.clone()) {
+                tracing::warn!("cannot remember what was fetched: {error}");
+            }
+        }
     }
 
     /// What earlier runs left of this version. Anything else that they left is forgotten, before its

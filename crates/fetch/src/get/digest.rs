@@ -229,10 +229,13 @@ impl Shared {
             || self.settings.extra.contains(&Algorithm::Blake3)
     }
 
-    /// Computes what is declared of a file and asked for besides; `all` of it, or without BLAKE3.
-    pub(super) fn hashers(&self, file: &File, all: bool) -> Hashers {
+    /// Computes what is declared of a file, vouched for by its server, and asked for besides; `all` of it,
+    /// or without BLAKE3.
+    pub(super) fn hashers(&self, file: &File, vouched: &Checksums, all: bool) -> Hashers {
         let declared = |algorithm: &Algorithm| file.record.checksums.get(*algorithm).is_some();
-        let wanted = |algorithm: &Algorithm| declared(algorithm) || self.settings.extra.contains(algorithm);
+        let vouched = |algorithm: &Algorithm| self.settings.verify && vouched.get(*algorithm).is_some();
+        let extra = |algorithm: &Algorithm| self.settings.extra.contains(algorithm);
+        let wanted = |algorithm: &Algorithm| declared(algorithm) || vouched(algorithm) || extra(algorithm);
         let here = |algorithm: &Algorithm| all || *algorithm != Algorithm::Blake3;
         Hashers::new(Algorithm::ALL.into_iter().filter(here).filter(wanted))
     }
@@ -266,14 +269,10 @@ impl Shared {
         }
         let declared = &file.record.checksums;
         let url = &file.record.urls[0];
-        if let (Some(memory), Some(version)) =
-            (&self.memory, fingerprint(declared, file.record.bytes, url, &Version::default()))
-        {
+        let version = fingerprint(declared, file.record.bytes, url, &Version::default());
+        if let Some(version) = version {
             let fetched = Fetched::new(check.size, check.mtime, version, &sums.without(declared));
-            let put = memory.lock().expect("not poisoned").put_aside(file.record.path.as_bytes(), fetched);
-            if let Err(error) = put {
-                tracing::warn!("cannot remember what was verified: {error}");
-            }
+            self.remember(file, &fetched);
         }
         let got = Got {
             bytes: check.size,

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{FileId, Timestamp};
 
+use crate::checksum::Checksums;
 use crate::get::digest::Check;
 use crate::get::file::File;
 use crate::get::memory::fingerprint;
@@ -113,7 +114,7 @@ impl Shared {
                 };
                 return self.skip(&file, &got);
             }
-            let hashers = self.hashers(&file, true);
+            let hashers = self.hashers(&file, &Checksums::none(), true);
             return self.digests.check(Check {
                 file: Arc::clone(&file),
                 there: there.file,

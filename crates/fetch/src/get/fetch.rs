@@ -25,9 +25,11 @@ use crate::get::write::Arrived;
 use crate::host::Host;
 use crate::remote::{Ask, Opened, Refusal, Remote, Version, Why};
 
-/// What is finished all the same by a worker that is to stop: this much, or what takes no longer.
-const NEARLY: u64 = 1 << 20;
+/// What is finished all the same by a worker that is to stop: what takes no longer than this, or as little
+/// as this that takes no longer than that.
 const SOON: Duration = Duration::from_millis(250);
+const NEARLY: u64 = 1 << 20;
+const LATER: Duration = Duration::from_secs(2);
 
 /// Weight of the latest request in a worker's rate.
 const WEIGHT: f64 = 0.5;
@@ -61,6 +63,8 @@ pub(super) enum End {
     Parked(u64),
     /// It broke off, and the block at this offset is not complete.
     Lost(u64, Error),
+    /// It is not what was announced, from the block at this offset on.
+    Wrong(u64, Error),
     /// Nobody wants the rest.
     Over,
 }
@@ -168,6 +172,9 @@ impl<'s> Worker<'s> {
             };
             return shared.skip(file, &got);
         }
+        if let Some(got) = shared.complete_before(file, job.mirror, &seen) {
+            return shared.skip(file, &got);
+        }
         let (Some(bytes), Some(_), true) = (seen.bytes, version, seen.ranges) else {
             return shared.queue.push(file, Task::First, None);
         };
@@ -179,7 +186,7 @@ impl<'s> Worker<'s> {
                 shared.push_missing(&body);
                 shared.begun(&body);
             }
-            Err(error) => shared.fail_write(file, &error),
+            Err(error) => shared.fail(file, &error),
         }
     }
 
@@ -216,7 +223,7 @@ impl<'s> Worker<'s> {
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, &error),
+            Err(error) => return shared.fail(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.
@@ -296,9 +303,13 @@ impl<'s> Worker<'s> {
             return self.leave(job, Some(body), Error::new(ErrorKind::Protocol, why));
         }
         // It sends the file as a whole. If nobody sends parts, all comes through this one request.
-        file.lock().mirrors[job.mirror].whole = true;
+        let parts = {
+            let mut state = file.lock();
+            state.mirrors[job.mirror].whole = true;
+            state.gives_parts(shared.queue.mixes(file))
+        };
         shared.queue.give_back(held, None, None);
-        if !body.splits() {
+        if !parts {
             let held = shared.queue.gather(body);
             self.read(job, &held, opened, begun, parked);
         }
@@ -320,23 +331,23 @@ impl<'s> Worker<'s> {
         let mut source = opened.body;
         let mut moved = 0;
         // What comes in one go cannot be continued by another.
-        let whole = !body.splits();
+        let whole = !file.lock().gives_parts(shared.queue.mixes(file));
         let parked = || !whole && parked();
         let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
         let host = &file.hosts[job.mirror];
         self.measured(host, moved, begun);
-        if moved > 0 {
-            file.lock().progress();
+        // What is less than a block, or cannot be continued, brings the file no further.
+        if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
+            file.lock().progress(job.mirror);
         }
         match end {
             End::Done => {
-                shared.queue.done(held);
-                if held.claim.is_done() || body.has_ended() {
-                    self.drain(job, body, source, opened.range.start + moved, promised);
-                } else {
-                    // Less came than was asked for, as was announced: the rest is asked for.
-                    shared.queue.give_back(held, None, None);
-                }
+                // Less may have come than was asked for, as was announced: the rest is asked for.
+                shared.queue.give_back(held, None, None);
+            }
+            End::Wrong(at, error) => {
+                shared.queue.give_back(held, Some(at), None);
+                self.leave(job, Some(body), error);
             }
             End::Parked(at) => shared.queue.give_back(held, Some(at), None),
             End::Over => shared.queue.done(held),
@@ -352,25 +363,6 @@ impl<'s> Worker<'s> {
                 });
                 shared.queue.done(held);
             }
-        }
-    }
-
-    /// Reads an answer to its end, if all of it was wanted, so that the connection stays warm.
-    fn drain(
-        &mut self,
-        job: &Job,
-        body: &Arc<Body>,
-        mut source: Box<dyn Read + Send>,
-        at: u64,
-        promised: u64,
-    ) {
-        if at < promised {
-            return;
-        }
-        let mut more = [0];
-        if let Ok(1..) = source.read(&mut more) {
-            let why = format!("{} sent more bytes than it promised", place(&job.file, job.mirror));
-            self.leave(job, Some(body), Error::new(ErrorKind::Protocol, why));
         }
     }
 
@@ -390,25 +382,32 @@ impl<'s> Worker<'s> {
         let hashed = shared.settings.verify || shared.wants_blake3(&body.file);
         debug_assert!(from.is_multiple_of(BLOCK));
         let mut at = from;
+        held.listen(false);
         while at < promised {
             let Some(range) = held.claim.next() else { break };
+            held.at.store(range.start, Relaxed);
             debug_assert_eq!(range.start, at);
             let Some(mut block) = shared.staging.acquire() else { return End::Over };
             let length = (range.end - range.start) as usize;
             let mut filled = 0;
             while filled < length {
                 if shared.is_stopped() || body.has_ended() {
+                    shared.staging.release(block);
                     return End::Over;
                 }
                 if parked() {
                     let left = held.claim.remaining() + (length - filled) as u64;
                     let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
-                    if left > NEARLY && left as f64 > rate * SOON.as_secs_f64() {
+                    let time = if left > NEARLY { SOON } else { LATER };
+                    if left as f64 > rate * time.as_secs_f64() {
                         shared.staging.release(block);
                         return End::Parked(range.start);
                     }
                 }
-                match source.read(&mut block.bytes[filled..length]) {
+                held.listen(true);
+                let read = source.read(&mut block.bytes[filled..length]);
+                held.listen(false);
+                match read {
                     Ok(0) => {
                         shared.staging.release(block);
                         let why = format!(
@@ -430,6 +429,15 @@ impl<'s> Worker<'s> {
                         return End::Lost(range.start, error);
                     }
                 }
+            }
+            // Before the last block counts: a longer body is none that was asked for. And a body that is read
+            // to its end leaves its connection warm.
+            if range.end == promised
+                && let Ok(1..) = source.read(&mut [0])
+            {
+                shared.staging.release(block);
+                let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
+                return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
             }
             let digest = match hashed {
                 true => block_digest(&block.bytes[..length], range.start, body.size()),
@@ -494,12 +502,10 @@ impl<'s> Worker<'s> {
         tracing::debug!("{error} ({why:?})");
         let now = Instant::now();
         let retries = shared.settings.retries;
+        let mixes = shared.queue.mixes(file);
         let mut state = file.lock();
         let next = match why {
-            Why::Missing | Why::Denied | Why::Senseless => {
-                let mixes = shared.queue.mixes(file);
-                state.leave(body, job.mirror, error, mixes)
-            }
+            Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
             Why::Changed => state.changed(body, &error),
             Why::Busy => {
                 let proven = self.unproven(host);
@@ -510,12 +516,12 @@ impl<'s> Worker<'s> {
                     return again(None);
                 }
                 state = file.lock();
-                state.try_again(body, job.mirror, &error, retries, |_| now)
+                state.try_again(body, job.mirror, &error, retries, mixes, |_| now)
             }
             Why::Broken => {
                 let proven = self.unproven(host);
                 host.lost(now, proven);
-                state.try_again(body, job.mirror, &error, retries, |n| now + host.jitter(n))
+                state.try_again(body, job.mirror, &error, retries, mixes, |n| now + host.jitter(n))
             }
         };
         drop(state);

@@ -21,6 +21,9 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 /// How often a file is begun anew because its server's changed under way.
 const CHANGES: u32 = 3;
 
+/// Failures in a row of the only mirror that may continue a version, before another begins anew.
+const PATIENCE: u32 = 3;
+
 /// A file that was named, until it has ended.
 pub(super) struct File {
     pub(super) id: FileId,
@@ -144,10 +147,7 @@ impl File {
         has_room: impl Fn(&Arc<Host>) -> bool,
     ) -> Option<usize> {
         let state = self.lock();
-        let only = match &state.body {
-            Some(body) if !mixes => Some(body.mirror),
-            _ => state.alone,
-        };
+        let only = state.only(mixes);
         let fits = |(index, mirror): &(usize, &Mirror)| {
             only.is_none_or(|only| only == *index)
                 && mirror.gone.is_none()
@@ -181,9 +181,27 @@ impl State {
         same && !self.ended
     }
 
+    /// The only mirror that may be asked, if there is just one.
+    fn only(&self, mixes: bool) -> Option<usize> {
+        match &self.body {
+            Some(body) if !mixes => Some(body.mirror),
+            _ => self.alone,
+        }
+    }
+
+    /// Whether any mirror that may be asked gives parts of the version under way.
+    pub(super) fn gives_parts(&self, mixes: bool) -> bool {
+        let only = self.only(mixes);
+        let gives = |(index, mirror): (usize, &Mirror)| {
+            only.is_none_or(|only| only == index) && mirror.gone.is_none() && !mirror.whole
+        };
+        self.mirrors.iter().enumerate().any(gives)
+    }
+
     /// A mirror brought bytes.
-    pub(super) fn progress(&mut self) {
+    pub(super) fn progress(&mut self, mirror: usize) {
         self.tries = 0;
+        self.mirrors[mirror].failures = 0;
     }
 
     /// A mirror is asked no more.
@@ -201,17 +219,14 @@ impl State {
         if self.mirrors.iter().all(|mirror| mirror.gone.is_some()) {
             return Next::Fail(error);
         }
-        // Parts are for mirrors that give parts.
-        let parts = self.mirrors.iter().any(|mirror| mirror.gone.is_none() && !mirror.whole);
-        if self.body.is_some() && !parts {
-            return Next::Anew;
-        }
         if self.alone == Some(mirror) {
             self.alone = None;
         }
         // Without a checksum nobody could tell that two mirrors' parts do not belong together.
         match &self.body {
             Some(body) if !mixes && body.mirror == mirror => Next::Anew,
+            // Parts are for mirrors that give parts.
+            Some(_) if !self.gives_parts(mixes) => Next::Anew,
             _ => Next::Again(None),
         }
     }
@@ -223,6 +238,7 @@ impl State {
         mirror: usize,
         error: &Error,
         retries: u32,
+        mixes: bool,
         wait: impl FnOnce(u32) -> Instant,
     ) -> Next {
         if !self.concerns(body) {
@@ -236,6 +252,9 @@ impl State {
             return Next::Fail(Error::new(kind, format!("{} (given up after {tries} tries)", error.message)));
         }
         let others = self.mirrors.iter().enumerate().any(|(i, other)| i != mirror && other.gone.is_none());
+        if others && !mixes && self.body.is_some() && self.tries >= PATIENCE {
+            return Next::Anew;
+        }
         Next::Again((!others && self.tries > 1).then(|| wait(self.tries - 1)))
     }
 
@@ -308,10 +327,5 @@ impl Body {
 
     pub(super) fn has_ended(&self) -> bool {
         self.incoming.has_ended()
-    }
-
-    /// Whether parts of it can be asked for, by any mirror.
-    pub(super) fn splits(&self) -> bool {
-        self.file.lock().mirrors.iter().any(|mirror| mirror.gone.is_none() && !mirror.whole)
     }
 }

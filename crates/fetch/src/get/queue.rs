@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use tidegate_control::ByteCount;
@@ -47,6 +47,13 @@ struct Piece {
 pub(super) struct Held {
     pub(super) claim: Arc<Claim<Body>>,
     pub(super) rate: AtomicU64,
+    /// Where the block that is being filled begins.
+    pub(super) at: AtomicU64,
+    /// Since when its worker waits for the server, in milliseconds of the process; the far future if it does
+    /// not.
+    waits_since: AtomicU64,
+    /// Whether somebody else has been given all that is left of it, the block included.
+    taken: AtomicBool,
     /// Whether others may take from it.
     splits: bool,
 }
@@ -191,7 +198,7 @@ impl Queue {
         let left = held.claim.take_rest();
         let start = from.unwrap_or(left.start).min(left.start);
         let body = &held.claim.file;
-        if start < left.end && !body.has_ended() {
+        if start < left.end && !body.has_ended() && !held.taken.load(Relaxed) {
             self.push(&body.file, Task::Part(Arc::clone(body), start..left.end), not_before);
         }
         self.changed.notify_all();
@@ -300,13 +307,16 @@ impl Queue {
             let left = held.claim.remaining();
             held.splits
                 && !held.claim.file.has_ended()
-                && (left >= 2 * LEAST * BLOCK || (left >= 2 * BLOCK && late(held) > LATE))
+                && (left >= 2 * LEAST * BLOCK || (left >= 2 * BLOCK && late(held) > LATE) || held.is_silent())
         };
         let (held, mirror) = state
             .claims
             .iter()
             .filter(worth)
-            .max_by(|one, other| late(one).total_cmp(&late(other)))
+            .max_by(|one, other| {
+                let silent = |held: &Held| held.is_silent();
+                silent(one).cmp(&silent(other)).then(late(one).total_cmp(&late(other)))
+            })
             .and_then(|held| {
                 let file = &held.claim.file.file;
                 let mirror = file.choose(true, self.mixes(file), has_room)?;
@@ -317,10 +327,16 @@ impl Queue {
         if !host.enter(now, asker.is_proven(host)) {
             return None;
         }
-        let least = if late(&held) > LATE { 1 } else { LEAST };
-        let Some(range) = held.claim.split(least) else {
-            host.leave();
-            return None;
+        let range = if held.is_silent() {
+            held.taken.store(true, Relaxed);
+            held.at.load(Relaxed)..held.claim.take_rest().end
+        } else {
+            let least = if late(&held) > LATE { 1 } else { LEAST };
+            let Some(range) = held.claim.split(least) else {
+                host.leave();
+                return None;
+            };
+            range
         };
         let file = Arc::clone(&body.file);
         let order = Order::Part(state.hold(&body, range, true));
@@ -348,11 +364,38 @@ impl Queue {
     }
 }
 
+impl Held {
+    /// The worker begins to wait for bytes, or does something else.
+    pub(super) fn listen(&self, waits: bool) {
+        self.waits_since.store(if waits { clock() } else { u64::MAX }, Relaxed);
+    }
+
+    /// Whether nothing has come for long, and nobody has been given the rest yet.
+    fn is_silent(&self) -> bool {
+        let silence = clock().saturating_sub(self.waits_since.load(Relaxed));
+        silence as f64 > 1000.0 * LATE && !self.taken.load(Relaxed)
+    }
+}
+
+/// Milliseconds since some moment of this process.
+fn clock() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64
+}
+
 impl State {
     fn hold(&mut self, body: &Arc<Body>, range: Range<u64>, splits: bool) -> Arc<Held> {
         self.claimed += 1;
         let claim = Arc::new(Claim::new(Arc::clone(body), self.claimed, range));
-        let held = Arc::new(Held { claim, rate: AtomicU64::new(0), splits });
+        let held = Held {
+            at: AtomicU64::new(claim.left().start),
+            claim,
+            rate: AtomicU64::new(0),
+            waits_since: AtomicU64::new(clock()),
+            taken: AtomicBool::new(false),
+            splits,
+        };
+        let held = Arc::new(held);
         self.claims.push(Arc::clone(&held));
         held
     }

@@ -271,9 +271,9 @@ impl Shared {
             state.body.take()
         };
         if let Some(body) = body {
-            // What a lost connection or a refusal left behind is right as far as it goes.
-            let keep = matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy | ErrorKind::NoSpace);
-            self.drop_body(&body, keep);
+            // What came before a lost connection or a refusal is right as far as it goes.
+            let wrong = matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Changed | ErrorKind::Io);
+            self.drop_body(&body, !wrong);
         }
         self.ledger.failed(file.record.path.as_bytes(), error.clone(), true);
         (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error });
@@ -342,14 +342,10 @@ impl Shared {
         let Some(body) = body else { return };
         body.incoming.end();
         let checksums = body.front().sums.clone().unwrap_or_default();
-        if let (Some(memory), Some(version)) = (&self.memory, body.version) {
-            let entry = &body.incoming.entry;
-            let declared = &file.record.checksums;
-            let fetched = Fetched::new(body.size(), entry.mtime, version, &checksums.without(declared));
-            let put = memory.lock().expect("not poisoned").put_aside(file.record.path.as_bytes(), fetched);
-            if let Err(error) = put {
-                tracing::warn!("cannot remember what was fetched: {error}");
-            }
+        if let Some(version) = body.version {
+            let mtime = body.incoming.entry.mtime;
+            let fresh = checksums.without(&file.record.checksums);
+            self.remember(file, &Fetched::new(body.size(), mtime, version, &fresh));
         }
         let got = Got {
             bytes: body.size(),
@@ -471,15 +467,12 @@ impl Crew {
         if self.ended {
             return;
         }
-        let journal = self.shared.journal();
         self.stop();
-        let spent = journal.is_some_and(|journal| journal.lock().expect("not poisoned").is_spent());
-        let failed = self.shared.ledger.totals().files_failed;
         if let Err(error) = self.shared.sink.sync_names() {
             tracing::warn!("{error}");
         }
         // Parts of files that failed, or that an earlier list named, may be continued by a later run.
-        if spent && failed == 0 {
+        if !self.shared.sink.has_parts() {
             self.shared.sink.clean_up();
         }
     }

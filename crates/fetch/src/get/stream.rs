@@ -41,7 +41,7 @@ impl Worker<'_> {
         }
         let body = match shared.begin_body(file, job.mirror, &opened.version, None) {
             Ok(body) => body,
-            Err(error) => return shared.fail_write(file, &error),
+            Err(error) => return shared.fail(file, &error),
         };
         let mut source = opened.body;
         match self.copy(job, &body, &mut *source) {

@@ -96,6 +96,13 @@ impl FileSink {
         &self.base_path
     }
 
+    /// Whether unfinished files are left.
+    pub fn has_parts(&self) -> bool {
+        let Some(work) = &self.work else { return false };
+        let Ok(entries) = rustix::fs::Dir::read_from(work) else { return false };
+        entries.flatten().any(|entry| is_part_name(entry.file_name().to_bytes()))
+    }
+
     fn work_dir(&self) -> Result<&Root> {
         self.work.as_ref().ok_or_else(|| Error::protocol("a comparison writes nothing"))
     }
@@ -378,6 +385,11 @@ fn permissions(entry: &Entry) -> Mode {
 /// The name of an entry's unfinished file.
 fn part_name(place: &RelPath) -> String {
     data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
+}
+
+/// Whether `name` may be that of an unfinished file.
+fn is_part_name(name: &[u8]) -> bool {
+    name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 fn digest_of(file: &impl AsFd, size: u64) -> Result<Digest, Errno> {
