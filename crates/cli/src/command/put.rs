@@ -20,7 +20,7 @@ use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_transfer::catalogue::Catalogues;
-use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::error::Result;
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
@@ -244,8 +244,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let (typed, destination) = args.paths.split()?;
     let place = Place::parse(destination)?;
     let state_dir = args.state.state_dir()?;
-    let path = state_dir.as_os_str().as_bytes();
-    let state = Root::open(path).map_err(|error| Error::io("use the state directory", path, error))?;
+    let state = args.state.open()?;
     let catalogues = Catalogues::new(&state)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());

@@ -15,10 +15,8 @@ use super::s3::place::Object;
 pub use super::settings::{Proxies, ServerSettings};
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
+pub use crate::list::SCHEMES;
 use crate::record::Names;
-
-/// Schemes that are understood.
-pub const SCHEMES: [&str; 6] = ["http", "https", "ftp", "ftps", "s3", "file"];
 
 /// Everything that workers' ways to servers share.
 #[derive(Debug)]

@@ -109,10 +109,10 @@ impl Standin {
 
     pub fn settings(&self) -> ArchiveSettings {
         ArchiveSettings {
-            ena_url: self.urls["ena_url"].clone(),
-            eutils_url: self.urls["eutils_url"].clone(),
-            sdl_url: self.urls["sdl_url"].clone(),
-            aws_url: self.urls["aws_url"].clone(),
+            ena_url: self.url("ena_url").to_owned(),
+            eutils_url: self.url("eutils_url").to_owned(),
+            sdl_url: self.url("sdl_url").to_owned(),
+            aws_url: self.url("aws_url").to_owned(),
             timeout: Duration::from_secs(10),
             backoff: Duration::from_millis(5),
             ena_rate: 0.0,
