@@ -98,7 +98,7 @@ fn what_people_get_wrong_is_said_in_one_line() {
     world.write("one", "1");
     let one = world.text("one");
     let cases: [(&[&str], i32, &str); 9] = [
-        (&[&one, "ftp://host/x"], 2, "none of s3://bucket/prefix/"),
+        (&[&one, "ftp://me:secret@host/x"], 2, "none of s3://bucket/prefix/"),
         (&[&one, "relative/path"], 2, "none of s3://bucket/prefix/"),
         (&[&one, "s3://me:secret@bucket/x"], 2, "environment"),
         (&[&one, "s3://bucket/x?y"], 2, "%3F"),

@@ -425,6 +425,8 @@ fn what_never_arrives_whole_is_removed_and_never_completed() {
     assert_eq!((ran.result, ran.events), (Ok(()), vec!["failed large".to_owned()]));
     assert_eq!(asked(&server, "PUT", "partNumber=2&"), 3);
     assert_eq!(asked(&server, "POST", "uploadId=id"), 0, "not completed");
+    assert_eq!(asked(&server, "DELETE", "uploadId=id"), 1, "but removed");
+    assert_eq!(ran.failures[0].1.kind, ErrorKind::Corrupt, "{:?}", ran.failures);
 }
 
 #[test]

@@ -167,7 +167,8 @@ enum Place {
 
 impl Place {
     fn parse(text: &OsStr) -> Result<Self> {
-        let wrong = |why: &str| usage(format!("the destination {:?} {why}", show(text.as_bytes())));
+        let shown = tidegate_fetch::list::public_text(&text.to_string_lossy());
+        let wrong = |why: &str| usage(format!("the destination {shown} {why}"));
         let needed = "is none of s3://bucket/prefix/ and https://host/directory/";
         let url = text.to_str().and_then(|text| Url::parse(text).ok()).ok_or_else(|| wrong(needed))?;
         match url.scheme() {

@@ -348,8 +348,7 @@ impl Lane for DavLane {
         let length = body.length();
         let headers = [("content-type".to_owned(), "application/octet-stream".to_owned())];
         let sent = {
-            let payload =
-                if length == 0 { Payload::None } else { Payload::Reader(&mut Plain(&mut *body), length) };
+            let payload = if length == 0 { Payload::None } else { Payload::Reader(&mut *body, length) };
             match self.ask("PUT", &place, &headers, payload)? {
                 reply if reply.is_ok() => {
                     reply.finish();
@@ -413,15 +412,6 @@ impl Lane for DavLane {
 /// WebDAV knows no parts, and no file is planned to have any.
 fn no_parts(file: &File) -> Refusal {
     Refusal::new(Why::Senseless, format!("{}: WebDAV takes files whole", file.path))
-}
-
-/// A piece as nothing but a reader.
-struct Plain<'a>(&'a mut dyn Content);
-
-impl Read for Plain<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
-    }
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use crate::put::target::{File, Md5Sum, Present};
 /// Most files that are listed and not begun: the listing waits beyond it.
 const MOST_LISTED: usize = 1000;
 
-/// Most files that wait for a reader: no further ones are looked at beyond it.
+/// Most files, and parts of files, that wait for a reader: no further file is begun beyond it.
 const MOST_WAITING: usize = 256;
+const MOST_PARTS_WAITING: usize = 1000;
 
 /// A staging block.
 pub type Bytes = Block<()>;
@@ -147,6 +148,17 @@ enum Waiting {
     Compare(Arc<File>, Present),
     Parts(Arc<File>, VecDeque<u32>),
     Stream(Arc<File>),
+}
+
+impl State {
+    fn has_few_waiting(&self) -> bool {
+        let parts = |waiting: &Waiting| match waiting {
+            Waiting::Parts(_, numbers) => numbers.len(),
+            Waiting::Compare(..) | Waiting::Stream(_) => 1,
+        };
+        self.waiting.len() < MOST_WAITING
+            && self.waiting.iter().map(parts).sum::<usize>() < MOST_PARTS_WAITING
+    }
 }
 
 impl Waiting {
@@ -305,7 +317,7 @@ impl Desk {
             }
             if let Some(reading) = self.take_reading(&mut state) {
                 drop(state);
-                // Whoever looks at files waits for this queue to shrink.
+                // Whoever begins files waits for this queue to shrink.
                 self.send.notify_one();
                 return Some(reading);
             }
@@ -365,7 +377,7 @@ impl Desk {
             if let Some(sending) = state.ready.pop_front() {
                 return Some(sending);
             }
-            if state.waiting.len() < MOST_WAITING
+            if state.has_few_waiting()
                 && let Some(file) = state.listed.pop_front()
             {
                 drop(state);

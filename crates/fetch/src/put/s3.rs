@@ -233,7 +233,7 @@ impl Lane for S3Lane {
         headers.push(("content-md5".to_owned(), data_encoding::BASE64.encode(&md5)));
         headers.sort();
         let length = body.length();
-        let payload = if length == 0 { Payload::None } else { Payload::Reader(&mut Plain(body), length) };
+        let payload = if length == 0 { Payload::None } else { Payload::Reader(body, length) };
         let reply = self.client.once("put", Method::Put, &object, &[], &headers, payload)?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
         reply.finish();
@@ -292,7 +292,7 @@ impl Lane for S3Lane {
         let query = [("partNumber", text.as_str()), ("uploadId", id)];
         let headers = [("content-md5".to_owned(), data_encoding::BASE64.encode(&md5))];
         let what = format!("put part {number} of");
-        let payload = Payload::Reader(&mut Plain(body), length);
+        let payload = Payload::Reader(body, length);
         let reply = self.client.once(&what, Method::Put, &object, &query, &headers, payload)?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
         reply.finish();
@@ -321,7 +321,7 @@ impl Lane for S3Lane {
                 let (code, message) = answer::error(&xml);
                 if !code.is_empty() {
                     let why = format!("cannot {what} {}: {code}: {message}", self.shown(&object));
-                    let (mut reason, mut kind) = crate::remote::s3::calls::meaning(500, &code);
+                    let (mut reason, mut kind) = crate::remote::s3::calls::meaning(400, &code);
                     if code == "InvalidPart" {
                         (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
                     }
@@ -387,13 +387,4 @@ fn arrived_damaged(mut refusal: Refusal) -> Refusal {
         refusal.why = Why::Broken;
     }
     refusal
-}
-
-/// A piece as nothing but a reader.
-struct Plain<'a>(&'a mut dyn Content);
-
-impl std::io::Read for Plain<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
-    }
 }

@@ -151,9 +151,7 @@ impl Worker<'_> {
                 Ok(begun) => begun,
                 Err(refusal) => return shared.give_up(file, refusal.error),
             };
-            let mut state = file.state.lock().expect("not poisoned");
-            (state.upload, state.have) = (Some(id), have);
-            drop(state);
+            file.begun(id, have);
             shared.desk.read_parts(file, 1..=file.plan.count);
         } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
             shared.desk.read_stream(file);

@@ -108,6 +108,15 @@ impl File {
         Some(Self { listed, path, size, plan, fingerprint, state: Mutex::new(state) })
     }
 
+    /// Its upload in parts was begun, or is continued with the parts that the server has.
+    pub fn begun(&self, id: String, have: Vec<Part>) {
+        let mut state = self.state.lock().expect("not poisoned");
+        state.upload = Some(id);
+        state.have = have;
+        state.confirmed = vec![None; self.plan.count as usize];
+        state.left = self.plan.count;
+    }
+
     /// When it was last modified.
     pub fn mtime(&self) -> Timestamp {
         self.listed.entry.mtime

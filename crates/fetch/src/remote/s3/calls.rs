@@ -216,9 +216,8 @@ impl S3Client {
 /// What a status and S3's code mean.
 pub fn meaning(status: u16, code: &str) -> (Why, ErrorKind) {
     match (code, status) {
-        ("RequestTimeout" | "BadDigest" | "IncompleteBody" | "InternalError", _) => {
-            (Why::Broken, ErrorKind::Connection)
-        }
+        ("RequestTimeout" | "IncompleteBody" | "InternalError", _) => (Why::Broken, ErrorKind::Connection),
+        ("BadDigest" | "XAmzContentChecksumMismatch", _) => (Why::Broken, ErrorKind::Corrupt),
         ("SlowDown" | "TooManyRequests" | "ServiceUnavailable", _) | (_, 429 | 503) => {
             (Why::Busy, ErrorKind::Busy)
         }
@@ -269,6 +268,7 @@ mod tests {
     fn codes_say_more_than_the_status() {
         assert_eq!(meaning(503, "SlowDown").0, Why::Busy);
         assert_eq!(meaning(400, "RequestTimeout").0, Why::Broken);
+        assert_eq!(meaning(400, "BadDigest"), (Why::Broken, ErrorKind::Corrupt));
         assert_eq!(meaning(403, "SignatureDoesNotMatch"), (Why::Denied, ErrorKind::Authentication));
         assert_eq!(meaning(404, "NoSuchBucket").0, Why::Missing);
         assert_eq!(meaning(412, "PreconditionFailed").0, Why::Changed);
