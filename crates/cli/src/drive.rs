@@ -1,40 +1,80 @@
-//! Runs a transfer under its rule: the control loop, the view, the log, signals, and another try when
-//! the connection was lost.
+//! Runs whatever moves data under its rule: the control loop, the view, the log, signals, and another try
+//! when the connection was lost. What is moved, and between whom, is the [`Work`]'s business: a copy between
+//! endpoints, a download, an upload.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
-use tidegate_control::{BitRate, ByteCount, Concurrency, Environment, Epoch, PerStage, run};
+use tidegate_control::{BitRate, ByteCount, Environment, Epoch, Stage, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::transfer::Interrupt;
-use tidegate_transfer::transfer::route::{From, Setup, To, begin};
+use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::Totals;
 
-use crate::progress::View;
+use crate::progress::{UnderWay, View};
+use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
 use crate::summary::{FailedFile, Files, Summary};
 
 /// How often a lost connection is made again while the transfer gets on.
 const RETRIES: u32 = 5;
 
-/// Most run logs kept in the state directory.
-const KEPT_LOGS: usize = 100;
+/// What moves data under the control loop and keeps books of it.
+pub trait Mover: Environment<Error = Error> {
+    /// Its books.
+    fn ledger(&self) -> &Arc<Ledger>;
+
+    /// What tells of single files under way, where that is known.
+    fn under_way(&self) -> Option<UnderWay> {
+        None
+    }
+}
+
+impl Mover for Transfer {
+    fn ledger(&self) -> &Arc<Ledger> {
+        self.ledger()
+    }
+}
+
+/// What is to be done, and how it is begun.
+pub struct Work<'a> {
+    /// Begins it.
+    pub begin: Box<dyn FnMut() -> Result<Box<dyn Mover>> + 'a>,
+    /// Whether it can be begun again after it broke off.
+    pub restarts: bool,
+    /// The stages that it has here or at the other end.
+    pub stages: &'static [Stage],
+    /// Memory between the stages, at each end.
+    pub staging: ByteCount,
+    /// Stops it.
+    pub interrupt: Interrupt,
+    /// Whether both sides are only compared.
+    pub dry: bool,
+}
+
+impl Work<'_> {
+    /// Moves `from` there `to` here or elsewhere, between endpoints of ours.
+    pub fn transfer(from: From, to: To, setup: Setup) -> Self {
+        Self {
+            restarts: true,
+            stages: &Stage::ALL,
+            staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
+            interrupt: setup.interrupt.clone(),
+            dry: setup.terms.dry,
+            begin: Box::new(move || Ok(Box::new(begin(&from, &to, &setup)?))),
+        }
+    }
+}
 
 /// What to run and how to show it.
 pub struct Job<'a> {
-    /// From where.
-    pub from: From,
-    /// To where.
-    pub to: To,
-    /// How.
-    pub setup: Setup,
+    /// What is done.
+    pub work: Work<'a>,
     /// Who decides.
     pub control: &'a ControlArgs,
     /// What the view is headed with.
@@ -66,11 +106,11 @@ impl Job<'_> {
     }
 
     /// The same, and shows each epoch to `show`.
-    pub fn run_and_show(self, mut show: impl FnMut(&Epoch)) -> Result<Ended> {
+    pub fn run_and_show(mut self, mut show: impl FnMut(&Epoch)) -> Result<Ended> {
         raise_file_limit();
         let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
-        let staging = ByteCount(self.setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK);
-        let view = View::new(&self.title, staging, !self.json && !self.quiet);
+        let work = &self.work;
+        let view = View::new(&self.title, work.stages, work.staging, !self.json && !self.quiet);
         let started = Instant::now();
         let mut sum = Sum::default();
         let mut attempt = 0;
@@ -80,12 +120,16 @@ impl Job<'_> {
             let Err(error) = result else { break None };
             let moved = sum.moved_this_time;
             attempt = if moved { 0 } else { attempt + 1 };
-            if !error.is_retryable() || (!sum.began && attempt > 0) || attempt > RETRIES {
+            if !error.is_retryable()
+                || !self.work.restarts
+                || (!sum.began && attempt > 0)
+                || attempt > RETRIES
+            {
                 break Some(error);
             }
             let pause = Duration::from_millis(500 << attempt.min(4));
             tracing::warn!("{error}; trying again in {:.1} s", pause.as_secs_f64());
-            if !sleep(pause, &self.setup.interrupt) {
+            if !sleep(pause, &self.work.interrupt) {
                 break Some(Error::new(
                     ErrorKind::Interrupted,
                     "interrupted; run the same command again to continue",
@@ -98,13 +142,12 @@ impl Job<'_> {
             return Err(error.clone());
         }
         let duration = started.elapsed();
-        let summary =
-            sum.summary(duration, &self.control.optimizer, &record, error.as_ref(), self.setup.terms.dry);
+        let summary = sum.summary(duration, &self, &record, error.as_ref());
         Ok(Ended { summary, error, epochs: record.epochs })
     }
 
     fn attempt(
-        &self,
+        &mut self,
         optimizer: &mut dyn Optimizer,
         view: &View,
         record: &mut Recorder,
@@ -113,13 +156,13 @@ impl Job<'_> {
         sum: &mut Sum,
     ) -> Result<()> {
         sum.moved_this_time = false;
-        let mut transfer = begin(&self.from, &self.to, &self.setup)?;
+        let mut transfer = (self.work.begin)()?;
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
         let start = self.control.start(optimizer, transfer.bounds());
         let offset = started.elapsed();
-        let watching = view.watch(Arc::clone(&ledger), start);
-        let result = run(&mut transfer, optimizer, start, |epoch| {
+        let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
+        let result = run(&mut *transfer, optimizer, start, |epoch| {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
             watching.show(&epoch);
@@ -160,14 +203,7 @@ impl Sum {
         self.last = totals;
     }
 
-    fn summary(
-        self,
-        duration: Duration,
-        optimizer: &str,
-        record: &Recorder,
-        error: Option<&Error>,
-        dry: bool,
-    ) -> Summary {
+    fn summary(self, duration: Duration, job: &Job<'_>, record: &Recorder, error: Option<&Error>) -> Summary {
         let earlier = self.done - self.last.files_done;
         let failed = self.last.files_failed;
         let complete = error.is_none() && failed == 0;
@@ -184,100 +220,18 @@ impl Sum {
             resent_bytes: self.again,
             duration_ms: duration.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(self.bytes), duration).0,
-            optimizer: optimizer.to_owned(),
+            optimizer: job.control.optimizer.clone(),
             concurrency_mean: record.concurrency_mean(),
             failures: self.failures,
             error: error.map(ToString::to_string),
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
-            dry,
+            stages: job.work.stages,
+            dry: job.work.dry,
+            unchecked: 0,
+            sidecars: Vec::new(),
             log: record.path.as_ref().map(|path| path.display().to_string()),
         }
     }
-}
-
-/// Keeps the epochs, and writes each as one JSON line.
-struct Recorder {
-    epochs: Vec<Epoch>,
-    files: Vec<BufWriter<File>>,
-    path: Option<PathBuf>,
-    /// Whether the user named the file.
-    asked: bool,
-}
-
-impl Recorder {
-    fn new(asked: Option<&Path>, state: &Path) -> Result<Self> {
-        let mut files = Vec::new();
-        let path = if let Some(path) = asked {
-            let file = File::create(path)
-                .map_err(|error| crate::exit::usage(format!("cannot write {}: {error}", path.display())))?;
-            files.push(BufWriter::new(file));
-            Some(path.to_path_buf())
-        } else {
-            let runs = state.join("runs");
-            let made = std::fs::create_dir_all(&runs).and_then(|()| {
-                prune(&runs);
-                let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-                let path = runs.join(format!("{seconds}-{}.jsonl", std::process::id()));
-                Ok((BufWriter::new(File::create(&path)?), path))
-            });
-            match made {
-                Ok((file, path)) => {
-                    files.push(file);
-                    Some(path)
-                }
-                Err(error) => {
-                    tracing::warn!("no run log: {error}");
-                    None
-                }
-            }
-        };
-        Ok(Self { epochs: Vec::new(), files, path, asked: asked.is_some() })
-    }
-
-    fn add(&mut self, epoch: Epoch) {
-        let line = serde_json::to_string(&epoch).expect("epochs are plain data");
-        self.files.retain_mut(|file| {
-            let written = writeln!(file, "{line}").and_then(|()| file.flush());
-            if let Err(error) = &written {
-                tracing::warn!("epochs are no longer written: {error}");
-            }
-            written.is_ok()
-        });
-        self.epochs.push(epoch);
-    }
-
-    /// Removes a log of our own choosing that has nothing to tell.
-    fn finish(&mut self) {
-        if self.epochs.is_empty() && !self.asked {
-            self.files.clear();
-            if let Some(path) = self.path.take() {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
-
-    fn concurrency_mean(&self) -> PerStage<f64> {
-        // Epochs may differ in length.
-        let time: f64 = self.epochs.iter().map(|epoch| epoch.interval_ms as f64).sum();
-        if time <= 0.0 {
-            return PerStage::all(0.0);
-        }
-        let mean = |of: fn(&Concurrency) -> u16| {
-            let sum = |epoch: &Epoch| f64::from(of(&epoch.concurrency)) * epoch.interval_ms as f64;
-            self.epochs.iter().map(sum).sum::<f64>() / time
-        };
-        let round = |value: f64| (value * 100.0).round() / 100.0;
-        PerStage::new(mean(|n| n.read), mean(|n| n.network), mean(|n| n.write)).map(round)
-    }
-}
-
-/// Forgets the oldest run logs.
-fn prune(runs: &Path) {
-    let Ok(entries) = std::fs::read_dir(runs) else { return };
-    let mut logs: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    logs.sort();
-    let surplus = logs.len().saturating_sub(KEPT_LOGS - 1);
-    logs.iter().take(surplus).for_each(|log| drop(std::fs::remove_file(log)));
 }
 
 /// Waits; `false` if interrupted.

@@ -19,6 +19,10 @@ pub const INTERRUPTED: u8 = 130;
 pub const HELP: &str = "Exit codes: 0 everything verified, 1 some files failed, 2 usage, 3 source not found, \
 4 no space left, 130 interrupted and resumable";
 
+/// Shown below `get --help`.
+pub const GET_HELP: &str = "Exit codes: 0 everything there, 1 some files failed, 2 usage, or nothing but malformed names, \
+3 nothing found, 4 no space left, 130 interrupted and resumable";
+
 /// The code for an error that ended everything.
 pub fn of_kind(kind: ErrorKind) -> u8 {
     match kind {

@@ -11,6 +11,9 @@
 //!   write      5  ▂▄▅▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃▃   940 Mbit/s  ▂▄▇███████████████████
 //!   staging   sender ━━━╸────────  31 %   receiver ────────────   0 %
 //! ```
+//!
+//! Stages that a job does not have are left out. Where single files can be told apart, each of those under
+//! way has a bar of its own below.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,11 +36,28 @@ const MEMORY: Duration = Duration::from_secs(5);
 /// Most epochs a trend shows.
 const TREND: usize = 40;
 
+/// Most files under way that are shown one by one.
+const SHOWN_FILES: usize = 8;
+
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const CYAN: &str = "36";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
+
+/// A file under way.
+#[derive(Clone, Debug)]
+pub struct FileBar {
+    /// What it is called.
+    pub name: String,
+    /// Bytes that are there.
+    pub done: u64,
+    /// Its size, if known.
+    pub bytes: Option<u64>,
+}
+
+/// Tells which files are under way.
+pub type UnderWay = Box<dyn Fn() -> Vec<FileBar> + Send>;
 
 /// What is shown while a job runs.
 #[derive(Clone)]
@@ -48,6 +68,7 @@ pub struct View {
 #[derive(Clone)]
 struct Heading {
     title: String,
+    stages: &'static [Stage],
     staging: ByteCount,
     colour: bool,
 }
@@ -64,15 +85,16 @@ struct Shown {
 }
 
 impl View {
-    /// A view headed with `title` of a transfer with so much `staging` an end, or none at all.
-    pub fn new(title: &str, staging: ByteCount, visible: bool) -> Self {
+    /// A view headed with `title` of a job with these stages and so much `staging` an end, or none at all.
+    pub fn new(title: &str, stages: &'static [Stage], staging: ByteCount, visible: bool) -> Self {
         let visible = visible && terminal::can_show_view();
-        let heading = || Heading { title: title.to_owned(), staging, colour: terminal::has_colour() };
+        let colour = terminal::has_colour();
+        let heading = || Heading { title: title.to_owned(), stages, staging, colour };
         Self { heading: visible.then(heading) }
     }
 
-    /// Follows `ledger` until the answer is dropped.
-    pub fn watch(&self, ledger: Arc<Ledger>, start: Concurrency) -> Watching {
+    /// Follows `ledger`, and the files under way if they are told of, until the answer is dropped.
+    pub fn watch(&self, ledger: Arc<Ledger>, under_way: Option<UnderWay>, start: Concurrency) -> Watching {
         let Some(heading) = self.heading.clone() else { return Watching { state: None } };
         let shown = Arc::new(Shown {
             setpoint: Mutex::new(start),
@@ -87,7 +109,9 @@ impl View {
                 let rate = meter.update(Instant::now(), totals.bytes_moved);
                 let setpoint = *theirs.setpoint.lock().expect("not poisoned");
                 let epochs = theirs.epochs.lock().expect("not poisoned").clone();
-                let frame = Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs };
+                let files = under_way.as_ref().map(|under_way| under_way()).unwrap_or_default();
+                let frame =
+                    Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs, files: &files };
                 terminal::draw(&frame.lines(terminal::width()));
                 thread::park_timeout(FRAME);
             }
@@ -145,6 +169,7 @@ struct Frame<'a> {
     rate: BitRate,
     setpoint: Concurrency,
     epochs: &'a VecDeque<Epoch>,
+    files: &'a [FileBar],
 }
 
 impl Frame<'_> {
@@ -154,6 +179,34 @@ impl Frame<'_> {
         lines.extend(self.stages(width));
         if let Some(epoch) = self.epochs.back() {
             lines.push(self.staging(epoch.staging_free_bytes, width));
+        }
+        lines.extend(self.files(width));
+        lines
+    }
+
+    /// A bar for each file under way, the first ones if there are many.
+    fn files(&self, width: usize) -> Vec<String> {
+        // Name, bar and size share what the percentage leaves.
+        let room = width.saturating_sub(36);
+        let (names, bars) = ((room * 3 / 5).clamp(8, 48), (room * 2 / 5).clamp(4, 32));
+        let line = |file: &FileBar| {
+            let name = shortened(&file.name, names);
+            let share = file.bytes.map_or(0.0, |bytes| file.done as f64 / bytes.max(1) as f64);
+            let (percent, of) = match file.bytes {
+                Some(bytes) => {
+                    (format!("{:>3.0} %", (share * 100.0).min(99.0)), format!(" of {}", ByteCount(bytes)))
+                }
+                None => ("  - %".to_owned(), String::new()),
+            };
+            format!(
+                "  {name:<names$}  {}  {percent}  {}{of}",
+                self.bar(share, bars, GREEN),
+                ByteCount(file.done)
+            )
+        };
+        let mut lines: Vec<String> = self.files.iter().take(SHOWN_FILES).map(line).collect();
+        if let Some(more @ 1..) = self.files.len().checked_sub(SHOWN_FILES) {
+            lines.push(self.paint(DIM, &format!("  … and {more} more under way")));
         }
         lines
     }
@@ -200,10 +253,10 @@ impl Frame<'_> {
         // Name, workers, rate and what separates them; the rest is for the two trends.
         let room = (width.saturating_sub(31) / 2).clamp(4, TREND);
         let newest: Vec<&Epoch> = self.epochs.iter().rev().take(room).rev().collect();
-        let stages = [Stage::Read, Stage::Network, Stage::Write];
-        // One scale for all three, so that they can be compared.
+        let stages = self.heading.stages;
+        // One scale for all of them, so that they can be compared.
         let most = |of: &dyn Fn(&Epoch, Stage) -> f64| {
-            let all = newest.iter().flat_map(|epoch| stages.map(|stage| of(epoch, stage)));
+            let all = newest.iter().flat_map(|epoch| stages.iter().map(|stage| of(epoch, *stage)));
             all.fold(0.0, f64::max)
         };
         let workers = |epoch: &Epoch, stage: Stage| f64::from(epoch.concurrency[stage]);
@@ -212,7 +265,7 @@ impl Frame<'_> {
         let rates = self.epochs.back().map_or(PerStage::all(BitRate::ZERO), |epoch| epoch.throughput_bps);
         let head = format!("  {:<10}{:<width$}{:>11}", "", "workers", "throughput", width = room + 6);
         let mut lines = vec![self.paint(DIM, &head)];
-        for stage in stages {
+        for &stage in stages {
             let trend = |of: &dyn Fn(&Epoch, Stage) -> f64, most: f64| {
                 let bars: String = newest.iter().map(|epoch| spark(of(epoch, stage), most)).collect();
                 format!("{bars:<room$}")
@@ -236,7 +289,10 @@ impl Frame<'_> {
             let used = used.clamp(0.0, 1.0);
             format!("{name} {} {:>3.0} %", self.bar(used, room, YELLOW), used * 100.0)
         };
-        format!("  staging       {}   {}", end("sender", free.sender), end("receiver", free.receiver))
+        let sender = self.heading.stages.contains(&Stage::Read).then(|| end("sender", free.sender));
+        let receiver = self.heading.stages.contains(&Stage::Write).then(|| end("receiver", free.receiver));
+        let ends: Vec<String> = sender.into_iter().chain(receiver).collect();
+        format!("  staging       {}", ends.join("   "))
     }
 
     /// A bar of `width` characters, filled up to `share`, half a character exactly.
@@ -256,6 +312,17 @@ impl Frame<'_> {
             false => text.to_owned(),
         }
     }
+}
+
+/// A name in at most `most` characters; what is left out is its middle, since names differ at both ends.
+fn shortened(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_owned();
+    }
+    let head = (most - 1) / 2;
+    let tail = most - 1 - head;
+    name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
 }
 
 /// A bar one character wide, an eighth to eight eighths of `most` high.
@@ -279,8 +346,13 @@ mod tests {
     use super::*;
 
     fn frame_lines(width: usize, totals: Totals) -> Vec<String> {
+        lines_of(&Stage::ALL, width, totals)
+    }
+
+    fn lines_of(stages: &'static [Stage], width: usize, totals: Totals) -> Vec<String> {
         let heading = Heading {
             title: "demo: 80 Mbit/s a reader, 160 Mbit/s a stream, 200 Mbit/s a writer".to_owned(),
+            stages,
             staging: ByteCount::mib(16),
             colour: false,
         };
@@ -302,7 +374,14 @@ mod tests {
         }
         let setpoint = PerStage { read: 512, network: 7, write: 5 };
         let rate = BitRate::mbps(942);
-        Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs }.lines(width)
+        let name = "a/long/directory/with/a/file/whose/name/has/no/end/SRR12345678_1.fastq.gz";
+        let bar = |i| FileBar {
+            name: format!("{i}{name}"),
+            done: 1023 << 20,
+            bytes: (i > 1).then_some(1_u64 << (30 + i)),
+        };
+        let files: Vec<FileBar> = (0..9_u32).map(bar).collect();
+        Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs, files: &files }.lines(width)
     }
 
     fn totals() -> Totals {
@@ -325,6 +404,18 @@ mod tests {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
+    }
+
+    #[test]
+    fn a_download_shows_its_stages_and_files() {
+        let lines = lines_of(&[Stage::Network, Stage::Write], 79, totals());
+        let all = lines.join("\n");
+        assert!(!all.contains("read ") && all.contains("network ") && all.contains("write "), "{all}");
+        assert!(!all.contains("sender") && all.contains("receiver"), "{all}");
+        assert!(all.contains("_1.fastq.gz  ") && all.contains("  - %  1023 MiB\n"), "{all}");
+        assert!(all.contains(" 25 %  1023 MiB of 4 GiB\n"), "{all}");
+        assert!(lines.last().expect("a line").contains("… and 1 more under way"), "{all}");
+        assert_eq!(shortened("abcdefgh", 5), "ab…gh");
     }
 
     #[test]

@@ -135,14 +135,22 @@ pub struct TransferArgs {
     pub pipelining: Switch,
 }
 
+/// Where state lives.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "State and trust")]
+pub struct StateArgs {
+    /// Directory for keys, records of what was verified, and run logs
+    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate]
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
+    state: Option<PathBuf>,
+}
+
 /// Where state lives and whom to trust.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "State and trust")]
 pub struct TrustArgs {
-    /// Directory for keys, records of what was verified, and run logs
-    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate]
-    #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
-    pub state: Option<PathBuf>,
+    #[command(flatten)]
+    pub state: StateArgs,
     /// Certificate authority of the site's own PKI (PEM); replaces tickets by mutual TLS
     #[arg(long, value_name = "FILE", requires = "tls_cert", requires = "tls_key")]
     pub tls_ca: Option<PathBuf>,
@@ -173,11 +181,13 @@ fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, S
     number.ok_or_else(|| format!("must be a number, {wanted}"))
 }
 
-fn staging_size(text: &str) -> Result<ByteCount, String> {
+/// Reads a size of the option of that name.
+pub fn staging_size(text: &str) -> Result<ByteCount, String> {
     size(text, ByteCount::mib(1)..=ByteCount::gib(64), "must be from 1MiB to 64GiB")
 }
 
-fn chunk_size(text: &str) -> Result<ByteCount, String> {
+/// Reads a size of the option of that name.
+pub fn chunk_size(text: &str) -> Result<ByteCount, String> {
     size(text, ByteCount::mib(1)..=ByteCount::gib(1 << 20), "must be from 1MiB to 1024TiB")
 }
 
@@ -295,7 +305,7 @@ impl From<LinkRule> for Links {
     }
 }
 
-impl TrustArgs {
+impl StateArgs {
     /// The state directory, made if it is missing.
     pub fn state_dir(&self) -> Result<PathBuf> {
         let directory = match &self.state {
@@ -313,6 +323,21 @@ impl TrustArgs {
         Ok(directory)
     }
 
+    /// The same, opened.
+    pub fn open(&self) -> Result<Root> {
+        use std::os::unix::ffi::OsStrExt;
+        let state = self.state_dir()?;
+        let path = state.as_os_str().as_bytes();
+        Root::open(path).map_err(|error| Error::io("use the state directory", path, error))
+    }
+}
+
+impl TrustArgs {
+    /// The state directory, made if it is missing.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        self.state.state_dir()
+    }
+
     /// The site's own PKI, if asked for.
     pub fn pki(&self) -> Result<Option<Arc<Identity>>> {
         match (&self.tls_ca, &self.tls_cert, &self.tls_key) {
@@ -327,9 +352,6 @@ impl TrustArgs {
 
 /// Puts everything together.
 pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
-    use std::os::unix::ffi::OsStrExt;
-    let state = trust.state_dir()?;
-    let path = state.as_os_str().as_bytes();
-    let root = Root::open(path).map_err(|error| Error::io("use the state directory", path, error))?;
+    let root = trust.state.open()?;
     Ok(Setup { terms, pace, interrupt, pki: trust.pki()?, catalogues: Catalogues::new(&root)? })
 }

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount, Concurrency, PerStage};
+use tidegate_control::{BitRate, ByteCount, Concurrency, PerStage, Stage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::text::show;
 
 use crate::{exit, terminal};
 
-/// Most failures printed one by one; all of them are in the JSON.
+/// Most failures printed one by one; the first 10,000 are in the JSON.
 const SHOWN_FAILURES: usize = 20;
 
 /// How a run ended; a stable contract.
@@ -42,6 +42,15 @@ pub struct Summary {
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+    /// Files that are there, and of which no checksum was known to hold them against.
+    #[serde(skip_serializing_if = "is_none")]
+    pub unchecked: u64,
+    /// What was written beside the files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sidecars: Vec<String>,
+    /// The stages that there were.
+    #[serde(skip)]
+    pub stages: &'static [Stage],
     /// Workers in the last epoch.
     #[serde(skip)]
     pub setpoint: Option<Concurrency>,
@@ -123,6 +132,9 @@ impl Summary {
             failures: Vec::new(),
             error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
             log: None,
+            unchecked: 0,
+            sidecars: Vec::new(),
+            stages: &Stage::ALL,
             setpoint: None,
             dry: false,
         }
@@ -133,8 +145,14 @@ impl Summary {
         for failure in self.failures.iter().take(SHOWN_FAILURES) {
             terminal::complain(&failure.message);
         }
-        if let Some(more @ 1..) = self.failures.len().checked_sub(SHOWN_FAILURES) {
-            terminal::complain(&format!("… and {more} more (--json lists them all)"));
+        let shown = self.failures.len().min(SHOWN_FAILURES) as u64;
+        if let Some(more @ 1..) = self.files.failed.checked_sub(shown) {
+            let all = if self.sidecars.iter().any(|name| name == "failed.txt") {
+                "failed.txt lists them all"
+            } else {
+                "--json lists up to 10,000"
+            };
+            terminal::complain(&format!("… and {more} more ({all})"));
         }
         terminal::print(&self.text())
     }
@@ -147,27 +165,30 @@ impl Summary {
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
                 _ => format!("{failed} of {} missing or different", count(total)),
             }
-        } else if self.verified && ok == 0 {
+        } else if self.status == "complete" && ok == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
-            let (before, all) = match self.status {
-                "complete" => ("", "all "),
-                "incomplete" => ("incomplete: ", ""),
-                "interrupted" => ("interrupted: ", ""),
-                "no_space" => ("no space left: ", ""),
-                _ => ("failed: ", ""),
+            let (before, checked) = match self.status {
+                "complete" if self.unchecked == 0 => ("", "all verified"),
+                "complete" => ("", "all there"),
+                "incomplete" => ("incomplete: ", "verified"),
+                "interrupted" => ("interrupted: ", "verified"),
+                "no_space" => ("no space left: ", "verified"),
+                _ => ("failed: ", "verified"),
             };
-            let mut text = format!(
-                "{before}{}, {}, {all}verified in {seconds:.1} s: {}",
-                count(ok),
-                ByteCount(self.bytes),
-                BitRate(self.goodput_bps)
-            );
+            let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
+            let mut text = match ok {
+                0 => format!("{before}nothing new after {seconds:.1} s"),
+                _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
+            };
             if failed > 0 {
                 text.push_str(&format!(", {failed} of {total} failed"));
             }
             if skipped > 0 {
                 text.push_str(&format!(", {skipped} there already"));
+            }
+            if self.unchecked > 0 {
+                text.push_str(&format!(", {} without a checksum to check", self.unchecked));
             }
             if self.resent_bytes > 0 {
                 text.push_str(&format!(", {} sent again", ByteCount(self.resent_bytes)));
@@ -175,24 +196,32 @@ impl Summary {
             text
         };
         if let Some(last) = self.setpoint {
-            let mean = self.concurrency_mean;
-            text.push_str(&format!(
-                "\n  workers  read {:.1}, network {:.1}, write {:.1} on average ({})",
-                mean.read, mean.network, mean.write, self.optimizer
-            ));
-            text.push_str(&format!(
-                "\n  at last  read {}, network {}, write {}",
-                last.read, last.network, last.write
-            ));
+            let each = |of: &dyn Fn(Stage) -> String| {
+                let stages = self.stages.iter().map(|stage| format!("{stage} {}", of(*stage)));
+                stages.collect::<Vec<_>>().join(", ")
+            };
+            let mean = each(&|stage| format!("{:.1}", self.concurrency_mean[stage]));
+            text.push_str(&format!("\n  workers  {mean} on average ({})", self.optimizer));
+            text.push_str(&format!("\n  at last  {}", each(&|stage| last[stage].to_string())));
             if let Some(log) = &self.log {
                 text.push_str(&format!("\n  epochs   {log}"));
             }
+        }
+        if !self.sidecars.is_empty() {
+            text.push_str(&format!("\n  beside   {}", self.sidecars.join(", ")));
         }
         text
     }
 }
 
-fn count(files: u64) -> String {
+/// Whether there is nothing to say.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+/// So many files, in words.
+pub fn count(files: u64) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
@@ -206,6 +235,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_checked_is_not_called_verified() {
+        let files = Files { total: 2, ok: 2, failed: 0, skipped: 0 };
+        let got = Summary { files, bytes: 2 << 20, unchecked: 1, stages: &[], verified: false, ..summary() };
+        let sidecars = vec!["runs.tsv".to_owned()];
+        let got = Summary { sidecars, ..got };
+        assert_eq!(
+            got.text(),
+            "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
+        );
+    }
+
+    #[test]
     fn the_text_says_what_happened() {
         let files = Files { total: 3, ok: 2, failed: 0, skipped: 1 };
         let copied =
@@ -215,6 +256,8 @@ mod tests {
         let nothing = Summary { files, ..summary() };
         assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2 };
+        let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
+        assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
         let different = Summary { files, dry: true, verified: false, ..summary() };
         assert_eq!(different.text(), "1 of 3 files missing or different");
     }

@@ -123,6 +123,19 @@ impl Checksums {
         self.0.is_empty()
     }
 
+    /// What is known here and not by `others`.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        let other = |algorithm: &Algorithm| !others.0.contains_key(algorithm);
+        Self(
+            self.0
+                .iter()
+                .filter(|(algorithm, _)| other(algorithm))
+                .map(|(a, sum)| (*a, sum.clone()))
+                .collect(),
+        )
+    }
+
     /// The first algorithm by which `computed` differs from what is expected here.
     pub fn differs(&self, computed: &Self) -> Option<Algorithm> {
         self.0.iter().find(|(algorithm, sum)| computed.0.get(algorithm) != Some(sum)).map(|(a, _)| *a)

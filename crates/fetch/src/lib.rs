@@ -6,5 +6,22 @@
 pub mod checksum;
 pub mod record;
 
+// What names files.
+pub mod list;
+
 // Others' servers.
 pub mod remote;
+
+// Names that archives give.
+pub mod archive;
+
+// What gets files from them.
+pub mod host;
+
+pub mod get;
+
+// Files to others' servers.
+pub mod put;
+
+// What is written beside them.
+pub mod sidecar;

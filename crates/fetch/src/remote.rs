@@ -2,12 +2,29 @@
 //!
 //! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
 
+// What all protocols share.
+pub mod login;
+mod reach;
+pub mod settings;
+pub mod tls;
+
+// One protocol each.
+pub mod ftp;
+pub mod http;
+pub mod local;
+pub mod request;
+pub mod s3;
+
+// All of them, by the scheme of a URL.
+pub mod servers;
+
 use std::io::Read;
 use std::ops::Range;
 use std::time::Duration;
 
-use tidegate_transfer::error::Error;
+use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::text;
 use url::Url;
 
 use crate::checksum::Checksums;
@@ -34,7 +51,8 @@ pub struct Ask<'a> {
     pub url: &'a Url,
     /// Further header lines (HTTP).
     pub headers: &'a [(String, String)],
-    /// Which bytes; an end of `u64::MAX` is the end of the file.
+    /// Which bytes; an end of `u64::MAX`, or any other beyond it, is the end of the file. A start beyond
+    /// the end of the file makes no sense, but 0 does for an empty one.
     pub range: Range<u64>,
     /// The version they must be of; anything else is refused as [`Why::Changed`].
     pub version: Option<&'a Version>,
@@ -103,4 +121,78 @@ pub struct Refusal {
     pub error: Error,
     /// What the server says to wait first.
     pub retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    /// A refusal with a one-line `message`; its kind of error follows from `why`.
+    pub fn new(why: Why, message: impl Into<String>) -> Self {
+        let kind = match why {
+            Why::Missing => ErrorKind::NotFound,
+            Why::Denied => ErrorKind::Denied,
+            Why::Busy => ErrorKind::Busy,
+            Why::Changed => ErrorKind::Changed,
+            Why::Broken => ErrorKind::Connection,
+            Why::Senseless => ErrorKind::Protocol,
+        };
+        Self { why, error: Error::new(kind, message), retry_after: None }
+    }
+
+    /// The same refusal with a wait that the server asks for.
+    #[must_use]
+    pub const fn after(mut self, wait: Option<Duration>) -> Self {
+        self.retry_after = wait;
+        self
+    }
+}
+
+impl Version {
+    /// Whether `other` is another version than this one, by the strongest thing that both say of
+    /// themselves. What only one of them says tells nothing.
+    pub fn differs(&self, other: &Self) -> bool {
+        fn both<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> Option<bool> {
+            Some(one? != other?)
+        }
+        both(self.bytes.as_ref(), other.bytes.as_ref()) == Some(true)
+            || both(self.tag.as_ref(), other.tag.as_ref())
+                .or_else(|| both(self.modified.as_ref(), other.modified.as_ref()))
+                == Some(true)
+    }
+}
+
+/// A URL for people: without a user's name, a password, and the values of a query, which may be signed.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Neither can be set on a URL that has no host, and such a URL has none to remove.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    if url.query().is_some() {
+        url.set_query(Some("..."));
+    }
+    text::show(url.as_str().as_bytes()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shown_url_keeps_its_secrets() {
+        let url = Url::parse("https://user:pass@host.example:8443/a%20b?X-Sig=1234&x=2#f").expect("a URL");
+        assert_eq!(shown(&url), "https://host.example:8443/a%20b?...");
+        let url = Url::parse("file:///data/x").expect("a URL");
+        assert_eq!(shown(&url), "file:///data/x");
+    }
+
+    #[test]
+    fn versions_differ_by_the_strongest_thing_both_say() {
+        let at = |seconds| Some(Timestamp { seconds, nanoseconds: 0 });
+        let one = Version { bytes: Some(9), tag: Some("a".into()), modified: at(1), ..Version::default() };
+        let same_tag = Version { modified: at(2), ..one.clone() };
+        assert!(!one.differs(&same_tag), "a tag is stronger than a time");
+        let no_tag = Version { tag: None, ..same_tag };
+        assert!(one.differs(&no_tag));
+        assert!(one.differs(&Version { bytes: Some(8), ..one.clone() }));
+        assert!(!one.differs(&Version::default()), "silence tells nothing");
+    }
 }

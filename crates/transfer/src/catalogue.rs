@@ -14,10 +14,17 @@ use crate::manifest::Timestamp;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
 
-const MAGIC: &[u8; 8] = b"TGCATL01";
-
 /// A destination file: the first half of the hash of its path.
 type Key = [u8; 16];
+
+/// What a catalogue remembers of a file.
+pub trait Remembered: Clone + Serialize + for<'a> Deserialize<'a> {
+    /// What its log begins with.
+    const MAGIC: &'static [u8; 8];
+
+    /// The directory of such catalogues in the state directory.
+    const DIRECTORY: &'static [u8];
+}
 
 /// What was seen when a file was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,55 +37,66 @@ pub struct Verified {
     pub root: Digest,
 }
 
-/// Everything verified in one destination directory.
-#[derive(Debug)]
-pub struct Catalogue {
-    log: RecordLog<(Key, Verified)>,
-    known: HashMap<Key, Verified>,
+impl Remembered for Verified {
+    const MAGIC: &'static [u8; 8] = b"TGCATL01";
+    const DIRECTORY: &'static [u8] = b"catalogue";
 }
 
-impl Catalogue {
+/// Everything verified in one destination directory.
+#[derive(Debug)]
+pub struct Catalogue<V = Verified> {
+    log: RecordLog<(Key, V)>,
+    known: HashMap<Key, V>,
+}
+
+impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
         let name = data_encoding::HEXLOWER.encode(&key(base));
-        let mut known = HashMap::new();
+        let mut known: HashMap<Key, V> = HashMap::new();
         let mut records = 0;
-        let mut log = RecordLog::open(directory, &name, MAGIC, |(key, verified)| {
+        let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
             known.insert(key, verified);
             records += 1;
         })?;
         // Each later verification of a file adds a record: keep the log within twice what it holds.
         if records > 2 * known.len() + 1000 {
-            log.rewrite(directory, MAGIC, &known.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>())?;
+            let records: Vec<_> = known.iter().map(|(key, value)| (*key, value.clone())).collect();
+            log.rewrite(directory, V::MAGIC, &records)?;
         }
         Ok(Self { log, known })
     }
 
     /// What is known of `path`.
-    pub fn get(&self, path: &[u8]) -> Option<Verified> {
-        self.known.get(&key(path)).copied()
+    pub fn get(&self, path: &[u8]) -> Option<V> {
+        self.known.get(&key(path)).cloned()
     }
 
     /// Remembers verified files.
-    pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], Verified)>) -> Result<()> {
+    pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], V)>) -> Result<()> {
         let records: Vec<_> = files.map(|(path, verified)| (key(path), verified)).collect();
         self.log.append(&records)?;
         self.known.extend(records);
         Ok(())
     }
+
+    /// Remembers a file for later runs only, without memory for it in this one.
+    pub fn put_aside(&mut self, path: &[u8], verified: V) -> Result<()> {
+        self.log.append(&[(key(path), verified)])
+    }
 }
 
 /// The catalogues of a state directory, one a destination, shared by transfers of one process.
 #[derive(Debug)]
-pub struct Catalogues {
+pub struct Catalogues<V = Verified> {
     directory: Option<Root>,
-    open: Mutex<HashMap<Vec<u8>, Weak<Mutex<Catalogue>>>>,
+    open: Mutex<HashMap<Vec<u8>, Weak<Mutex<Catalogue<V>>>>>,
 }
 
-impl Catalogues {
+impl<V: Remembered> Catalogues<V> {
     /// The catalogues in `state`.
     pub fn new(state: &Root) -> Result<Self> {
         let directory =
-            state.make_dir(b"catalogue").map_err(|error| Error::io("create", b"catalogue", error))?;
+            state.make_dir(V::DIRECTORY).map_err(|error| Error::io("create", V::DIRECTORY, error))?;
         Ok(Self { directory: Some(directory), open: Mutex::default() })
     }
 
@@ -88,7 +106,7 @@ impl Catalogues {
     }
 
     /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
-    pub fn of(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue>>> {
+    pub fn of(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
         let mut open = self.open.lock().expect("not poisoned");
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);

@@ -129,6 +129,22 @@ impl FileHash {
         self.done.get(&index).copied()
     }
 
+    /// Where the blocks that are there without a gap from `offset` on end.
+    pub fn contiguous(&self, offset: u64) -> u64 {
+        let mut end = offset;
+        while end < self.size && self.has_block(end) {
+            let (segment, bit) = place(end);
+            end = match self.open.get(&segment) {
+                Some(open) => {
+                    let more = (open.have >> bit).trailing_ones() as usize;
+                    segment * SEGMENT + (bit + more) as u64 * BLOCK
+                }
+                None => (segment + 1) * SEGMENT,
+            };
+        }
+        end.min(self.size)
+    }
+
     /// Whether every block is there.
     pub fn is_complete(&self) -> bool {
         self.left == 0
@@ -201,6 +217,8 @@ mod tests {
                 prop_assert!(!hash.is_complete());
                 hash.add_block(offset, digest_at(&data, offset));
                 prop_assert!(hash.has_block(offset));
+                let plain = offsets(data.len() as u64).into_iter().find(|&o| !hash.has_block(o));
+                prop_assert_eq!(hash.contiguous(0), plain.unwrap_or(data.len() as u64));
             }
             prop_assert!(hash.is_complete());
             prop_assert_eq!(hash.root().expect("complete"), *blake3::hash(&data).as_bytes());

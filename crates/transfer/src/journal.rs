@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::manifest::{Entry, Fingerprint, Kind};
+use crate::path::RelPath;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
 
@@ -77,6 +78,17 @@ impl Journal {
         (Some(left.version) == version(entry) && !empty).then_some(left)
     }
 
+    /// Whether an earlier run left something, of whatever version, of the file at `path`.
+    pub fn has_left(&self, path: &RelPath) -> bool {
+        self.left.contains_key(&path_key(path))
+    }
+
+    /// The root hash of this version of `entry`, if an earlier run had it complete.
+    pub fn left_root(&self, entry: &Entry) -> Option<Digest> {
+        let left = self.left.get(&key(entry))?;
+        left.root.filter(|_| Some(left.version) == version(entry))
+    }
+
     /// Records that what earlier runs left of `entry` is not used, before its unfinished file is made
     /// anew: else the next run would take the holes in it for verified bytes.
     pub fn anew(&mut self, entry: &Entry) -> Result<()> {
@@ -129,7 +141,11 @@ impl Journal {
 }
 
 fn key(entry: &Entry) -> Key {
-    blake3::hash(entry.path.as_bytes()).as_bytes()[..16].try_into().expect("sixteen bytes")
+    path_key(&entry.path)
+}
+
+fn path_key(path: &RelPath) -> Key {
+    blake3::hash(path.as_bytes()).as_bytes()[..16].try_into().expect("sixteen bytes")
 }
 
 fn version(entry: &Entry) -> Option<Fingerprint> {

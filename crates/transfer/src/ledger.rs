@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::error::Error;
 use crate::wire::message::Totals;
 
+/// Most failures that are kept one by one; further ones are only counted.
+const MOST_FAILURES: usize = 10_000;
+
 /// A file that did not arrive, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -41,6 +44,15 @@ impl Ledger {
         self.bytes_listed.fetch_add(size, Relaxed);
     }
 
+    /// A file that was listed with `before` bytes turned out to have `now`.
+    pub fn resized(&self, before: u64, now: u64) {
+        if now >= before {
+            self.bytes_listed.fetch_add(now - before, Relaxed);
+        } else {
+            self.bytes_listed.fetch_sub(before - now, Relaxed);
+        }
+    }
+
     /// The whole source has been listed.
     pub fn all_listed(&self) {
         self.listed.store(true, Relaxed);
@@ -57,6 +69,11 @@ impl Ledger {
         self.bytes_skipped.fetch_add(bytes, Relaxed);
     }
 
+    /// Bytes that were there from an earlier run turned out to be of no use.
+    pub fn already_not(&self, bytes: u64) {
+        self.bytes_skipped.fetch_sub(bytes, Relaxed);
+    }
+
     /// A file is complete; `fresh` of its bytes had to be moved.
     pub fn done(&self, fresh: u64) {
         self.files_done.fetch_add(1, Relaxed);
@@ -69,10 +86,13 @@ impl Ledger {
             self.files_listed.fetch_add(1, Relaxed);
         }
         self.files_failed.fetch_add(1, Relaxed);
-        self.failures.lock().expect("not poisoned").push(Failure { path: path.to_vec(), error });
+        let mut failures = self.failures.lock().expect("not poisoned");
+        if failures.len() < MOST_FAILURES {
+            failures.push(Failure { path: path.to_vec(), error });
+        }
     }
 
-    /// The failures so far.
+    /// The failures so far, the first 10,000 of them.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.lock().expect("not poisoned").clone()
     }

@@ -130,6 +130,12 @@ pub trait SinkFile: Send + Sync {
     /// Writes `data` at `offset`; repeating it is harmless.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
 
+    /// Fills `buffer` with what was written at `offset`; where data goes nowhere, nothing can be read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let _ = (offset, buffer);
+        Err(Error::protocol("what went nowhere cannot be read"))
+    }
+
     /// Makes `length` bytes at `offset` read as zeros.
     fn zero_at(&self, offset: u64, length: u64) -> Result<()>;
 

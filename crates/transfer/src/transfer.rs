@@ -1,17 +1,18 @@
 //! A live transfer, seen by the control loop as an [`Environment`]: it takes a set-point, lets an
 //! epoch pass and tells what it showed.
 
+mod pace;
 pub mod relayed;
 pub mod route;
+
+pub use pace::{Pace, Running, Stepper};
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{
-    BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage, Remaining,
-};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
@@ -21,9 +22,6 @@ use crate::wire::session::{Inbox, Outbox};
 
 /// How often a finished or interrupted transfer is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
-
-/// How often the first bytes are looked for.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// How long a peer may leave a poll unanswered: it answers at once unless its disk makes it wait.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -50,32 +48,6 @@ impl Interrupt {
     }
 }
 
-/// How a transfer is driven.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// One epoch, settling included.
-    pub epoch: Duration,
-    /// The part of it after a change that is not measured.
-    pub settle: Duration,
-    /// When to end a transfer that has no end of its own (memory to memory).
-    pub stop_after: Option<Duration>,
-}
-
-impl Pace {
-    /// Epochs of this length, of which a fifth, at most 500 ms, is left out to settle.
-    pub fn new(epoch: Duration) -> Self {
-        Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
-    }
-
-    /// The same for one step on the way up: a quarter of the time, unless the path is so long that new
-    /// streams are then still in slow start.
-    #[must_use]
-    pub fn hurried(self, rtt: Option<Duration>) -> Self {
-        let epoch = (self.epoch / 4).max(SLOW_START * rtt.unwrap_or_default()).min(self.epoch);
-        Self { epoch, settle: Self::new(epoch).settle, ..self }
-    }
-}
-
 /// The initiator's side of a transfer between this host and an endpoint.
 #[derive(Debug)]
 pub struct LiveTransfer {
@@ -89,9 +61,7 @@ pub struct LiveTransfer {
     started: Instant,
     polls: AtomicU32,
     bounds: PerStage<Bounds>,
-    before: Option<Snapshot>,
-    setpoint: Option<Concurrency>,
-    hurried: bool,
+    stepper: Stepper<Snapshot>,
     rtt: Option<Duration>,
 }
 
@@ -104,7 +74,7 @@ struct End {
 
 /// Both ends' counters at about the same moment.
 #[derive(Clone, Copy, Debug)]
-struct Snapshot {
+pub struct Snapshot {
     sender: Counters,
     receiver: Counters,
 }
@@ -149,9 +119,7 @@ impl LiveTransfer {
             started,
             polls,
             bounds,
-            before: None,
-            setpoint: None,
-            hurried: false,
+            stepper: Stepper::new(pace),
             rtt: None,
         })
     }
@@ -164,9 +132,18 @@ impl LiveTransfer {
     fn ended(&self) -> Option<Result<()>> {
         self.end.result.lock().expect("not poisoned").clone()
     }
+}
+
+impl Running for LiveTransfer {
+    type Counters = Snapshot;
+
+    fn resize(&mut self, setpoint: Concurrency) {
+        self.side.resize(setpoint);
+        self.outbox.send(&Message::Setpoint(setpoint));
+    }
 
     /// Lets time pass until `until`, or until the transfer ends.
-    fn pass(&self, until: Instant) -> Result<Option<()>> {
+    fn pass(&mut self, until: Instant) -> Result<Option<()>> {
         loop {
             if self.interrupt.is_raised() {
                 let why = "interrupted; run the same command again to continue";
@@ -189,7 +166,7 @@ impl LiveTransfer {
     }
 
     /// `None` if the transfer ended while we asked.
-    fn snapshot(&self) -> Result<Option<Snapshot>> {
+    fn counters(&mut self) -> Result<Option<Snapshot>> {
         let number = self.polls.fetch_add(1, Relaxed) + 1;
         self.outbox.send(&Message::Poll(number));
         let local = self.side.counters();
@@ -204,19 +181,12 @@ impl LiveTransfer {
         }
     }
 
-    /// Waits for the first bytes, so that connecting is not measured, but not beyond `until`.
-    fn wait_for_data(&self, until: Instant) -> Result<Option<()>> {
-        while Instant::now() < until {
-            if self.pass(Instant::now() + FIRST_LOOK)?.is_none() {
-                return Ok(None);
-            }
-            match self.snapshot()? {
-                Some(now) if now.receiver.network > 0 => break,
-                Some(_) => {}
-                None => return self.pass(Instant::now()).map(|_| None),
-            }
-        }
-        Ok(Some(()))
+    fn has_begun(&self, counters: &Snapshot) -> bool {
+        counters.receiver.network > 0
+    }
+
+    fn warm_up(&self) -> Duration {
+        SLOW_START * self.rtt.unwrap_or_default()
     }
 
     fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
@@ -234,8 +204,6 @@ impl LiveTransfer {
         let (sender, receiver) = (staging(&after.sender), staging(&after.receiver));
         let segments = after.sender.segments_sent.saturating_sub(before.sender.segments_sent);
         let again = after.sender.retransmits.saturating_sub(before.sender.retransmits);
-        let totals = self.ledger.totals();
-        let left = |all: u64, done: u64, skipped: u64| all.saturating_sub(done).saturating_sub(skipped);
         Observation {
             at: self.started.elapsed(),
             interval: sending,
@@ -257,14 +225,7 @@ impl LiveTransfer {
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
             rtt: (after.sender.rtt_us > 0).then(|| Duration::from_micros(after.sender.rtt_us)),
-            remaining: totals.listed.then(|| Remaining {
-                bytes: ByteCount(left(totals.bytes_listed, totals.bytes_done, totals.bytes_skipped)),
-                files: left(
-                    totals.files_listed,
-                    totals.files_done,
-                    totals.files_skipped + totals.files_failed,
-                ),
-            }),
+            remaining: self.ledger.totals().remaining(),
         }
     }
 }
@@ -277,46 +238,17 @@ impl Environment for LiveTransfer {
     }
 
     fn hurry(&mut self, hurried: bool) {
-        self.hurried = hurried;
+        self.stepper.hurry(hurried);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        let pace = if self.hurried { self.pace.hurried(self.rtt) } else { self.pace };
-        let mut begun = Instant::now();
-        let changed = self.setpoint != Some(setpoint);
-        if changed {
-            let first = self.setpoint.replace(setpoint).is_none();
-            self.side.resize(setpoint);
-            self.outbox.send(&Message::Setpoint(setpoint));
-            if first && self.hurried {
-                if self.wait_for_data(begun + self.pace.epoch)?.is_none() {
-                    return Ok(None);
-                }
-                begun = Instant::now();
-            }
-            if self.pass(begun + pace.settle)?.is_none() {
-                return Ok(None);
-            }
+        let mut stepper = self.stepper;
+        let seen = stepper.step(self, setpoint);
+        self.stepper = stepper;
+        if let Ok(Some(seen)) = &seen {
+            self.rtt = seen.rtt;
         }
-        // Without a change the last epoch's end is this one's beginning.
-        let before = match self.before.filter(|_| !changed) {
-            Some(before) => Some(before),
-            None => self.snapshot()?,
-        };
-        if self.pass(begun + pace.epoch)?.is_none() {
-            return Ok(None);
-        }
-        let after = self.snapshot()?;
-        self.before = after;
-        match (before, after) {
-            (Some(before), Some(after)) => {
-                let seen = self.observe(setpoint, &before, &after);
-                self.rtt = seen.rtt;
-                Ok(Some(seen))
-            }
-            // The transfer ended while we asked.
-            _ => Ok(self.pass(Instant::now())?.and(None)),
-        }
+        seen
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 
 use crate::command::endpoint::Loopback;
-use crate::drive::{Ended, Job, interrupt_on_signals};
+use crate::drive::{Ended, Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::{Paths, Place, sources};
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
@@ -73,9 +73,7 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let job = Job {
-        from: ends.from,
-        to: ends.to,
-        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        work: Work::transfer(ends.from, ends.to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
         control: &args.control,
         title: ends.title,
         json: args.json,

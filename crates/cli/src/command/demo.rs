@@ -14,7 +14,7 @@ use tidegate_transfer::transfer::route::{From, To};
 
 use crate::command::copy::report;
 use crate::command::endpoint::Loopback;
-use crate::drive::{Job, interrupt_on_signals};
+use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
 use crate::terminal;
@@ -103,9 +103,11 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         [source.as_os_str().as_bytes(), b"/"].concat()
     };
     let job = Job {
-        from: From::Local(vec![source]),
-        to: To::Endpoint(loopback.address()?),
-        setup: setup(shaped.terms(args.control.max_workers), pace, &args.trust, interrupt)?,
+        work: Work::transfer(
+            From::Local(vec![source]),
+            To::Endpoint(loopback.address()?),
+            setup(shaped.terms(args.control.max_workers), pace, &args.trust, interrupt)?,
+        ),
         control: &args.control,
         title,
         json: args.json,

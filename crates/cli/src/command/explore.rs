@@ -17,7 +17,7 @@ use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Memory, Verify};
 
 use crate::command::copy::Ends;
-use crate::drive::{Job, interrupt_on_signals};
+use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
@@ -172,9 +172,11 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
         terminal::print(&heading(three))?;
     }
     let job = Job {
-        from: ends.from.clone(),
-        to: ends.to.clone(),
-        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        work: Work::transfer(
+            ends.from.clone(),
+            ends.to.clone(),
+            setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        ),
         control: &args.control,
         title: String::new(),
         json: args.json,

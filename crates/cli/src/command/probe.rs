@@ -12,7 +12,7 @@ use tidegate_control::{BitRate, ByteCount, Epoch};
 use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Memory, Verify};
 
-use crate::drive::{Job, interrupt_on_signals};
+use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
@@ -105,9 +105,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
     let job = Job {
-        from,
-        to,
-        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        work: Work::transfer(from, to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
         control: &args.control,
         title,
         json: args.json,

@@ -6,7 +6,7 @@ use clap::Args;
 use tidegate_transfer::wire::message::Compare;
 
 use crate::command::copy::{Ends, finish};
-use crate::drive::{Job, interrupt_on_signals};
+use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::place::Paths;
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
 
@@ -56,9 +56,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let job = Job {
-        from: ends.from,
-        to: ends.to,
-        setup: setup(terms, pace, &args.trust, interrupt_on_signals())?,
+        work: Work::transfer(ends.from, ends.to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
         control: &args.control,
         title: format!("comparing {}", ends.title),
         json: args.json,

@@ -10,12 +10,16 @@ use crate::error::{ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
+use crate::pipeline::incoming::Incoming;
 use crate::store::{Sink, SinkFile};
-use crate::wire::message::{Message, Outcome};
-use crate::wire::session::Outbox;
+use crate::wire::message::Outcome;
 
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
+
+/// Most files made durable at the same time, and how few are not worth a thread.
+const SYNCERS: usize = 16;
+const FEW: usize = 4;
 
 /// How often what is verified of unfinished files is made durable and recorded.
 pub const CHECKPOINT: Duration = Duration::from_secs(1);
@@ -34,8 +38,8 @@ pub struct Complete {
 
 /// Verified segments of a file that is not complete.
 pub struct Progress {
-    /// What it is.
-    pub entry: Arc<Entry>,
+    /// The file; what is verified of one that has ended is not recorded.
+    pub file: Arc<Incoming>,
     /// Its unfinished file.
     pub part: Arc<dyn SinkFile>,
     /// What was verified since the last time.
@@ -50,17 +54,15 @@ pub struct Books {
     pub journal: Option<Arc<Mutex<Journal>>>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
-    /// Where outcomes are told.
-    pub outbox: Outbox,
 }
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
-/// record; `ended` is told how each file ended.
+/// record; `ended` is told how the files of a group ended.
 pub fn commit_all(
     books: &Books,
     complete: &Receiver<Complete>,
     progress: impl Fn() -> Vec<Progress>,
-    ended: impl Fn(FileId, &Outcome),
+    ended: impl Fn(Vec<(FileId, Outcome)>),
 ) {
     let mut checkpoint = Instant::now() + CHECKPOINT;
     loop {
@@ -68,9 +70,7 @@ pub fn commit_all(
             Ok(first) => {
                 let group: Vec<Complete> =
                     std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
-                let outcomes = commit(books, group);
-                outcomes.iter().for_each(|(id, outcome)| ended(*id, outcome));
-                books.outbox.send(&Message::Done(outcomes));
+                ended(commit(books, group));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
@@ -97,13 +97,9 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
             None
         }
     };
-    let synced: Vec<Complete> = group
-        .into_iter()
-        .filter_map(|file| {
-            let result = file.part.sync();
-            keep(file, result)
-        })
-        .collect();
+    let results = sync_all(&group);
+    let synced: Vec<Complete> =
+        group.into_iter().zip(results).filter_map(|(file, result)| keep(file, result)).collect();
     if let Some(journal) = &books.journal {
         let mut journal = journal.lock().expect("not poisoned");
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
@@ -135,6 +131,32 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     outcomes
 }
 
+/// Makes files durable, several at a time: a file system that is asked for many at once writes its own
+/// journal once for all of them.
+fn sync_all(group: &[Complete]) -> Vec<Result<()>> {
+    let share = group.len().div_ceil(SYNCERS).max(FEW);
+    let sync = |files: &[Complete]| files.iter().map(|file| file.part.sync()).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        let mut shares = group.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares.map(|files| (files, spawn(scope, move || sync(files)))).collect();
+        let mut results = sync(first);
+        for (files, other) in others {
+            let joined = other.and_then(|other| other.join().ok());
+            // Whatever no thread could be had for is done here.
+            results.extend(joined.unwrap_or_else(|| sync(files)));
+        }
+        results
+    })
+}
+
+fn spawn<'s, T: Send + 's>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> Option<std::thread::ScopedJoinHandle<'s, T>> {
+    std::thread::Builder::new().name("sync".to_owned()).spawn_scoped(scope, work).ok()
+}
+
 /// Makes verified segments durable, then says so in the journal.
 fn record(books: &Books, progress: Vec<Progress>) {
     let Some(journal) = &books.journal else { return };
@@ -143,8 +165,9 @@ fn record(books: &Books, progress: Vec<Progress>) {
         .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())
         .collect();
     let mut journal = journal.lock().expect("not poisoned");
-    let segments = durable.into_iter().map(|file| (file.entry, file.segments)).collect::<Vec<_>>();
-    let recorded = journal.segments(segments.iter().map(|(entry, segments)| (&**entry, segments.clone())));
+    // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
+    let alive = durable.iter().filter(|progress| !progress.file.has_ended());
+    let recorded = journal.segments(alive.map(|progress| (&*progress.file.entry, progress.segments.clone())));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");
     }

@@ -103,6 +103,8 @@ impl Incoming {
 
     /// Says that the file is committed or given up; what still arrives of it is ignored.
     pub fn end(&self) {
+        // Not while the unfinished file is being opened: another may be about to take its place.
+        let _state = self.lock();
         self.ended.store(true, Relaxed);
     }
 
@@ -135,6 +137,16 @@ impl Incoming {
         self.lock().hash.segments().collect()
     }
 
+    /// The root hash over what was said of each block, once complete.
+    pub fn whole(&self) -> Option<Digest> {
+        self.lock().hash.root()
+    }
+
+    /// Where the blocks that are written without a gap from `offset` on end.
+    pub fn written_from(&self, offset: u64) -> u64 {
+        self.lock().hash.contiguous(offset)
+    }
+
     /// The root hash once complete; zeros if none was asked for.
     pub fn root(&self) -> Digest {
         match self.verify {
@@ -144,10 +156,10 @@ impl Incoming {
     }
 
     /// The unfinished file, opened on first use, for writing the block at `offset`; `None` if that is
-    /// written already or being written. [`written`](Self::written) must follow.
+    /// written already or being written, or the file has ended. [`written`](Self::written) must follow.
     pub fn part_for(&self, offset: u64, sink: &dyn Sink) -> Result<Option<Arc<dyn SinkFile>>> {
         let mut state = self.lock();
-        if state.hash.has_block(offset) || state.writing.contains(&offset) {
+        if self.has_ended() || state.hash.has_block(offset) || state.writing.contains(&offset) {
             return Ok(None);
         }
         let part = self.open(&mut state, sink)?;

@@ -646,22 +646,24 @@ impl Shared {
             sink: Arc::clone(&self.sink),
             journal: self.journal(),
             catalogue: self.catalogue.clone(),
-            outbox: self.outbox.clone(),
         };
         commit_all(
             &books,
             completed,
             || self.progress(),
-            |id, outcome| {
-                let Some(file) = self.end(id) else { return };
-                match outcome {
-                    Outcome::Committed => {
-                        self.ledger.done(file.size - file.kept);
-                    }
-                    Outcome::Failed(error) => {
-                        self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+            |outcomes| {
+                for (id, outcome) in &outcomes {
+                    let Some(file) = self.end(*id) else { continue };
+                    match outcome {
+                        Outcome::Committed => {
+                            self.ledger.done(file.size - file.kept);
+                        }
+                        Outcome::Failed(error) => {
+                            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+                        }
                     }
                 }
+                self.outbox.send(&Message::Done(outcomes));
             },
         );
     }
@@ -671,7 +673,7 @@ impl Shared {
         let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
         let fresh = |file: Arc<Incoming>| {
             let (part, segments) = file.take_fresh()?;
-            Some(Progress { entry: Arc::clone(&file.entry), part, segments })
+            Some(Progress { file, part, segments })
         };
         dirty.into_iter().filter_map(fresh).collect()
     }

@@ -37,6 +37,11 @@ pub struct Claim<T> {
 }
 
 impl<T> Claim<T> {
+    /// A claim on `range`, which starts at a block's start.
+    pub fn new(file: Arc<T>, number: u64, range: Range<u64>) -> Self {
+        Self { file, number, left: Mutex::new(range) }
+    }
+
     /// The next block to read; `None` when nothing is left.
     pub fn next(&self) -> Option<Range<u64>> {
         let mut left = self.left.lock().expect("not poisoned");
@@ -48,7 +53,8 @@ impl<T> Claim<T> {
         Some(block)
     }
 
-    fn remaining(&self) -> u64 {
+    /// Bytes left.
+    pub fn remaining(&self) -> u64 {
         let left = self.left.lock().expect("not poisoned");
         left.end.saturating_sub(left.start)
     }
@@ -63,11 +69,11 @@ impl<T> Claim<T> {
         self.left.lock().expect("not poisoned").clone()
     }
 
-    /// Takes the second half away, in whole blocks; `None` if that is less than one.
-    fn split(&self) -> Option<Range<u64>> {
+    /// Takes the second half away, in whole blocks; `None` if that is fewer than `least`.
+    pub fn split(&self, least: u64) -> Option<Range<u64>> {
         let mut left = self.left.lock().expect("not poisoned");
         let blocks = left.end.saturating_sub(left.start).div_ceil(BLOCK);
-        if blocks < 2 {
+        if blocks < 2 * least.max(1) {
             return None;
         }
         let middle = left.start + blocks.div_ceil(2) * BLOCK;
@@ -76,7 +82,8 @@ impl<T> Claim<T> {
         Some(taken)
     }
 
-    fn take_rest(&self) -> Range<u64> {
+    /// Takes away all that is left.
+    pub fn take_rest(&self) -> Range<u64> {
         let mut left = self.left.lock().expect("not poisoned");
         let rest = left.clone();
         left.start = left.end;
@@ -248,7 +255,7 @@ impl<T> WorkQueue<T> {
 impl<T> State<T> {
     fn claim(&mut self, file: Arc<T>, range: Range<u64>) -> Work<T> {
         self.claimed += 1;
-        let claim = Arc::new(Claim { file, number: self.claimed, left: Mutex::new(range) });
+        let claim = Arc::new(Claim::new(file, self.claimed, range));
         self.claims.push(Arc::clone(&claim));
         Work::Chunk(claim)
     }
@@ -256,7 +263,7 @@ impl<T> State<T> {
 
 fn steal<T>(state: &mut State<T>) -> Option<Work<T>> {
     let busiest = state.claims.iter().max_by_key(|claim| claim.remaining())?;
-    let range = busiest.split()?;
+    let range = busiest.split(1)?;
     let file = Arc::clone(&busiest.file);
     Some(state.claim(file, range))
 }

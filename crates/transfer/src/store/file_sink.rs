@@ -13,7 +13,7 @@ use rustix::fs::{
     AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
     fstat, fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
 };
-use rustix::io::{Errno, pwrite};
+use rustix::io::{Errno, pread, pwrite};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
@@ -94,6 +94,13 @@ impl FileSink {
     /// Where entries' paths are relative to, beneath the root.
     pub fn base_path(&self) -> &[u8] {
         &self.base_path
+    }
+
+    /// Whether unfinished files are left.
+    pub fn has_parts(&self) -> bool {
+        let Some(work) = &self.work else { return false };
+        let Ok(entries) = rustix::fs::Dir::read_from(work) else { return false };
+        entries.flatten().any(|entry| is_part_name(entry.file_name().to_bytes()))
     }
 
     fn work_dir(&self) -> Result<&Root> {
@@ -324,6 +331,20 @@ impl SinkFile for PartFile {
         Ok(())
     }
 
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let failed = |error| Error::io("read back", self.place.as_bytes(), error);
+        let mut done = 0;
+        while done < buffer.len() {
+            match pread(&self.fd, &mut buffer[done..], offset + done as u64) {
+                Ok(0) => return Err(failed(Errno::IO)),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
         if !self.stale.load(Relaxed) {
             // A new part is one hole already, unless it is too small to have been sized.
@@ -369,6 +390,11 @@ fn part_name(place: &RelPath) -> String {
     data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
 }
 
+/// Whether `name` may be that of an unfinished file.
+fn is_part_name(name: &[u8]) -> bool {
+    name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// The root hash of `file`, of zeros if it is shorter than `size`; `None` once `over`.
 fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Option<Digest>, Errno> {
     let mut hash = FileHash::new(size);
@@ -381,7 +407,7 @@ fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Opt
         let want = (size - offset).min(BLOCK) as usize;
         let mut filled = 0;
         while filled < want {
-            match rustix::io::pread(file, &mut buffer[filled..want], offset + filled as u64) {
+            match pread(file, &mut buffer[filled..want], offset + filled as u64) {
                 // Shorter than it was a moment ago: certainly another file.
                 Ok(0) => return Ok(Some([0; 32])),
                 Ok(n) => filled += n,

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage};
+use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage, Remaining};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
@@ -344,6 +344,17 @@ pub struct Totals {
     pub listed: bool,
     /// Failures since the last report.
     pub failures: Vec<(Vec<u8>, Error)>,
+}
+
+impl Totals {
+    /// What is left to move, once everything has been listed.
+    pub fn remaining(&self) -> Option<Remaining> {
+        let left = |all: u64, done: u64, skipped: u64| all.saturating_sub(done).saturating_sub(skipped);
+        self.listed.then(|| Remaining {
+            bytes: ByteCount(left(self.bytes_listed, self.bytes_done, self.bytes_skipped)),
+            files: left(self.files_listed, self.files_done, self.files_skipped + self.files_failed),
+        })
+    }
 }
 
 /// Encodes `message` with its length prefix.

@@ -1,0 +1,98 @@
+//! What stands on the command line of `get`, as one stream of names: URLs, then what lists name, then what
+//! the archives have under the accessions.
+
+use std::ffi::OsStr;
+use std::iter;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tidegate_fetch::archive::{Accession, Archives, Wish};
+use tidegate_fetch::list;
+use tidegate_fetch::record::{Named, Names};
+use tidegate_fetch::remote::servers::Servers;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::text::show;
+use url::Url;
+
+use super::GetArgs;
+use crate::exit::usage;
+
+/// Most accessions of one command; each is kept until the lists have been read.
+const MOST_ACCESSIONS: usize = 1_000_000;
+
+/// Accessions met so far.
+type Words = Arc<Mutex<Vec<String>>>;
+
+/// Everything that the command line names.
+pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
+    let archives = Arc::new(Archives::new(args.archive.settings(&args.server, args.control.seed))?);
+    let options = args.list.options(&args.archive);
+    let words = Words::default();
+    let mut direct: Vec<Named> = Vec::new();
+    let mut lists: Vec<Names> = Vec::new();
+    let mut has_stdin = false;
+    for name in &args.names {
+        let text = name.to_string_lossy();
+        if name == "-" {
+            if std::mem::replace(&mut has_stdin, true) {
+                return Err(usage("'-' stands for standard input, which can be read once"));
+            }
+            lists.push(list::read(std::io::stdin(), None, &options, keep(&words))?);
+        } else if let Some(listed) = Url::parse(&text).ok().and_then(|url| servers.list(&url)) {
+            lists.push(listed?);
+        } else if text.contains("://") {
+            direct.push(list::of_url(&text));
+        } else if text.parse::<Accession>().is_ok() {
+            keep(&words)(&text)?;
+        } else if Path::new(name).exists() || is_path(name) {
+            lists.push(list::open(Path::new(name), &options, keep(&words))?);
+        } else if let Err(error) = text.parse::<Accession>() {
+            let why = format!("{}, and there is no such file", error.message);
+            direct.push(Named::Problem(
+                show(name.as_encoded_bytes()).into_owned(),
+                Error::new(error.kind, why),
+            ));
+        }
+    }
+    let resolved = resolved(archives, words, args.archive.wish());
+    Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
+}
+
+/// Whether somebody meant a file, be it there or not.
+fn is_path(name: &OsStr) -> bool {
+    let text = name.to_string_lossy();
+    let ending = Path::new(name).extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+    let lists =
+        ["txt", "tsv", "csv", "json", "jsonl", "ndjson", "meta4", "metalink", "md5", "sha256", "list", "lst"];
+    text.contains('/') || ending.is_some_and(|ending| lists.contains(&&ending[..]))
+}
+
+/// Keeps words that are accessions.
+fn keep(words: &Words) -> list::Words {
+    let words = Arc::clone(words);
+    Box::new(move |word| {
+        let accession: Accession = word.parse()?;
+        let mut words = words.lock().expect("not poisoned");
+        if words.len() >= MOST_ACCESSIONS {
+            let why = format!("there are more than {MOST_ACCESSIONS} accessions: split the list");
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        words.push(accession.as_str().to_owned());
+        Ok(())
+    })
+}
+
+/// What the archives have under all the words, asked for when everything before has been read.
+fn resolved(archives: Arc<Archives>, words: Words, wish: Wish) -> impl Iterator<Item = Named> + Send {
+    let mut asked: Option<Names> = None;
+    let mut begun = Some((archives, wish));
+    iter::from_fn(move || {
+        if let Some((archives, wish)) = begun.take() {
+            let words = std::mem::take(&mut *words.lock().expect("not poisoned"));
+            if !words.is_empty() {
+                asked = Some(archives.resolve(words.into_iter(), wish));
+            }
+        }
+        asked.as_mut()?.next()
+    })
+}

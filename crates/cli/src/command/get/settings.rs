@@ -1,0 +1,322 @@
+//! The options of `get` by what they are about, and what they become.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use tidegate_control::units::parse_duration;
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_fetch::archive::{ArchiveSettings, Format, Layout, Naming, Protocol, Source, Wish};
+use tidegate_fetch::checksum::Algorithm;
+use tidegate_fetch::get::Settings;
+use tidegate_fetch::get::memory::Memory;
+use tidegate_fetch::host::ceilings::Ceilings;
+use tidegate_fetch::list;
+use tidegate_fetch::remote::servers::ServerSettings;
+use tidegate_fetch::sidecar::{Shape, Sidecars};
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::transfer::{Interrupt, Pace};
+use url::Url;
+
+use crate::exit::usage;
+use crate::s3::S3Args;
+use crate::settings::{ControlArgs, StateArgs, chunk_size, staging_size};
+
+/// What is wanted of accessions, and who is asked.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sequence archives")]
+pub struct ArchiveArgs {
+    /// What files: fastq, sra, sralite or submitted; nothing else is taken in its place unasked
+    #[arg(long, value_name = "FORMAT", default_value = "fastq")]
+    format: Format,
+    /// Take another format where the wished one is missing, and say so
+    #[arg(long)]
+    allow_fallback: bool,
+    /// Who gives them: auto (ENA, then the open data on AWS, then NCBI), ena, ncbi or aws
+    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    source: Source,
+    /// How ENA's files are fetched: https or ftp
+    #[arg(long, value_name = "PROTOCOL", default_value = "https")]
+    protocol: Protocol,
+    /// Where they go: flat, or a directory for each run or experiment
+    #[arg(long, value_name = "LAYOUT", default_value = "flat")]
+    layout: Layout,
+    /// What they are called: as the archive does (archive), or with the experiment in front (fetchngs)
+    #[arg(long, value_name = "NAMING", default_value = "archive")]
+    name: Naming,
+    /// Columns of ENA's to ask for, separated by commas, or 'all'
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    fields: Vec<String>,
+    /// NCBI's API key, which allows more requests a second
+    #[arg(long, value_name = "KEY", env = "NCBI_API_KEY", hide_env_values = true)]
+    api_key: Option<String>,
+    /// An address that NCBI may write to about your requests
+    #[arg(long, value_name = "ADDRESS", env = "NCBI_EMAIL")]
+    email: Option<String>,
+    /// Base URL of ENA's Portal API
+    #[arg(long, value_name = "URL", env = "TIDEGATE_ENA_URL")]
+    ena_url: Option<String>,
+    /// Base URL of NCBI's E-utilities
+    #[arg(long, value_name = "URL", env = "TIDEGATE_EUTILS_URL")]
+    eutils_url: Option<String>,
+    /// URL of NCBI's locator of data
+    #[arg(long, value_name = "URL", env = "TIDEGATE_SDL_URL")]
+    sdl_url: Option<String>,
+    /// Base URL of the open-data mirror of SRA
+    #[arg(long, value_name = "URL", env = "TIDEGATE_AWS_URL")]
+    aws_url: Option<String>,
+}
+
+/// How lists are read.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Lists")]
+pub struct ListArgs {
+    /// What lists are, instead of finding out: urls, sums, tsv, csv, json, bagit or metalink
+    #[arg(long, value_name = "KIND")]
+    input_format: Option<list::Format>,
+    /// Where the files of a checksum file lie, and what relative addresses of a table are relative to
+    #[arg(long, value_name = "URL", value_parser = base_url)]
+    base_url: Option<Url>,
+}
+
+/// What is written beside the files.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Beside the files")]
+pub struct BesideArgs {
+    /// The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic
+    #[arg(long, value_name = "PIPELINE", default_value = "generic")]
+    samplesheet: Shape,
+    /// Write no runs.tsv, md5sums.txt, samplesheet.csv or failed.txt
+    #[arg(long)]
+    no_sidecars: bool,
+}
+
+/// How servers are dealt with.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Servers")]
+pub struct ServerArgs {
+    /// Most connections to a host, or HOST=N (*.HOST=N for all beneath it) for one
+    /// [default: 8 to ENA, 64 to S3, 32 to others, and --max-workers in all]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    max_connections: Vec<Ceiling>,
+    /// Rate of all connections together, such as 80Mbit/s
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<BitRate>,
+    /// Rate of each connection
+    #[arg(long, value_name = "RATE")]
+    limit_network: Option<BitRate>,
+    /// Rate of each writer
+    #[arg(long, value_name = "RATE")]
+    limit_write: Option<BitRate>,
+    /// How often a file is tried again without any progress
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    retries: u32,
+    /// How long a server may be silent
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+    timeout: Duration,
+    /// Do not hold files against the checksums that are known of them
+    #[arg(long)]
+    no_verify: bool,
+    /// Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    checksum: Vec<Algorithm>,
+    /// Certificates (PEM) to trust besides the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Follow redirects from https to http
+    #[arg(long)]
+    allow_downgrade: bool,
+    /// Take a web page for a file that is not called .html
+    #[arg(long, hide_short_help = true)]
+    allow_pages: bool,
+    /// Let FTP servers connect to us
+    #[arg(long, hide_short_help = true)]
+    ftp_active: bool,
+    /// Memory for blocks between network and disk
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = staging_size)]
+    staging: ByteCount,
+    /// Bytes of a large file given to one connection at a time
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "64MiB", value_parser = chunk_size)]
+    chunk_size: ByteCount,
+    /// Whether large files are fetched in parallel pieces
+    #[arg(long, hide_short_help = true, value_name = "SWITCH", value_parser = ["on", "off"], default_value = "on")]
+    chunking: String,
+    #[command(flatten)]
+    s3: S3Args,
+}
+
+/// Most connections to one host, or to each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    host: Option<String>,
+    most: u16,
+}
+
+impl FromStr for Ceiling {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let (host, number) = match text.rsplit_once('=') {
+            Some((host, number)) => (Some(host.trim().to_owned()).filter(|host| !host.is_empty()), number),
+            None => (None, text),
+        };
+        let most = number.trim().parse().ok().filter(|most| (1..=512).contains(most));
+        let named = host.is_some() == text.contains('=');
+        match most.filter(|_| named) {
+            Some(most) => Ok(Self { host, most }),
+            None => Err(usage("must be a number from 1 to 512, or HOST=NUMBER")),
+        }
+    }
+}
+
+fn base_url(text: &str) -> Result<Url> {
+    list::url(text)
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
+    if range.contains(&time) { Ok(time) } else { Err("must be from 100ms to 3600s".to_owned()) }
+}
+
+impl ArchiveArgs {
+    /// What is wanted of every run.
+    pub fn wish(&self) -> Wish {
+        Wish {
+            format: self.format,
+            allow_fallback: self.allow_fallback,
+            source: self.source,
+            protocol: self.protocol,
+            layout: self.layout,
+            naming: self.name,
+            fields: self.fields.clone(),
+        }
+    }
+
+    /// Who is asked, as patiently as `server` says.
+    pub fn settings(&self, server: &ServerArgs, seed: u64) -> ArchiveSettings {
+        let usual = ArchiveSettings::default();
+        // An empty variable is as good as none.
+        let or = |asked: &Option<String>, usual: String| {
+            asked.clone().filter(|url| !url.is_empty()).unwrap_or(usual)
+        };
+        ArchiveSettings {
+            ena_url: or(&self.ena_url, usual.ena_url),
+            eutils_url: or(&self.eutils_url, usual.eutils_url),
+            sdl_url: or(&self.sdl_url, usual.sdl_url),
+            aws_url: or(&self.aws_url, usual.aws_url),
+            api_key: self.api_key.clone().filter(|key| !key.is_empty()),
+            email: self.email.clone().filter(|email| !email.is_empty()),
+            timeout: server.timeout,
+            retries: server.retries.min(usual.retries),
+            seed,
+            ..usual
+        }
+    }
+}
+
+impl ListArgs {
+    /// How lists are read, given what is wanted of runs.
+    pub fn options(&self, archive: &ArchiveArgs) -> list::Options {
+        list::Options {
+            format: self.input_format,
+            base: self.base_url.clone(),
+            files: archive.format.name().to_owned(),
+            scheme: archive.protocol.name().to_owned(),
+        }
+    }
+}
+
+impl BesideArgs {
+    /// What gathers them, if they are wanted.
+    pub fn sidecars(&self, directory: &Path) -> Result<Option<Sidecars>> {
+        if self.no_sidecars {
+            return Ok(None);
+        }
+        Sidecars::new(directory, Some(self.samplesheet)).map(Some)
+    }
+}
+
+impl ServerArgs {
+    /// How servers are spoken to.
+    pub fn servers(&self) -> Result<ServerSettings> {
+        Ok(ServerSettings {
+            s3: self.s3.asked()?,
+            timeout: self.timeout,
+            ca: self.ca.clone(),
+            allow_downgrade: self.allow_downgrade,
+            allow_pages: self.allow_pages,
+            ftp_active: self.ftp_active,
+            ..ServerSettings::from_env()
+        })
+    }
+
+    /// How files are got into `directory`.
+    pub fn download(
+        &self,
+        directory: &Path,
+        control: &ControlArgs,
+        pace: Pace,
+        interrupt: Interrupt,
+        state: &StateArgs,
+    ) -> Result<Settings> {
+        use std::os::unix::ffi::OsStrExt;
+        let base = directory.as_os_str().as_bytes();
+        Ok(Settings {
+            out: Root::open(base).map_err(|error| Error::io("write to", base, error))?,
+            base: base.to_vec(),
+            memory: Arc::new(Memory::new(&state.open()?)?),
+            limits: Limits {
+                read: None,
+                network: self.limit_network,
+                write: self.limit_write,
+                link: self.limit_rate,
+            },
+            staging: self.staging,
+            max_workers: self.most_workers(control.max_workers),
+            ceilings: self.ceilings(),
+            retries: self.retries,
+            timeout: self.timeout,
+            chunk: (self.chunking == "on").then_some(self.chunk_size),
+            extra: self.checksum.clone(),
+            verify: !self.no_verify,
+            pace,
+            interrupt,
+            seed: control.seed,
+        })
+    }
+
+    fn ceilings(&self) -> Ceilings {
+        let every = self.max_connections.iter().rev().find(|ceiling| ceiling.host.is_none());
+        let mut ceilings = every.map_or_else(Ceilings::default, |every| Ceilings::all(every.most));
+        for ceiling in &self.max_connections {
+            if let Some(host) = &ceiling.host {
+                ceilings.set(host, ceiling.most);
+            }
+        }
+        ceilings
+    }
+
+    /// Who allows a host more connections than workers wants as many workers.
+    fn most_workers(&self, asked: u16) -> u16 {
+        self.max_connections.iter().map(|ceiling| ceiling.most).fold(asked, u16::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ceilings_are_read() {
+        let read = |text: &str| text.parse::<Ceiling>().ok().map(|ceiling| (ceiling.host, ceiling.most));
+        assert_eq!(read("8"), Some((None, 8)));
+        assert_eq!(read("*.ebi.ac.uk=4"), Some((Some("*.ebi.ac.uk".to_owned()), 4)));
+        for bad in ["", "0", "513", "x", "=4", "a=", "a=0"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! `tidegate put`: local files to an S3-compatible store or a WebDAV-style server.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tidegate_control::units::parse_duration;
+use tidegate_control::{BitRate, ByteCount, Stage};
+use tidegate_fetch::put::dav::DavTarget;
+use tidegate_fetch::put::s3::S3Target;
+use tidegate_fetch::put::target::Target;
+use tidegate_fetch::put::{Event, Settings, Upload};
+use tidegate_fetch::remote::s3::place::Object;
+use tidegate_fetch::remote::servers::ServerSettings;
+use tidegate_fetch::remote::shown;
+use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::error::Result;
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::store::file_source::FileSource;
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::text::show;
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::transfer::Interrupt;
+use url::Url;
+
+use crate::command::copy::report;
+use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
+use crate::exit::usage;
+use crate::place::Paths;
+use crate::s3::S3Args;
+use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
+use crate::summary::FailedFile;
+use crate::terminal;
+
+/// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
+///
+/// The destination is s3://bucket/prefix/ or https://host/directory/. `put dir DST` puts the tree at
+/// DST/dir, `put dir/ DST` its contents at DST. A single file is given DST as its name unless DST ends in
+/// a slash. Large files go to S3 in parts, several at a time; an upload that was interrupted goes on with
+/// the parts that are there. What is there already with the same content is skipped; nothing is deleted.
+///
+/// Credentials for S3 come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the profile
+/// AWS_PROFILE in ~/.aws; a login for WebDAV from ~/.netrc or the URL.
+#[derive(Debug, Args)]
+#[command(override_usage = "tidegate put [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
+pub struct PutArgs {
+    #[command(flatten)]
+    paths: Paths,
+    /// Read files that are there already and compare, instead of trusting size, time and what was
+    /// recorded
+    #[arg(long)]
+    checksum: bool,
+    /// What to do about symbolic links; they cannot be kept as such
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = PutLinks::Follow)]
+    links: PutLinks,
+    /// Only say what would be sent
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write each epoch as one JSON line to FILE
+    #[arg(long, value_name = "FILE")]
+    epochs: Option<PathBuf>,
+    #[command(flatten)]
+    control: ControlArgs,
+    #[command(flatten)]
+    s3: S3Args,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// What to do about symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PutLinks {
+    /// Leave links out
+    Skip,
+    /// Put what they point to, if that lies within the source
+    Follow,
+}
+
+/// How servers are spoken to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Server")]
+struct ServerArgs {
+    /// Bytes of each part of a large file; larger where a file would have more than 10,000
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = part_size)]
+    part_size: ByteCount,
+    /// Memory for parts, from reading to confirmation
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = staging_size)]
+    staging: ByteCount,
+    /// A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
+    #[arg(long, value_name = "LINE", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Compare sizes only, instead of reading files back from a WebDAV server
+    #[arg(long)]
+    no_read_back: bool,
+    /// Certificates (PEM) to trust besides the system's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// How long a server may be silent
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
+    /// How often a request is tried again
+    #[arg(long, value_name = "N", default_value_t = 8, hide_short_help = true)]
+    retries: u32,
+    /// Rate of each reader, such as 80Mbit/s
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    limit_read: Option<BitRate>,
+    /// Rate of each connection
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    limit_network: Option<BitRate>,
+    /// Rate of all connections together
+    #[arg(long, value_name = "RATE")]
+    limit_rate: Option<BitRate>,
+}
+
+fn part_size(text: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
+    let fits = (ByteCount::mib(5)..=ByteCount::gib(5)).contains(&size);
+    if fits { Ok(size) } else { Err("must be from 5MiB to 5GiB".to_owned()) }
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let fits = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
+    if fits { Ok(time) } else { Err("must be from 1s to 1h".to_owned()) }
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("must be 'Name: value'")?;
+    let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
+    if !plain(name.trim()) || !plain(value.trim()) {
+        return Err("must be 'Name: value'".to_owned());
+    }
+    Ok((name.trim().to_lowercase(), value.trim().to_owned()))
+}
+
+impl PutArgs {
+    /// Whether a script reads the result.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// The rule asked for, by name.
+    pub fn optimizer(&self) -> &str {
+        &self.control.optimizer
+    }
+}
+
+/// The destination, as typed.
+enum Place {
+    S3(Object),
+    Dav(Url),
+}
+
+impl Place {
+    fn parse(text: &OsStr) -> Result<Self> {
+        let shown = tidegate_fetch::list::public_text(&text.to_string_lossy());
+        let wrong = |why: &str| usage(format!("the destination {shown} {why}"));
+        let needed = "is none of s3://bucket/prefix/ and https://host/directory/";
+        let url = text.to_str().and_then(|text| Url::parse(text).ok()).ok_or_else(|| wrong(needed))?;
+        match url.scheme() {
+            "s3" => Object::of(&url).map(Self::S3),
+            "http" | "https" => Ok(Self::Dav(url)),
+            _ => Err(wrong(needed)),
+        }
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::S3(object) => {
+                object.url().map_or_else(|_| format!("s3://{}", object.bucket), |url| url.to_string())
+            }
+            Self::Dav(url) => shown(url),
+        }
+    }
+
+    fn target(
+        &self,
+        single: bool,
+        args: &ServerArgs,
+        settings: &ServerSettings,
+        state: &Root,
+    ) -> Result<Arc<dyn Target>> {
+        Ok(match self {
+            Self::S3(object) => {
+                Arc::new(S3Target::new(settings, object.clone(), single, args.part_size, Some(state))?)
+            }
+            Self::Dav(url) => {
+                let headers = args.header.clone();
+                Arc::new(DavTarget::new(settings, url.clone(), single, headers, !args.no_read_back)?)
+            }
+        })
+    }
+}
+
+impl PutArgs {
+    fn servers(&self, place: &Place) -> Result<ServerSettings> {
+        let s3 = match place {
+            Place::Dav(_) => None,
+            Place::S3(_) => Some(self.s3.settings()?),
+        };
+        let (ca, timeout) = (self.server.ca.clone(), self.server.timeout);
+        Ok(ServerSettings { s3, ca, timeout, ..ServerSettings::from_env() })
+    }
+}
+
+impl Mover for Upload {
+    fn ledger(&self) -> &Arc<Ledger> {
+        self.ledger()
+    }
+}
+
+/// A file that would be sent.
+#[derive(Clone, Debug, Serialize)]
+struct Planned {
+    path: String,
+    bytes: u64,
+}
+
+/// What a dry run found.
+#[derive(Debug, Serialize)]
+struct Plan<'a> {
+    dry_run: bool,
+    files: &'a [Planned],
+    skipped: u64,
+    failures: &'a [FailedFile],
+}
+
+/// Runs the command.
+pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
+    let (typed, destination) = args.paths.split()?;
+    let place = Place::parse(destination)?;
+    let state_dir = args.state.state_dir()?;
+    let state = args.state.open()?;
+    let catalogues = Catalogues::new(&state)?;
+    let optimizer = args.control.optimizer()?;
+    let pace = args.control.pace(optimizer.as_ref());
+    let interrupt = interrupt_on_signals();
+    let servers = args.servers(&place)?;
+    let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
+    let planned = Arc::new(Mutex::new(Vec::new()));
+    let unverified = Arc::new(AtomicBool::new(false));
+    let begin = || -> Result<Box<dyn Mover>> {
+        planned.lock().expect("not poisoned").clear();
+        let source = FileSource::local(&sources, links(args.links).into())?;
+        let target = place.target(source.is_single_file(), &args.server, &servers, &state)?;
+        let settings = Settings {
+            staging: args.server.staging,
+            max_workers: args.control.max_workers,
+            limits: Limits {
+                read: args.server.limit_read,
+                network: args.server.limit_network,
+                write: None,
+                link: args.server.limit_rate,
+            },
+            retries: args.server.retries,
+            pace,
+            interrupt: interrupt.clone(),
+            seed: args.control.seed,
+            dry: args.dry_run,
+            checksum: args.checksum,
+            catalogue: catalogues.of(&target.identity()),
+            unverified: Arc::clone(&unverified),
+        };
+        Ok(Box::new(Upload::start(Box::new(source), target, settings, tell(&planned))?))
+    };
+    let job = Job {
+        work: Work {
+            begin: Box::new(begin),
+            // Every request is tried again by itself.
+            restarts: false,
+            stages: &[Stage::Read, Stage::Network],
+            staging: args.server.staging,
+            interrupt: Interrupt::clone(&interrupt),
+            dry: false,
+        },
+        control: &args.control,
+        title: title(typed, &place),
+        json: args.json,
+        quiet: args.quiet || args.dry_run,
+        epochs: args.epochs.clone(),
+        state: state_dir,
+    };
+    let mut ended = job.run()?;
+    ended.summary.verified &= !unverified.load(Relaxed);
+    if args.dry_run && ended.error.is_none() {
+        let planned = planned.lock().expect("not poisoned");
+        return print_plan(&ended, &planned, args.json);
+    }
+    report(&ended, args.json)
+}
+
+const fn links(rule: PutLinks) -> LinkRule {
+    match rule {
+        PutLinks::Skip => LinkRule::Skip,
+        PutLinks::Follow => LinkRule::Follow,
+    }
+}
+
+fn title(sources: &[OsString], place: &Place) -> String {
+    let first = sources.first().map(|source| show(source.as_bytes()).into_owned()).unwrap_or_default();
+    match sources.len() {
+        0 | 1 => format!("{first} → {}", place.shown()),
+        n => format!("{first} and {} more → {}", n - 1, place.shown()),
+    }
+}
+
+/// Logs what becomes of files, and keeps what would be sent.
+fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::Tell {
+    let planned = Arc::clone(planned);
+    Box::new(move |event| match event {
+        Event::Done(path, bytes) => tracing::info!("{path}: {} sent and verified", ByteCount(bytes)),
+        Event::Skipped(path, _) => tracing::info!("{path}: there already"),
+        Event::Would(path, bytes) => {
+            planned.lock().expect("not poisoned").push(Planned { path: path.to_string(), bytes });
+        }
+        // Listed at the end.
+        Event::Failed(path, error) => tracing::debug!("{}: {error}", show(path)),
+        Event::Note(path, why) => tracing::warn!("{}: left out: {why}", show(path)),
+    })
+}
+
+fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<ExitCode> {
+    let mut planned = planned.to_vec();
+    planned.sort_by(|a, b| a.path.cmp(&b.path));
+    let summary = &ended.summary;
+    let skipped = summary.files.skipped;
+    if json {
+        let plan = Plan { dry_run: true, files: &planned, skipped, failures: &summary.failures };
+        terminal::print(&serde_json::to_string(&plan)?)?;
+    } else {
+        for failure in &summary.failures {
+            terminal::complain(&failure.message);
+        }
+        for file in &planned {
+            terminal::print(&format!("{}  {}", file.path, ByteCount(file.bytes)))?;
+        }
+        let bytes = planned.iter().map(|file| file.bytes).sum();
+        terminal::print(&format!(
+            "{}, {} would be sent, {skipped} there already",
+            crate::summary::count(planned.len() as u64),
+            ByteCount(bytes)
+        ))?;
+    }
+    Ok(ExitCode::from(summary.code(None)))
+}

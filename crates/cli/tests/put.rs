@@ -1,0 +1,172 @@
+//! `tidegate put` as people run it: killed, interrupted, run again; exit codes and the JSON contract.
+
+#[path = "../../fetch/tests/common/mod.rs"]
+mod servers;
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+
+use common::{World, eventually, finish, signal, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+use servers::moto::{Moto, NO_MOTO};
+use servers::{noise, skip};
+
+const MIB: usize = 1 << 20;
+
+/// The command with keys for `server` and with nothing of the tester's own.
+fn command(world: &World, server: &Moto) -> Command {
+    let mut command = world.command();
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+        command.env_remove(name);
+    }
+    command
+        .env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+        .env("AWS_ENDPOINT_URL_S3", server.endpoint())
+        .arg("put");
+    command
+}
+
+fn summary(text: &str) -> Value {
+    serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Parts of the one upload under way.
+fn parts(server: &Moto) -> usize {
+    let xml = server.uploads();
+    let Some(id) = xml.split("<UploadId>").nth(1).and_then(|rest| rest.split('<').next()) else { return 0 };
+    let path = format!("bucket/in/big?uploadId={id}");
+    let xml = server.ask("GET", &path, b"").text(1 << 20).expect("text");
+    tidegate_fetch::remote::s3::answer::parts(&xml).map_or(0, |(parts, _)| parts.len())
+}
+
+/// Starts an upload slow enough to be stopped, and waits until some parts are there.
+fn begun(world: &World, server: &Moto) -> Child {
+    let mut command = command(world, server);
+    command.args(["--json", "--part-size", "5MiB", "--limit-rate", "80Mbit/s", "--start", "2"]);
+    command.arg(world.path("big")).arg("s3://bucket/in/");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    eventually(|| parts(server) >= 2);
+    child
+}
+
+#[test]
+fn an_upload_that_was_killed_goes_on_with_the_parts_that_are_there() {
+    let Some(server) = Moto::start() else {
+        return skip("an_upload_that_was_killed_goes_on_with_the_parts_that_are_there", NO_MOTO);
+    };
+    let world = World::new();
+    let data = noise(11, 42 * MIB);
+    world.write("big", &data);
+    for how in [Signal::KILL, Signal::INT] {
+        let child = begun(&world, &server);
+        signal(child.id(), how);
+        let ran = wait(child);
+        match how {
+            Signal::KILL => assert_eq!(ran.code, -1),
+            _ => {
+                assert_eq!(ran.code, 130, "{}", ran.err);
+                assert_eq!(summary(&ran.out)["status"], "interrupted", "{}", ran.out);
+            }
+        }
+        let there = parts(&server);
+        assert!((2..9).contains(&there), "{there}");
+        assert_eq!(server.get("in/big"), None, "nothing under its name");
+        let mut again = command(&world, &server);
+        let again =
+            again.args(["--json", "--part-size", "5MiB"]).arg(world.path("big")).arg("s3://bucket/in/");
+        let ran = finish(again);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let result = summary(&ran.out);
+        assert_eq!((&result["status"], &result["verified"]), (&"complete".into(), &true.into()));
+        let fresh = result["bytes"].as_u64().expect("a number") as usize;
+        assert!(fresh + there * 5 * MIB <= data.len(), "{fresh} sent again, {there} parts were there");
+        assert!(server.get("in/big").as_ref() == Some(&data));
+        assert!(!server.uploads().contains("<Upload>"), "{}", server.uploads());
+        server.ask("DELETE", "bucket/in/big", b"").finish();
+    }
+}
+
+#[test]
+fn what_people_get_wrong_is_said_in_one_line() {
+    let Some(server) = Moto::start() else {
+        return skip("what_people_get_wrong_is_said_in_one_line", NO_MOTO);
+    };
+    let world = World::new();
+    world.write("one", "1");
+    let one = world.text("one");
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&[&one, "ftp://me:secret@host/x"], 2, "none of s3://bucket/prefix/"),
+        (&[&one, "relative/path"], 2, "none of s3://bucket/prefix/"),
+        (&[&one, "s3://me:secret@bucket/x"], 2, "environment"),
+        (&[&one, "s3://bucket/x?y"], 2, "%3F"),
+        (&[&one], 2, "destination"),
+        (&[&one, "s3://bucket/", "--part-size", "1MiB"], 2, "5MiB"),
+        (&[&one, "s3://bucket/", "--s3-endpoint", "ftp://x"], 2, "endpoint"),
+        (&["not/there", "s3://bucket/"], 3, "not/there"),
+        (&[&one, "s3://no-such-bucket/"], 3, "NoSuchBucket"),
+    ];
+    for (args, code, text) in cases {
+        let ran = finish(command(&world, &server).args(args));
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(text) && !ran.err.contains("secret"), "{args:?}: {}", ran.err);
+        assert_eq!(ran.err.lines().count(), 1, "{args:?}: {}", ran.err);
+    }
+    let nobody = finish(
+        command(&world, &server)
+            .env("AWS_PROFILE", "x")
+            .env_remove("AWS_ACCESS_KEY_ID")
+            .args([&one, "s3://bucket/"]),
+    );
+    assert_eq!((nobody.code, nobody.err.contains("AWS_PROFILE")), (1, true), "{}", nobody.err);
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
+    let Some(server) = Moto::start() else {
+        return skip("a_dry_run_says_what_would_be_sent_and_sends_nothing", NO_MOTO);
+    };
+    let world = World::new();
+    world.write("tree/a", "a");
+    world.write("tree/b/c", "cc");
+    server.put("in/a", b"a");
+    let put = |more: &[&str]| {
+        let ran = finish(command(&world, &server).arg(world.text("tree/")).arg("s3://bucket/in").args(more));
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    assert_eq!(put(&["--dry-run"]), "b/c  2 B\n1 file, 2 B would be sent, 1 there already\n");
+    let plan = summary(&put(&["--dry-run", "--json"]));
+    assert_eq!(plan["files"], serde_json::json!([{"path": "b/c", "bytes": 2}]));
+    assert_eq!(server.keys(), ["in/a"]);
+    let text = put(&["--epochs", &world.text("epochs")]);
+    assert!(text.starts_with("1 file, 2 B, all verified in "), "{text}");
+    assert_eq!(server.keys(), ["in/a", "in/b/c"]);
+    assert!(put(&[]).starts_with("nothing to do: 2 files there already"));
+}
+
+#[test]
+fn what_was_put_beneath_a_prefix_is_got_from_there() {
+    let Some(server) = Moto::start() else {
+        return skip("what_was_put_beneath_a_prefix_is_got_from_there", NO_MOTO);
+    };
+    let world = World::new();
+    let files = [("a", noise(1, 3 * MIB)), ("b c/d%", noise(2, 70_000)), ("b c/empty", Vec::new())];
+    for (name, data) in &files {
+        world.write(format!("tree/{name}"), data);
+    }
+    let put = finish(command(&world, &server).arg(world.text("tree")).arg("s3://bucket/in/"));
+    assert_eq!(put.code, 0, "{}", put.err);
+    let mut get = world.command();
+    get.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+        .args(["get", "--s3-endpoint", &server.endpoint(), "--no-sidecars", "s3://bucket/in/", "-o"])
+        .arg(world.path("out"));
+    let got = finish(&mut get);
+    assert_eq!(got.code, 0, "{}{}", got.out, got.err);
+    for (name, data) in &files {
+        assert!(&world.read(format!("out/tree/{name}")) == data, "{name}");
+    }
+}

@@ -1,0 +1,22 @@
+//! Sequence archives: accessions become records, through ENA's Portal API, NCBI's E-utilities and SDL, and
+//! the open-data mirror of SRA.
+//!
+//! Nothing is taken in place of what was asked for unless that was allowed, and then it is said.
+
+mod accession;
+mod batch;
+mod client;
+mod ena;
+mod eutils;
+mod files;
+mod locate;
+mod pace;
+mod resolve;
+mod sdl;
+mod table;
+mod wish;
+
+pub use accession::{Accession, Kind, words};
+pub use client::ArchiveSettings;
+pub use resolve::Archives;
+pub use wish::{Format, Layout, Naming, Protocol, Source, Wish};

@@ -1,0 +1,170 @@
+//! What is wanted of a run: which format, from whom, under which names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate_transfer::error::{Error, ErrorKind};
+
+/// An enumeration whose values have names on the command line.
+macro_rules! choice {
+    ($(#[$about:meta])* $name:ident, $what:literal, { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$doc])* $value,)+ }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$value,)+];
+
+            /// Its name on the command line and in columns.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$value => $text,)+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                let known = [$($text,)+].join(", ");
+                let found = Self::ALL.iter().find(|value| value.name() == text);
+                found.copied().ok_or_else(|| {
+                    Error::new(ErrorKind::Usage, format!("{text:?} is no {}; there are {known}", $what))
+                })
+            }
+        }
+    };
+}
+
+choice! {
+    /// What a run's files are.
+    Format, "format", {
+        /// FASTQ as ENA makes it.
+        #[default]
+        Fastq = "fastq",
+        /// SRA with the qualities of the reads.
+        Sra = "sra",
+        /// SRA Lite: the reads without their own qualities.
+        SraLite = "sralite",
+        /// What was submitted, such as BAM.
+        Submitted = "submitted",
+    }
+}
+
+choice! {
+    /// Who gives the files.
+    Source, "source", {
+        /// ENA, then the open-data mirror on AWS, then what NCBI's locator names; equal ones together.
+        #[default]
+        Auto = "auto",
+        /// ENA alone.
+        Ena = "ena",
+        /// What NCBI's locator names.
+        Ncbi = "ncbi",
+        /// The open-data mirror on AWS.
+        Aws = "aws",
+    }
+}
+
+choice! {
+    /// How ENA's files are fetched.
+    Protocol, "protocol", {
+        /// HTTPS.
+        #[default]
+        Https = "https",
+        /// FTP.
+        Ftp = "ftp",
+    }
+}
+
+choice! {
+    /// Where files go beneath the output directory.
+    Layout, "layout", {
+        /// Right there.
+        #[default]
+        Flat = "flat",
+        /// A directory for each run.
+        Run = "run",
+        /// A directory for each experiment.
+        Experiment = "experiment",
+    }
+}
+
+choice! {
+    /// What files are called.
+    Naming, "naming", {
+        /// As the archive calls them.
+        #[default]
+        Archive = "archive",
+        /// The experiment before the run, as nf-core/fetchngs does: `SRX1_SRR1_1.fastq.gz`.
+        Fetchngs = "fetchngs",
+    }
+}
+
+/// What is wanted of every run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Which files.
+    pub format: Format,
+    /// Whether another format may be taken where this one is missing; each time that is told.
+    pub allow_fallback: bool,
+    /// From whom.
+    pub source: Source,
+    /// How, from ENA.
+    pub protocol: Protocol,
+    /// Where to.
+    pub layout: Layout,
+    /// Under which names.
+    pub naming: Naming,
+    /// Metadata columns of ENA to ask for besides those that are needed; the usual ones if empty, and `all`
+    /// for all there are.
+    pub fields: Vec<String>,
+}
+
+impl Wish {
+    /// What may stand in for what is wished for, best first.
+    pub(crate) fn fallbacks(&self) -> impl Iterator<Item = Format> {
+        let formats: &[Format] = match self.format {
+            Format::Fastq => &[Format::Sra, Format::Submitted, Format::SraLite],
+            Format::Sra => &[Format::SraLite],
+            Format::SraLite => &[Format::Sra],
+            Format::Submitted => &[Format::Fastq, Format::Sra],
+        };
+        formats.iter().copied()
+    }
+}
+
+impl Source {
+    /// Whether ENA is asked.
+    pub(crate) fn has_ena(self) -> bool {
+        matches!(self, Self::Auto | Self::Ena)
+    }
+
+    /// Whether NCBI is asked.
+    pub(crate) fn has_ncbi(self) -> bool {
+        self != Self::Ena
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_by_their_names() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(*format));
+            let wish = Wish { format: *format, ..Wish::default() };
+            assert!(wish.fallbacks().all(|other| other != *format));
+        }
+        assert_eq!("auto".parse(), Ok(Source::Auto));
+        let error = "fasta".parse::<Format>().expect_err("not known");
+        assert_eq!(error.message, "\"fasta\" is no format; there are fastq, sra, sralite, submitted");
+    }
+}

@@ -1,0 +1,309 @@
+//! Getting files from servers, seen by the control loop as an [`Environment`]: the network stage is the
+//! connections, the write stage the writers behind the staging; there is no read stage of ours.
+//!
+//! ```text
+//! names ─► feeder ─► queue ─► network pool ─► staging ─► write pool ─► part file ─► digest ─► committer
+//! ```
+
+mod begin;
+mod digest;
+mod feed;
+mod fetch;
+mod file;
+pub mod memory;
+mod queue;
+mod shared;
+mod stream;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::transfer::{Interrupt, Pace, Running, Stepper};
+use url::Url;
+
+use crate::checksum::{Algorithm, Checksums};
+use crate::get::memory::Memory;
+use crate::get::shared::{Crew, Shared};
+use crate::host::ceilings::Ceilings;
+use crate::record::{Names, Record};
+use crate::remote::Remotes;
+
+/// How often a finished or interrupted download is looked for while an epoch passes.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// So many times what an answer takes, a new connection takes to show what it brings.
+const ANSWERS: u32 = 4;
+
+/// Everything that begins a download, besides what and from whom.
+#[derive(Debug)]
+pub struct Settings {
+    /// The output directory.
+    pub out: Root,
+    /// Its absolute path without symlinks (see
+    /// [`canonical`](tidegate_transfer::sys::confined::canonical)).
+    pub base: Vec<u8>,
+    /// What was fetched there before.
+    pub memory: Arc<Memory>,
+    /// Rates to keep: a connection's, a writer's, and all connections' together.
+    pub limits: Limits,
+    /// Bytes between network and disk.
+    pub staging: ByteCount,
+    /// Most connections, and most writers.
+    pub max_workers: u16,
+    /// Most connections to a host.
+    pub ceilings: Ceilings,
+    /// How often a file is tried again without a byte of progress before it fails.
+    pub retries: u32,
+    /// How long a request may bring nothing. The remotes keep it; it is here for what is said to people.
+    pub timeout: Duration,
+    /// What one connection is given of a file at a time; `None` leaves each file to one connection.
+    pub chunk: Option<ByteCount>,
+    /// Checksums to compute besides those that a record declares.
+    pub extra: Vec<Algorithm>,
+    /// Whether declared checksums are verified.
+    pub verify: bool,
+    /// How it is driven.
+    pub pace: Pace,
+    /// Stops it.
+    pub interrupt: Interrupt,
+    /// What waits are drawn from.
+    pub seed: u64,
+}
+
+/// What happened to one thing that was named.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A file has been fetched, verified, and has its name.
+    Done {
+        /// What was wanted.
+        record: &'a Record,
+        /// What was got.
+        got: &'a Got,
+    },
+    /// A file was there already.
+    Skipped {
+        /// What was wanted.
+        record: &'a Record,
+        /// What is there.
+        got: &'a Got,
+    },
+    /// Something did not arrive.
+    Failed {
+        /// As it was written, or the path it was to have.
+        named: &'a str,
+        /// What was wanted, if it came that far.
+        record: Option<&'a Record>,
+        /// Why.
+        error: &'a Error,
+    },
+    /// Something people should know.
+    Note(&'a str),
+}
+
+/// A file that is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Got {
+    /// Its size.
+    pub bytes: u64,
+    /// Its checksums, as computed, or as they were when it was fetched.
+    pub checksums: Checksums,
+    /// From the first request to its name; 0 if nothing was fetched.
+    pub seconds: f64,
+    /// Where it came from.
+    pub url: Url,
+    /// When it was last modified, as its server says.
+    pub modified: Option<Timestamp>,
+}
+
+/// A file under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Active {
+    /// Where it goes.
+    pub path: RelPath,
+    /// What is written.
+    pub done: u64,
+    /// Its size, once known.
+    pub bytes: Option<u64>,
+}
+
+/// What is told of, from any thread.
+pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
+
+/// A download that has begun.
+pub struct Download {
+    crew: Crew,
+    pace: Pace,
+    interrupt: Interrupt,
+    started: Instant,
+    stepper: Stepper<Snapshot>,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    at: Instant,
+    network: u64,
+    written: u64,
+    staged: ByteCount,
+}
+
+impl std::fmt::Debug for Download {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Download").field("stepper", &self.stepper).finish_non_exhaustive()
+    }
+}
+
+impl Download {
+    /// Begins to get `names`; nothing is asked for before the first step allows connections.
+    pub fn start(names: Names, remotes: Arc<dyn Remotes>, settings: Settings, tell: Tell) -> Result<Self> {
+        let (pace, interrupt) = (settings.pace, settings.interrupt.clone());
+        let crew = Crew::start(names, remotes, settings, tell)?;
+        Ok(Self { crew, pace, interrupt, started: Instant::now(), stepper: Stepper::new(pace) })
+    }
+
+    /// The download's books.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared().ledger
+    }
+
+    /// What is needed to show files under way while [`step`](Environment::step) has the download.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::clone(self.shared()))
+    }
+
+    /// The files under way, in the order they were named.
+    pub fn active(&self) -> Vec<Active> {
+        self.shared().active()
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.crew.shared()
+    }
+}
+
+impl Running for Download {
+    type Counters = Snapshot;
+
+    fn resize(&mut self, setpoint: Concurrency) {
+        self.crew.resize(setpoint);
+    }
+
+    fn has_begun(&self, counters: &Snapshot) -> bool {
+        counters.network > 0
+    }
+
+    /// Connecting and asking, and the slow start of what comes.
+    fn warm_up(&self) -> Duration {
+        ANSWERS * self.shared().latency()
+    }
+
+    /// Lets time pass until `until`; `None` once everything has ended.
+    fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+        loop {
+            if let Some(error) = self.shared().failure() {
+                self.crew.stop();
+                return Err(error);
+            }
+            if self.shared().is_over() {
+                self.crew.finish();
+                return Ok(None);
+            }
+            if self.interrupt.is_raised() {
+                self.crew.stop();
+                let why = "interrupted; run the same command again to continue";
+                return Err(Error::new(ErrorKind::Interrupted, why));
+            }
+            if self.pace.stop_after.is_some_and(|time| self.started.elapsed() >= time) {
+                return Ok(None);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Some(()));
+            }
+            self.shared().wait(left.min(GLANCE));
+        }
+    }
+
+    fn counters(&mut self) -> Result<Option<Snapshot>> {
+        let shared = self.shared();
+        Ok(Some(Snapshot {
+            at: Instant::now(),
+            network: shared.network_bytes.load(Relaxed),
+            written: shared.written_bytes.load(Relaxed),
+            staged: shared.staging.used(),
+        }))
+    }
+
+    fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
+        let interval = after.at.duration_since(before.at);
+        let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
+        let network = rate(before.network, after.network);
+        let capacity = self.shared().staging.capacity();
+        Observation {
+            at: self.started.elapsed(),
+            interval,
+            concurrency: setpoint,
+            // Reading is the servers' business: it is as quick as what comes.
+            throughput: PerStage::new(network, network, rate(before.written, after.written)),
+            staging_free: Ends {
+                sender: capacity,
+                receiver: ByteCount(capacity.0.saturating_sub(after.staged.0)),
+            },
+            staging_capacity: Ends { sender: capacity, receiver: capacity },
+            loss: None,
+            rtt: None,
+            remaining: self.ledger().totals().remaining(),
+        }
+    }
+}
+
+impl Environment for Download {
+    type Error = Error;
+
+    /// One reader that is not ours, as many connections as the hosts bear, and writers.
+    fn bounds(&self) -> PerStage<Bounds> {
+        let shared = self.shared();
+        PerStage::new(
+            Bounds::fixed(1),
+            Bounds::new(1, shared.room()),
+            Bounds::new(1, shared.settings.max_workers),
+        )
+    }
+
+    fn hurry(&mut self, hurried: bool) {
+        self.stepper.hurry(hurried);
+    }
+
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        let mut stepper = self.stepper;
+        let seen = stepper.step(self, PerStage { read: 1, ..setpoint });
+        self.stepper = stepper;
+        seen
+    }
+}
+
+/// Shows the files under way.
+#[derive(Clone)]
+pub struct Watch(Arc<Shared>);
+
+impl Watch {
+    /// The files under way, in the order they were named.
+    pub fn active(&self) -> Vec<Active> {
+        self.0.active()
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}

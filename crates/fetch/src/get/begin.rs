@@ -1,0 +1,189 @@
+//! Begins a version of a file, with what earlier runs left of it, and drops one that came to nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::journal::Left;
+use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, SEGMENT, Timestamp, missing, segment_range};
+use tidegate_transfer::pipeline::incoming::Incoming;
+use tidegate_transfer::store::{Sink, Standing};
+use tidegate_transfer::wire::message::Verify;
+
+use crate::checksum::{Algorithm, Checksums};
+use crate::get::Got;
+use crate::get::file::{Body, File, UNKNOWN};
+use crate::get::memory::{Fetched, fingerprint, unlike_any};
+use crate::get::queue::Task;
+use crate::get::shared::Shared;
+use crate::remote::Version;
+
+impl Shared {
+    /// Begins the version of `file` that `mirror` shows, of `bytes` if that is known.
+    pub(super) fn begin_body(
+        &self,
+        file: &Arc<File>,
+        mirror: usize,
+        seen: &Version,
+        bytes: Option<u64>,
+    ) -> Result<Arc<Body>> {
+        let record = &file.record;
+        let (entry, version) = self.entry(file, mirror, seen, bytes);
+        let (parent, _) = record.path.split();
+        if !parent.is_empty() {
+            self.settings
+                .out
+                .make_dir(parent)
+                .map_err(|error| Error::io("create the directory", parent, error))?;
+        }
+        if let Some(bytes) = bytes {
+            self.reserve(file, bytes)?;
+            self.resized(file, bytes);
+        }
+        let left = self.left_of(file, &entry, bytes)?;
+        let left = left.map(|left| {
+            // A small file's only segment is its root.
+            let mut segments = left.segments;
+            if let (true, Some(root)) = (entry.size() <= SEGMENT, left.root) {
+                segments.insert(0, root);
+            }
+            segments
+        });
+        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left));
+        self.ledger.already(incoming.kept);
+        let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
+        let body =
+            Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));
+        let body = Arc::new(body);
+        let mut state = file.lock();
+        if state.ended || state.body.is_some() {
+            return Err(Error::new(ErrorKind::Changed, format!("{} was begun twice", file.name())));
+        }
+        state.mirrors[mirror].pin = Some(seen.clone());
+        state.body = Some(Arc::clone(&body));
+        Ok(body)
+    }
+
+    /// What a version will be on the disk, and what tells it from others, if anything does.
+    fn entry(
+        &self,
+        file: &File,
+        mirror: usize,
+        seen: &Version,
+        bytes: Option<u64>,
+    ) -> (Entry, Option<Fingerprint>) {
+        let record = &file.record;
+        let version = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
+        let fingerprint = version.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
+        let entry = Entry {
+            path: record.path.clone(),
+            kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
+            mode: self.mode,
+            mtime: seen.modified.unwrap_or_else(now),
+        };
+        (entry, version)
+    }
+
+    /// Whether an earlier run gave this version its name, and ended before it could say so.
+    pub(super) fn complete_before(&self, file: &File, mirror: usize, seen: &Version) -> Option<Got> {
+        let (entry, version) = self.entry(file, mirror, seen, seen.bytes);
+        let root = self.journal()?.lock().expect("not poisoned").left_root(&entry)?;
+        if version.is_none() || self.sink.has_part(&entry) || root == [0; 32] {
+            return None;
+        }
+        match self.sink.prepare(&entry, true) {
+            Ok(Standing::Present(mtime))
+                if self.sink.digest(&entry, &|| self.is_stopped()).is_ok_and(|digest| digest == root) =>
+            {
+                let mut checksums = Checksums::none();
+                checksums.add(Algorithm::Blake3, root);
+                self.remember(file, &Fetched::new(entry.size(), mtime, version?, &checksums));
+                let url = file.record.urls[mirror].clone();
+                Some(Got { bytes: entry.size(), checksums, seconds: 0.0, url, modified: seen.modified })
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers a file for later runs.
+    pub(super) fn remember(&self, file: &File, fetched: &Fetched) {
+        if let Some(memory) = &self.memory {
+            let path = file.record.path.as_bytes();
+            if let Err(error) = memory.lock().expect("not poisoned").put_aside(path, fetched.clone()) {
+                tracing::warn!("cannot remember what was fetched: {error}");
+            }
+        }
+    }
+
+    /// What earlier runs left of this version. Anything else that they left is forgotten, before its
+    /// unfinished file is overwritten: no later run may take that for what it was.
+    fn left_of(&self, file: &File, entry: &Entry, bytes: Option<u64>) -> Result<Option<Left>> {
+        let Some(journal) = self.journal() else { return Ok(None) };
+        let mut journal = journal.lock().expect("not poisoned");
+        if !journal.has_left(&entry.path) {
+            return Ok(None);
+        }
+        let left = journal.take_left(entry).filter(|left| {
+            let unhashed = || left.segments.values().chain(&left.root).any(|digest| *digest == [0; 32]);
+            bytes.is_some() && self.sink.has_part(entry) && !(self.wants_blake3(file) && unhashed())
+        });
+        if left.is_none() {
+            journal.anew(entry)?;
+        }
+        Ok(left)
+    }
+
+    /// Queues what is not there of a version that has just begun.
+    pub(super) fn push_missing(&self, body: &Arc<Body>) {
+        let size = body.size();
+        let kept: Vec<_> =
+            body.incoming.kept_segments().iter().map(|(index, _)| segment_range(*index, size)).collect();
+        for range in missing(size, &kept) {
+            self.queue.push(&body.file, Task::Part(Arc::clone(body), range), None);
+        }
+    }
+
+    /// Drops the version under way, and begins with nothing.
+    pub(super) fn begin_anew(&self, file: &Arc<File>, body: Option<&Arc<Body>>, not_before: Option<Instant>) {
+        let body = {
+            let mut state = file.lock();
+            if !state.concerns(body) {
+                return;
+            }
+            for mirror in &mut state.mirrors {
+                (mirror.pin, mirror.used) = (None, false);
+            }
+            state.body.take()
+        };
+        if let Some(body) = body {
+            self.drop_body(&body, false);
+            let fresh = body.written.load(Relaxed) - body.incoming.kept;
+            self.ledger.bytes_again.fetch_add(fresh, Relaxed);
+            self.ledger.already_not(body.incoming.kept);
+        }
+        self.queue.push(file, Task::First, not_before);
+    }
+
+    /// Ends a version; `keep` what is written of it for a later run.
+    pub(super) fn drop_body(&self, body: &Arc<Body>, keep: bool) {
+        // In this order: what is still on its way to the disk, or to the journal, comes to nothing.
+        body.incoming.end();
+        self.queue.withdraw(body);
+        if keep {
+            return;
+        }
+        if let Some(journal) = self.journal()
+            && let Err(error) = journal.lock().expect("not poisoned").anew(&body.incoming.entry)
+        {
+            tracing::warn!("the journal cannot be written: {error}");
+        }
+        // A new unfinished file gets a new inode: a late writer of this one cannot reach it.
+        self.sink.discard(&body.incoming.entry);
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+}

@@ -1,0 +1,321 @@
+//! Checksums that archives publish go from a file's first byte to its last, while its parts arrive in any
+//! order. Whoever writes a block at the front takes it in while it is at hand; what was written further on
+//! is read back by a few threads of their own, mostly from memory, once the front has reached it. So one
+//! slow sum holds up nobody else's file.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex};
+
+use rustix::io::Errno;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::hash::Digest;
+use tidegate_transfer::manifest::{BLOCK, Timestamp};
+use tidegate_transfer::pipeline::commit::Complete;
+
+use crate::checksum::{Algorithm, Checksums, Hashers};
+use crate::get::Got;
+use crate::get::file::{Body, File};
+use crate::get::memory::{Fetched, fingerprint};
+use crate::get::queue::Task;
+use crate::get::shared::Shared;
+use crate::remote::Version;
+
+/// What is read back of one file before others have their turn.
+const TURN: u64 = 64 << 20;
+
+/// What waits for the digest pool: each file at most once.
+#[derive(Default)]
+pub(super) struct Digests {
+    state: Mutex<(VecDeque<Job>, bool)>,
+    changed: Condvar,
+}
+
+enum Job {
+    /// The front of a file that is being fetched.
+    Follow(Arc<Body>),
+    /// A file that is there already and may be what is wanted.
+    Check(Box<Check>),
+}
+
+/// A file that is read to see whether it is what is wanted.
+pub(super) struct Check {
+    pub(super) file: Arc<File>,
+    pub(super) there: OwnedFd,
+    pub(super) size: u64,
+    pub(super) mtime: Timestamp,
+    pub(super) hashers: Hashers,
+    pub(super) at: u64,
+}
+
+impl Digests {
+    fn push(&self, job: Job) {
+        self.state.lock().expect("not poisoned").0.push_back(job);
+        self.changed.notify_one();
+    }
+
+    /// Queues a file that is there already.
+    pub(super) fn check(&self, check: Check) {
+        self.push(Job::Check(Box::new(check)));
+    }
+
+    pub(super) fn close(&self) {
+        self.state.lock().expect("not poisoned").1 = true;
+        self.changed.notify_all();
+    }
+
+    fn take(&self) -> Option<Job> {
+        let mut state = self.state.lock().expect("not poisoned");
+        loop {
+            if state.1 {
+                return None;
+            }
+            if let Some(job) = state.0.pop_front() {
+                return Some(job);
+            }
+            state = self.changed.wait(state).expect("not poisoned");
+        }
+    }
+}
+
+impl Shared {
+    /// What one thread of the digest pool does until the download ends.
+    pub(super) fn digest(&self) {
+        let mut buffer = vec![0; 8 * BLOCK as usize];
+        while let Some(job) = self.digests.take() {
+            match job {
+                Job::Follow(body) => self.read_back(&body, &mut buffer),
+                Job::Check(check) => self.check(check, &mut buffer),
+            }
+        }
+    }
+
+    /// A block has been written: takes it in if it is at the front, and sees to what follows it.
+    pub(super) fn take_in(&self, body: &Arc<Body>, offset: u64, bytes: &[u8]) {
+        let hashers = {
+            let mut front = body.front();
+            if front.at == offset { front.hashers.take() } else { None }
+        };
+        if let Some(mut hashers) = hashers {
+            hashers.update(bytes);
+            self.advance(body, hashers, bytes.len() as u64);
+        } else {
+            self.see_to(body);
+        }
+    }
+
+    /// The front has moved by `length`.
+    fn advance(&self, body: &Arc<Body>, hashers: Hashers, length: u64) {
+        let whole = {
+            let mut front = body.front();
+            front.at += length;
+            if front.at < body.size() {
+                front.hashers = Some(hashers);
+                None
+            } else {
+                Some(hashers)
+            }
+        };
+        match whole {
+            Some(hashers) => self.completed(body, hashers),
+            None => self.see_to(body),
+        }
+    }
+
+    /// Has what is written at the front and not taken in yet read back.
+    fn see_to(&self, body: &Arc<Body>) {
+        let mut front = body.front();
+        if front.hashers.is_none() || front.queued {
+            return;
+        }
+        if front.hashers.as_ref().is_some_and(Hashers::is_empty) {
+            // Nothing to compute: the front is where the gaps end.
+            let end = body.incoming.written_from(front.at);
+            front.at = end;
+            if end == body.size() {
+                let hashers = front.hashers.take().unwrap_or_default();
+                drop(front);
+                self.completed(body, hashers);
+            }
+            return;
+        }
+        if body.incoming.written_from(front.at) > front.at {
+            front.queued = true;
+            drop(front);
+            self.digests.push(Job::Follow(Arc::clone(body)));
+        }
+    }
+
+    /// A stream has ended.
+    pub(super) fn streamed(&self, body: &Arc<Body>) {
+        let hashers = body.front().hashers.take();
+        self.completed(body, hashers.unwrap_or_default());
+    }
+
+    /// A version has begun, of which earlier runs may have left something, or everything.
+    pub(super) fn begun(&self, body: &Arc<Body>) {
+        if body.size() == 0 {
+            let hashers = body.front().hashers.take();
+            self.completed(body, hashers.unwrap_or_default());
+        } else if body.incoming.kept > 0 {
+            self.see_to(body);
+        }
+    }
+
+    fn read_back(&self, body: &Arc<Body>, buffer: &mut [u8]) {
+        let (mut hashers, from) = {
+            let mut front = body.front();
+            front.queued = false;
+            // A writer is at it, and will see to what follows.
+            let Some(hashers) = front.hashers.take() else { return };
+            (hashers, front.at)
+        };
+        let end = body.incoming.written_from(from).min(from + TURN);
+        let mut at = from;
+        let read = body.incoming.part(&*self.sink).and_then(|part| {
+            while at < end && !body.has_ended() && !self.is_stopped() {
+                let length = (end - at).min(buffer.len() as u64);
+                let piece = &mut buffer[..length as usize];
+                part.read_at(at, piece)?;
+                hashers.update(piece);
+                at += length;
+            }
+            Ok(())
+        });
+        match read {
+            Err(error) => self.fail_write(&body.file, &error),
+            Ok(()) if body.has_ended() || self.is_stopped() => {}
+            Ok(()) => self.advance(body, hashers, at - from),
+        }
+    }
+
+    /// All of a version is written and taken in: it is what was declared, or it is dropped.
+    fn completed(&self, body: &Arc<Body>, hashers: Hashers) {
+        let file = &body.file;
+        let root = body.incoming.whole().unwrap_or_default();
+        let mut sums = hashers.finish();
+        if self.wants_blake3(file) && sums.get(Algorithm::Blake3).is_none() {
+            sums.add(Algorithm::Blake3, root);
+        }
+        if self.settings.verify
+            && let Err(error) = verify(body, &sums)
+        {
+            tracing::warn!("{error}");
+            let next = file.lock().mismatched(body, error);
+            self.follow(file, Some(body), next, |_| {});
+            return;
+        }
+        body.front().sums = Some(sums);
+        self.seal(body, root);
+    }
+
+    /// A version is right: it gets its mode and times, and goes on to its name.
+    fn seal(&self, body: &Arc<Body>, root: Digest) {
+        let entry = Arc::clone(&body.incoming.entry);
+        let sealed = body.incoming.part(&*self.sink).and_then(|part| {
+            part.seal(&entry)?;
+            Ok(part)
+        });
+        match sealed {
+            Ok(part) => self.hand_in(Complete { id: body.file.id, entry, part, root }),
+            Err(error) => self.fail_write(&body.file, &error),
+        }
+    }
+
+    /// Whether a file's BLAKE3 is asked for; that comes from its blocks, in whatever order they arrive.
+    pub(super) fn wants_blake3(&self, file: &File) -> bool {
+        file.record.checksums.get(Algorithm::Blake3).is_some()
+            || self.settings.extra.contains(&Algorithm::Blake3)
+    }
+
+    /// Computes what is declared of a file, vouched for by its server, and asked for besides; `all` of it,
+    /// or without BLAKE3.
+    pub(super) fn hashers(&self, file: &File, vouched: &Checksums, all: bool) -> Hashers {
+        let declared = |algorithm: &Algorithm| file.record.checksums.get(*algorithm).is_some();
+        let vouched = |algorithm: &Algorithm| self.settings.verify && vouched.get(*algorithm).is_some();
+        let extra = |algorithm: &Algorithm| self.settings.extra.contains(algorithm);
+        let wanted = |algorithm: &Algorithm| declared(algorithm) || vouched(algorithm) || extra(algorithm);
+        let here = |algorithm: &Algorithm| all || *algorithm != Algorithm::Blake3;
+        Hashers::new(Algorithm::ALL.into_iter().filter(here).filter(wanted))
+    }
+
+    // What is there already ---------------------------------------------------------------------------
+
+    fn check(&self, mut check: Box<Check>, buffer: &mut [u8]) {
+        let end = check.size.min(check.at + TURN);
+        while check.at < end {
+            if self.is_stopped() {
+                return;
+            }
+            let length = (end - check.at).min(buffer.len() as u64) as usize;
+            match rustix::io::pread(&check.there, &mut buffer[..length], check.at) {
+                Ok(n) if n > 0 => {
+                    check.hashers.update(&buffer[..n]);
+                    check.at += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                // It changes under our hands, or cannot be read: fetched anew.
+                _ => return self.queue.push(&check.file, Task::First, None),
+            }
+        }
+        if check.at < check.size {
+            return self.digests.push(Job::Check(check));
+        }
+        let file = &check.file;
+        let sums = check.hashers.finish();
+        if file.record.checksums.differs(&sums).is_some() {
+            return self.queue.push(file, Task::First, None);
+        }
+        let declared = &file.record.checksums;
+        let url = &file.record.urls[0];
+        let version = fingerprint(declared, file.record.bytes, url, &Version::default());
+        if let Some(version) = version {
+            let fetched = Fetched::new(check.size, check.mtime, version, &sums.without(declared));
+            self.remember(file, &fetched);
+        }
+        let got = Got {
+            bytes: check.size,
+            checksums: sums,
+            seconds: 0.0,
+            url: url.clone(),
+            modified: Some(check.mtime),
+        };
+        self.skip(file, &got);
+    }
+}
+
+/// Whether a version's sums are those that were declared, and those its servers vouch for.
+fn verify(body: &Body, sums: &Checksums) -> Result<()> {
+    let file = &body.file;
+    let wrong = |expected: &Checksums, algorithm: Algorithm, whose: &str| {
+        let (expected, got) = (expected.hex(algorithm), sums.hex(algorithm));
+        let why = format!(
+            "{}: {algorithm} is {}, and {whose} {}; {} bytes came from {}",
+            file.name(),
+            got.unwrap_or_default(),
+            expected.unwrap_or_default(),
+            body.written.load(Relaxed),
+            place(file, body.mirror),
+        );
+        Error::new(ErrorKind::Corrupt, why)
+    };
+    if let Some(algorithm) = file.record.checksums.differs(sums) {
+        return Err(wrong(&file.record.checksums, algorithm, "should be"));
+    }
+    let computed = Algorithm::ALL.into_iter().filter(|algorithm| sums.get(*algorithm).is_some());
+    for algorithm in computed {
+        if let Some(sum) = body.vouched.get(algorithm)
+            && sums.get(algorithm) != Some(sum)
+        {
+            return Err(wrong(&body.vouched, algorithm, "its server says"));
+        }
+    }
+    Ok(())
+}
+
+/// A mirror for people: without what may be secret.
+pub(super) fn place(file: &File, mirror: usize) -> String {
+    let url = &file.record.urls[mirror];
+    format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+}

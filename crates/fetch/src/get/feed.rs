@@ -1,0 +1,187 @@
+//! Reads what was named, no further than work is needed, and settles what needs no server: names that
+//! collide, files that are there already, disks that are full.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::manifest::{FileId, Timestamp};
+
+use crate::checksum::Checksums;
+use crate::get::digest::Check;
+use crate::get::file::File;
+use crate::get::memory::fingerprint;
+use crate::get::queue::Task;
+use crate::get::shared::Shared;
+use crate::get::{Event, Got};
+use crate::record::{Named, Names, Record};
+use crate::remote::Version;
+
+/// Paths named so far, by half of their hash, with a hash of where each comes from: sixteen and eight
+/// bytes a file are all that is kept of one that has ended.
+type Seen = HashMap<[u8; 16], u64>;
+
+/// A regular file that bears the name already.
+struct There {
+    file: OwnedFd,
+    size: u64,
+    mtime: Timestamp,
+}
+
+impl Shared {
+    /// Reads the names to their end.
+    pub(super) fn feed(&self, names: Names) {
+        let mut seen = Seen::new();
+        let mut next: FileId = 0;
+        for named in names {
+            if self.is_stopped() {
+                return;
+            }
+            match named {
+                Named::Note(note) => (self.tell)(Event::Note(&note)),
+                Named::Problem(named, error) => {
+                    self.ledger.failed(named.as_bytes(), error.clone(), false);
+                    (self.tell)(Event::Failed { named: &named, record: None, error: &error });
+                }
+                Named::Record(record) => {
+                    let Some(id) = next.checked_add(1) else {
+                        let why = "more files were named than can be numbered";
+                        return self.fail_all(Error::new(ErrorKind::Usage, why));
+                    };
+                    next = id;
+                    if !self.admit() {
+                        return;
+                    }
+                    self.feed_record(id, *record, &mut seen);
+                }
+            }
+        }
+        self.fed();
+    }
+
+    fn feed_record(&self, id: FileId, record: Record, seen: &mut Seen) {
+        let name = record.path.to_string();
+        match place_of(&record, seen) {
+            Ok(true) => {}
+            Ok(false) => {
+                (self.tell)(Event::Note(&format!("{name} was named twice, from the same place: taken once")));
+                return self.pass_over();
+            }
+            Err(error) => {
+                self.ledger.failed(record.path.as_bytes(), error.clone(), false);
+                (self.tell)(Event::Failed { named: &name, record: Some(&record), error: &error });
+                return self.pass_over();
+            }
+        }
+        self.ledger.listed(record.bytes.unwrap_or(0));
+        let there = self.there(&record);
+        let known = match (&there, &self.memory) {
+            (Ok(Some(there)), Some(memory)) => {
+                let known = memory.lock().expect("not poisoned").get(record.path.as_bytes());
+                known.filter(|known| known.size == there.size && known.mtime == there.mtime)
+            }
+            _ => None,
+        };
+        let hosts = record.urls.iter().map(|url| self.hosts.of(url)).collect();
+        let file = Arc::new(File::new(id, record, hosts, known));
+        self.add(&file);
+        let record = &file.record;
+        let there = match there {
+            Ok(there) => there,
+            Err(error) => return self.fail(&file, &error),
+        };
+        let fits = |there: &There| record.bytes.is_none_or(|bytes| bytes == there.size);
+        if let Some(there) = there.filter(fits)
+            && !record.checksums.is_empty()
+        {
+            let declared = fingerprint(&record.checksums, record.bytes, &record.urls[0], &Version::default());
+            if let Some(known) = &file.before
+                && Some(known.version) == declared
+            {
+                let mut checksums = known.checksums();
+                for algorithm in record.checksums.algorithms() {
+                    checksums.add(algorithm, record.checksums.get(algorithm).unwrap_or_default());
+                }
+                let got = Got {
+                    bytes: there.size,
+                    checksums,
+                    seconds: 0.0,
+                    url: record.urls[0].clone(),
+                    modified: Some(there.mtime),
+                };
+                return self.skip(&file, &got);
+            }
+            let hashers = self.hashers(&file, &Checksums::none(), true);
+            return self.digests.check(Check {
+                file: Arc::clone(&file),
+                there: there.file,
+                size: there.size,
+                mtime: there.mtime,
+                hashers,
+                at: 0,
+            });
+        }
+        if let Some(bytes) = record.bytes
+            && let Err(error) = self.reserve(&file, bytes)
+        {
+            return self.fail(&file, &error);
+        }
+        let left = self
+            .journal()
+            .is_some_and(|journal| journal.lock().expect("not poisoned").has_left(&record.path));
+        let asks = left || (file.before.is_some() && record.checksums.is_empty());
+        let task = if asks { Task::Look } else { Task::First };
+        self.queue.push(&file, task, None);
+    }
+
+    /// The regular file that bears a record's name now.
+    fn there(&self, record: &Record) -> Result<Option<There>> {
+        let path = record.path.as_bytes();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = match self.settings.out.open_beneath(path, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            // A link, or what we may not read: replaced at the end, if we may.
+            Err(Errno::LOOP | Errno::ACCESS | Errno::NXIO) => return Ok(None),
+            Err(error) => return Err(Error::io("create", path, error)),
+        };
+        let stat = fstat(&file).map_err(|error| Error::io("look at", path, error))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+                Ok(Some(There { file, size: stat.st_size as u64, mtime }))
+            }
+            FileType::Directory => {
+                let why = format!("cannot create {}: a directory of that name is there", record.path);
+                Err(Error::new(ErrorKind::Denied, why))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Whether a record's path is its own: `false` if the same file was named before, an error if another was.
+fn place_of(record: &Record, seen: &mut Seen) -> Result<bool> {
+    let half =
+        |bytes: &[u8]| -> [u8; 16] { *blake3::hash(bytes).as_bytes().first_chunk().expect("long enough") };
+    let from = record.urls.first().map(|url| half(url.as_str().as_bytes())).unwrap_or_default();
+    let from = u64::from_le_bytes(*from.first_chunk().expect("long enough"));
+    match seen.insert(half(record.path.as_bytes()), from) {
+        None if record.urls.is_empty() => {
+            Err(Error::new(ErrorKind::Usage, format!("{} has no URL", record.path)))
+        }
+        None => Ok(true),
+        Some(before) if before == from => Ok(false),
+        Some(before) => {
+            seen.insert(half(record.path.as_bytes()), before);
+            let why = format!(
+                "{} is the name of two files that were named: only the first is fetched; give the other one a name of its own",
+                record.path
+            );
+            Err(Error::new(ErrorKind::UnsafeName, why))
+        }
+    }
+}

@@ -1,0 +1,546 @@
+//! What one connection does: asks for a beginning or a part, and takes the bytes as far as they are wanted.
+//!
+//! A worker that is to stop finishes what is nearly done; else it gives the rest back at once, so that a
+//! smaller set-point takes effect within a fraction of a second. Its connections stay with it.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::hash::block_digest;
+use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::pool::Gate;
+use tidegate_transfer::throttle::Throttle;
+use url::Url;
+
+use crate::get::Got;
+use crate::get::digest::place;
+use crate::get::file::{Body, File};
+use crate::get::memory::fingerprint;
+use crate::get::queue::{Asker, Held, Job, Order, Task};
+use crate::get::shared::Shared;
+use crate::get::write::Arrived;
+use crate::host::Host;
+use crate::remote::{Ask, Opened, Refusal, Remote, Version, Why};
+
+/// What is finished all the same by a worker that is to stop: what takes no longer than this, or as little
+/// as this that takes no longer than that.
+const SOON: Duration = Duration::from_millis(250);
+const NEARLY: u64 = 1 << 20;
+const LATER: Duration = Duration::from_secs(2);
+
+/// Weight of the latest request in a worker's rate.
+const WEIGHT: f64 = 0.5;
+
+/// Hosts whose answers a worker remembers.
+const PROVEN: usize = 64;
+
+/// One network worker.
+pub(super) struct Worker<'s> {
+    pub(super) shared: &'s Shared,
+    pub(super) remote: Box<dyn Remote>,
+    pub(super) throttle: Option<Throttle>,
+    /// Hosts that answered its last request.
+    proven: Vec<Arc<Host>>,
+    /// Bytes a second.
+    rate: f64,
+}
+
+/// A worker beside its gate.
+struct AtGate<'w, 's> {
+    worker: &'w Worker<'s>,
+    index: u16,
+    gate: &'w Gate,
+}
+
+/// How a body ended.
+pub(super) enum End {
+    /// As far as it was wanted.
+    Done,
+    /// The worker is to stop; the block at this offset is not complete.
+    Parked(u64),
+    /// It broke off, and the block at this offset is not complete.
+    Lost(u64, Error),
+    /// It is not what was announced, from the block at this offset on.
+    Wrong(u64, Error),
+    /// Nobody wants the rest.
+    Over,
+}
+
+impl Asker for AtGate<'_, '_> {
+    fn leaves(&self) -> bool {
+        !self.gate.is_open(self.index)
+    }
+
+    fn is_proven(&self, host: &Arc<Host>) -> bool {
+        self.worker.is_proven(host)
+    }
+
+    fn rate(&self) -> f64 {
+        self.worker.rate
+    }
+}
+
+impl<'s> Worker<'s> {
+    pub(super) fn new(shared: &'s Shared, remote: Box<dyn Remote>) -> Self {
+        let throttle = Throttle::new(shared.settings.limits.network);
+        Self { shared, remote, throttle, proven: Vec::new(), rate: 0.0 }
+    }
+
+    /// Works until the download ends.
+    pub(super) fn work(&mut self, index: u16, gate: &Gate) {
+        while gate.pass(index) && !self.shared.is_stopped() {
+            let job = self.shared.queue.take(&AtGate { worker: self, index, gate });
+            let Some(job) = job else { continue };
+            let parked = || !gate.is_open(index);
+            match &job.order {
+                Order::Look => self.look(&job),
+                Order::First(end) => self.first(&job, *end, &parked),
+                Order::Part(held) => self.part(&job, held, &parked),
+            }
+            job.file.hosts[job.mirror].leave();
+            self.shared.queue.nudge();
+        }
+    }
+
+    fn is_proven(&self, host: &Arc<Host>) -> bool {
+        self.proven.iter().any(|known| Arc::ptr_eq(known, host))
+    }
+
+    /// The host answered.
+    fn answered(&mut self, host: &Arc<Host>) {
+        let first = !self.is_proven(host);
+        host.answered(first);
+        if first {
+            if self.proven.len() >= PROVEN {
+                self.proven.remove(0).forget();
+            }
+            self.proven.push(Arc::clone(host));
+        }
+    }
+
+    /// The host did not answer; says whether it had before.
+    fn unproven(&mut self, host: &Arc<Host>) -> bool {
+        let known = self.proven.iter().position(|known| Arc::ptr_eq(known, host));
+        known.map(|index| self.proven.remove(index)).is_some()
+    }
+
+    fn ask<'a>(
+        file: &'a File,
+        mirror: usize,
+        range: std::ops::Range<u64>,
+        pin: Option<&'a Version>,
+    ) -> Ask<'a> {
+        Ask { url: &file.record.urls[mirror], headers: &file.record.headers, range, version: pin }
+    }
+
+    // Looking ----------------------------------------------------------------------------------------
+
+    /// Asks what the server says of a file of which something is there.
+    fn look(&mut self, job: &Job) {
+        let (file, shared) = (&job.file, self.shared);
+        file.lock().started.get_or_insert_with(Instant::now);
+        let answer = self.remote.look(&Self::ask(file, job.mirror, 0..u64::MAX, None));
+        let seen = match answer {
+            Ok(seen) => seen,
+            Err(refusal) if matches!(refusal.why, Why::Busy | Why::Broken) => {
+                return self.refused(job, None, refusal, |not_before| {
+                    shared.queue.push(file, Task::Look, not_before);
+                });
+            }
+            // Some servers do not let one look. Then what is there does not help.
+            Err(refusal) => {
+                tracing::debug!("{}", refusal.error);
+                return shared.queue.push(file, Task::First, None);
+            }
+        };
+        self.answered(&file.hosts[job.mirror]);
+        let url = &file.record.urls[job.mirror];
+        let version = fingerprint(&file.record.checksums, file.record.bytes, url, &seen);
+        if let Some(before) = &file.before
+            && Some(before.version) == version
+            && seen.bytes.is_none_or(|bytes| bytes == before.size)
+        {
+            let got = Got {
+                bytes: before.size,
+                checksums: before.checksums(),
+                seconds: 0.0,
+                url: url.clone(),
+                modified: seen.modified,
+            };
+            return shared.skip(file, &got);
+        }
+        if let Some(got) = shared.complete_before(file, job.mirror, &seen) {
+            return shared.skip(file, &got);
+        }
+        let (Some(bytes), Some(_), true) = (seen.bytes, version, seen.ranges) else {
+            return shared.queue.push(file, Task::First, None);
+        };
+        if let Err(error) = self.fits(file, job.mirror, bytes) {
+            return self.leave(job, None, error);
+        }
+        match shared.begin_body(file, job.mirror, &seen, Some(bytes)) {
+            Ok(body) => {
+                shared.push_missing(&body);
+                shared.begun(&body);
+            }
+            Err(error) => shared.fail(file, &error),
+        }
+    }
+
+    // A beginning --------------------------------------------------------------------------------------
+
+    fn first(&mut self, job: &Job, end: u64, parked: &dyn Fn() -> bool) {
+        let (file, shared) = (&job.file, self.shared);
+        file.lock().started.get_or_insert_with(Instant::now);
+        let begun = Instant::now();
+        let opened = match self.remote.open(&Self::ask(file, job.mirror, 0..end, None)) {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                return self.refused(job, None, refusal, |not_before| {
+                    shared.queue.push(file, Task::First, not_before);
+                });
+            }
+        };
+        self.answered(&file.hosts[job.mirror]);
+        shared.answered_after(begun.elapsed());
+        if opened.range.start != 0 {
+            let why = format!("{} did not begin at its first byte", place(file, job.mirror));
+            return self.leave(job, None, Error::new(ErrorKind::Protocol, why));
+        }
+        let Some(bytes) = opened.version.bytes else {
+            return self.stream(job, opened, begun);
+        };
+        if let Err(error) = self.fits(file, job.mirror, bytes) {
+            return self.leave(job, None, error);
+        }
+        // All comes although less was asked for, or nothing but all ever comes.
+        let first = opened.range.end.min(bytes);
+        let whole = first == bytes && (bytes > end || !opened.version.ranges);
+        // Fewer bytes than were asked for are taken in whole blocks.
+        let first = if first < bytes { first / BLOCK * BLOCK } else { bytes };
+        file.lock().mirrors[job.mirror].whole = whole;
+        let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
+            Ok(body) => body,
+            Err(error) => return shared.fail(file, &error),
+        };
+        if body.incoming.kept > 0 && !whole {
+            // The beginning is there already, or more than that: what is not is asked for.
+            shared.push_missing(&body);
+            return shared.begun(&body);
+        }
+        shared.begun(&body);
+        let held = shared.queue.begin(&body, 0..first, first..bytes, !whole);
+        self.read(job, &held, opened, begun, parked);
+    }
+
+    /// Whether a mirror has as many bytes as were declared.
+    fn fits(&self, file: &File, mirror: usize, bytes: u64) -> Result<()> {
+        match file.record.bytes.filter(|&declared| declared != bytes) {
+            None => Ok(()),
+            Some(declared) => {
+                let place = place(file, mirror);
+                let why =
+                    format!("{place} has {bytes} bytes, and {declared} were declared for {}", file.name());
+                Err(Error::new(ErrorKind::Corrupt, why))
+            }
+        }
+    }
+
+    // A part -------------------------------------------------------------------------------------------
+
+    fn part(&mut self, job: &Job, held: &Arc<Held>, parked: &dyn Fn() -> bool) {
+        let (file, shared) = (&job.file, self.shared);
+        let body = &held.claim.file;
+        let left = held.claim.left();
+        if left.start >= left.end || body.has_ended() {
+            return shared.queue.done(held);
+        }
+        let pin = file.lock().mirrors[job.mirror].pin.clone();
+        let begun = Instant::now();
+        let opened = match self.remote.open(&Self::ask(file, job.mirror, left.clone(), pin.as_ref())) {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                self.refused(job, Some(body), refusal, |not_before| {
+                    shared.queue.give_back(held, None, not_before);
+                });
+                return shared.queue.done(held);
+            }
+        };
+        self.answered(&file.hosts[job.mirror]);
+        shared.answered_after(begun.elapsed());
+        let version = &opened.version;
+        let url = &file.record.urls[job.mirror];
+        if let Some(pin) = &pin
+            && !same(pin, version)
+        {
+            self.refused(job, Some(body), changed(url), |_| {});
+            return shared.queue.done(held);
+        }
+        if version.bytes.is_some_and(|bytes| bytes != body.size()) {
+            // A mirror that has not been asked before has another file.
+            let why = format!(
+                "{} has {} bytes, and another mirror {}",
+                place(file, job.mirror),
+                version.bytes.unwrap_or(0),
+                body.size()
+            );
+            shared.queue.give_back(held, None, None);
+            return self.leave(job, Some(body), Error::new(ErrorKind::Corrupt, why));
+        }
+        {
+            let mut state = file.lock();
+            if state.concerns(Some(body)) && state.mirrors[job.mirror].pin.is_none() {
+                state.mirrors[job.mirror].pin = Some(version.clone());
+            }
+        }
+        if opened.range.start == left.start {
+            return self.read(job, held, opened, begun, parked);
+        }
+        if opened.range.start != 0 {
+            let why = format!("{} sent another part than was asked for", place(file, job.mirror));
+            shared.queue.give_back(held, None, None);
+            return self.leave(job, Some(body), Error::new(ErrorKind::Protocol, why));
+        }
+        // It sends the file as a whole. If nobody sends parts, all comes through this one request.
+        let parts = {
+            let mut state = file.lock();
+            state.mirrors[job.mirror].whole = true;
+            state.gives_parts(shared.queue.mixes(file))
+        };
+        shared.queue.give_back(held, None, None);
+        if !parts {
+            let held = shared.queue.gather(body);
+            self.read(job, &held, opened, begun, parked);
+        }
+    }
+
+    /// Takes the bytes of an answer as far as they are claimed, and sees to what comes of it.
+    fn read(
+        &mut self,
+        job: &Job,
+        held: &Arc<Held>,
+        opened: Opened,
+        begun: Instant,
+        parked: &dyn Fn() -> bool,
+    ) {
+        let (file, shared) = (&job.file, self.shared);
+        let body = &held.claim.file;
+        file.lock().mirrors[job.mirror].used = true;
+        let promised = opened.range.end.min(body.size());
+        let mut source = opened.body;
+        let mut moved = 0;
+        // What comes in one go cannot be continued by another.
+        let whole = !file.lock().gives_parts(shared.queue.mixes(file));
+        let parked = || !whole && parked();
+        let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
+        let host = &file.hosts[job.mirror];
+        self.measured(host, moved, begun);
+        // What is less than a block, or cannot be continued, brings the file no further.
+        if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
+            file.lock().progress(job.mirror);
+        }
+        match end {
+            End::Done => {
+                // Less may have come than was asked for, as was announced: the rest is asked for.
+                shared.queue.give_back(held, None, None);
+            }
+            End::Wrong(at, error) => {
+                shared.queue.give_back(held, Some(at), None);
+                self.leave(job, Some(body), error);
+            }
+            End::Parked(at) => shared.queue.give_back(held, Some(at), None),
+            End::Over => shared.queue.done(held),
+            End::Lost(at, error) => {
+                drop(source);
+                let refusal = Refusal { why: Why::Broken, error, retry_after: None };
+                self.refused(job, Some(body), refusal, |not_before| {
+                    if whole {
+                        shared.begin_anew(file, Some(body), not_before);
+                    } else {
+                        shared.queue.give_back(held, Some(at), not_before);
+                    }
+                });
+                shared.queue.done(held);
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn take(
+        &mut self,
+        held: &Held,
+        source: &mut dyn Read,
+        from: u64,
+        promised: u64,
+        begun: Instant,
+        parked: &dyn Fn() -> bool,
+        moved: &mut u64,
+    ) -> End {
+        let shared = self.shared;
+        let body = &held.claim.file;
+        let hashed = shared.settings.verify || shared.wants_blake3(&body.file);
+        debug_assert!(from.is_multiple_of(BLOCK));
+        let mut at = from;
+        held.listen(false);
+        while at < promised {
+            let Some(range) = held.claim.next() else { break };
+            held.at.store(range.start, Relaxed);
+            debug_assert_eq!(range.start, at);
+            let Some(mut block) = shared.staging.acquire() else { return End::Over };
+            let length = (range.end - range.start) as usize;
+            let mut filled = 0;
+            while filled < length {
+                if shared.is_stopped() || body.has_ended() {
+                    shared.staging.release(block);
+                    return End::Over;
+                }
+                if parked() {
+                    let left = held.claim.remaining() + (length - filled) as u64;
+                    let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+                    let time = if left > NEARLY { SOON } else { LATER };
+                    if left as f64 > rate * time.as_secs_f64() {
+                        shared.staging.release(block);
+                        return End::Parked(range.start);
+                    }
+                }
+                held.listen(true);
+                let read = source.read(&mut block.bytes[filled..length]);
+                held.listen(false);
+                match read {
+                    Ok(0) => {
+                        shared.staging.release(block);
+                        let why = format!(
+                            "{} broke off after {} of {promised} bytes",
+                            place(&body.file, body.mirror),
+                            range.start + filled as u64
+                        );
+                        return End::Lost(range.start, Error::new(ErrorKind::Connection, why));
+                    }
+                    Ok(n) => {
+                        filled += n;
+                        *moved += n as u64;
+                        self.count(n);
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => {
+                        shared.staging.release(block);
+                        let error = Error::connection("reading", place(&body.file, body.mirror), &error);
+                        return End::Lost(range.start, error);
+                    }
+                }
+            }
+            // Before the last block counts: a longer body is none that was asked for. And a body that is read
+            // to its end leaves its connection warm.
+            if range.end == promised
+                && let Ok(1..) = source.read(&mut [0])
+            {
+                shared.staging.release(block);
+                let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
+                return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
+            }
+            let digest = match hashed {
+                true => block_digest(&block.bytes[..length], range.start, body.size()),
+                false => [0; 32],
+            };
+            block.length = length;
+            block.frames.push(Arrived { body: Arc::clone(body), offset: range.start, length, digest });
+            shared.deliver(block);
+            at = range.end;
+            let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+            held.rate.store(rate as u64, Relaxed);
+        }
+        End::Done
+    }
+
+    /// Bytes have come.
+    pub(super) fn count(&self, bytes: usize) {
+        let shared = self.shared;
+        shared.network_bytes.fetch_add(bytes as u64, Relaxed);
+        shared.ledger.bytes_moved.fetch_add(bytes as u64, Relaxed);
+        for throttle in [&self.throttle, &shared.link].into_iter().flatten() {
+            throttle.take(bytes, &shared.stopped);
+        }
+    }
+
+    /// A request brought `moved` bytes.
+    pub(super) fn measured(&mut self, host: &Host, moved: u64, begun: Instant) {
+        // A few bytes say more of the round trip than of the rate.
+        if moved < BLOCK {
+            return;
+        }
+        let rate = moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+        host.measured(rate);
+        self.rate = if self.rate > 0.0 { self.rate + WEIGHT * (rate - self.rate) } else { rate };
+    }
+
+    // What went wrong ------------------------------------------------------------------------------------
+
+    /// A mirror is asked no more for this file.
+    pub(super) fn leave(&self, job: &Job, body: Option<&Arc<Body>>, error: Error) {
+        let (file, shared) = (&job.file, self.shared);
+        let mixes = shared.queue.mixes(file);
+        let next = file.lock().leave(body, job.mirror, error, mixes);
+        shared.follow(file, body, next, |not_before| {
+            if body.is_none() {
+                shared.queue.push(file, Task::First, not_before);
+            }
+        });
+    }
+
+    /// Does what a refusal asks for; `again` puts the work back.
+    pub(super) fn refused(
+        &mut self,
+        job: &Job,
+        body: Option<&Arc<Body>>,
+        refusal: Refusal,
+        again: impl FnOnce(Option<Instant>),
+    ) {
+        let (file, shared) = (&job.file, self.shared);
+        let host = &file.hosts[job.mirror];
+        let Refusal { why, error, retry_after } = refusal;
+        tracing::debug!("{error} ({why:?})");
+        let now = Instant::now();
+        let retries = shared.settings.retries;
+        let mixes = shared.queue.mixes(file);
+        let mut state = file.lock();
+        let next = match why {
+            Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
+            Why::Changed => state.changed(body, &error),
+            Why::Busy => {
+                let proven = self.unproven(host);
+                let others = host.refused(now, proven, retry_after);
+                drop(state);
+                // The host sees to the waiting; it counts only if nobody gets on.
+                if others {
+                    return again(None);
+                }
+                state = file.lock();
+                state.try_again(body, job.mirror, &error, retries, mixes, |_| now)
+            }
+            Why::Broken => {
+                let proven = self.unproven(host);
+                host.lost(now, proven);
+                state.try_again(body, job.mirror, &error, retries, mixes, |n| now + host.jitter(n))
+            }
+        };
+        drop(state);
+        shared.follow(file, body, next, again);
+    }
+}
+
+fn same(pin: &Version, seen: &Version) -> bool {
+    let differs =
+        |ours: Option<&str>, theirs: Option<&str>| ours.is_some() && theirs.is_some() && ours != theirs;
+    !(differs(pin.tag.as_deref(), seen.tag.as_deref())
+        || matches!((pin.modified, seen.modified), (Some(ours), Some(theirs)) if ours != theirs)
+        || matches!((pin.bytes, seen.bytes), (Some(ours), Some(theirs)) if ours != theirs))
+}
+
+fn changed(url: &Url) -> Refusal {
+    let place = format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path());
+    let error = Error::new(ErrorKind::Changed, format!("{place} changed while it was fetched"));
+    Refusal { why: Why::Changed, error, retry_after: None }
+}

@@ -1,0 +1,331 @@
+//! One file on its way: where it may come from, what became of that so far, and the bytes of the version
+//! that is being fetched.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
+use tidegate_transfer::pipeline::incoming::Incoming;
+
+use crate::checksum::{Checksums, Hashers};
+use crate::get::memory::Fetched;
+use crate::host::Host;
+use crate::record::Record;
+use crate::remote::Version;
+
+/// The size of a file that nobody knows yet.
+pub(super) const UNKNOWN: u64 = u64::MAX;
+
+/// How often a file is begun anew because its server's changed under way.
+const CHANGES: u32 = 3;
+
+/// Failures in a row of the only mirror that may continue a version, before another begins anew.
+const PATIENCE: u32 = 3;
+
+/// A file that was named, until it has ended.
+pub(super) struct File {
+    pub(super) id: FileId,
+    pub(super) record: Record,
+    /// The mirrors' hosts, in the order of the record's URLs.
+    pub(super) hosts: Vec<Arc<Host>>,
+    /// What was fetched there before, if the file is still as it was then.
+    pub(super) before: Option<Fetched>,
+    /// Room on the disk that is kept for it.
+    pub(super) reserved: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What changes while a file is under way.
+pub(super) struct State {
+    pub(super) body: Option<Arc<Body>>,
+    pub(super) mirrors: Vec<Mirror>,
+    /// Nothing but this mirror may be used.
+    pub(super) alone: Option<usize>,
+    /// Failures in a row without a byte of progress.
+    pub(super) tries: u32,
+    pub(super) changes: u32,
+    pub(super) mismatches: u32,
+    /// What the books list it with.
+    pub(super) listed: u64,
+    pub(super) started: Option<Instant>,
+    pub(super) ended: bool,
+}
+
+/// What is known of one of a file's places.
+#[derive(Default)]
+pub(super) struct Mirror {
+    /// The version it showed first.
+    pub(super) pin: Option<Version>,
+    /// Why it is asked no more.
+    pub(super) gone: Option<Error>,
+    /// It gives the file as a whole only.
+    pub(super) whole: bool,
+    /// It gave bytes of the version under way.
+    pub(super) used: bool,
+    /// Bytes that it alone gave had a wrong checksum.
+    pub(super) suspect: bool,
+    /// Requests that failed.
+    pub(super) failures: u32,
+}
+
+/// One version of a file on its way to the disk.
+pub(super) struct Body {
+    pub(super) file: Arc<File>,
+    pub(super) incoming: Arc<Incoming>,
+    /// Its size, [`UNKNOWN`] until a stream has ended.
+    pub(super) size: AtomicU64,
+    /// What tells the version, if anything does.
+    pub(super) version: Option<Fingerprint>,
+    pub(super) modified: Option<Timestamp>,
+    /// What servers vouch for, of the algorithms that are computed.
+    pub(super) vouched: Checksums,
+    /// The mirror whose answer began it.
+    pub(super) mirror: usize,
+    /// Bytes written, those of earlier runs included.
+    pub(super) written: AtomicU64,
+    front: Mutex<Front>,
+}
+
+/// How far the file's checksums have got.
+pub(super) struct Front {
+    /// Everything before is taken in.
+    pub(super) at: u64,
+    /// `None` while somebody takes bytes in.
+    pub(super) hashers: Option<Hashers>,
+    /// It waits for the digest pool.
+    pub(super) queued: bool,
+    /// The sums, once computed.
+    pub(super) sums: Option<Checksums>,
+}
+
+/// What follows from a request that failed.
+pub(super) enum Next {
+    /// It is tried again, not before then if given.
+    Again(Option<Instant>),
+    /// The version under way is dropped, and the file begun anew.
+    Anew,
+    /// The file has failed.
+    Fail(Error),
+    /// It has ended already, or the version under way has.
+    Nothing,
+}
+
+impl File {
+    pub(super) fn new(id: FileId, record: Record, hosts: Vec<Arc<Host>>, before: Option<Fetched>) -> Self {
+        let state = State {
+            body: None,
+            mirrors: record.urls.iter().map(|_| Mirror::default()).collect(),
+            alone: None,
+            tries: 0,
+            changes: 0,
+            mismatches: 0,
+            listed: record.bytes.unwrap_or(0),
+            started: None,
+            ended: false,
+        };
+        hosts.iter().for_each(|host| host.want(true));
+        Self { id, record, hosts, before, reserved: AtomicU64::new(0), state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// Its path, for people.
+    pub(super) fn name(&self) -> String {
+        self.record.path.to_string()
+    }
+
+    /// The mirror to ask next, if one has room: not one that fails while another does not, then the
+    /// quickest. `mixes` if parts of several mirrors may be put together.
+    pub(super) fn choose(
+        &self,
+        part: bool,
+        mixes: bool,
+        has_room: impl Fn(&Arc<Host>) -> bool,
+    ) -> Option<usize> {
+        let state = self.lock();
+        let only = state.only(mixes);
+        let fits = |(index, mirror): &(usize, &Mirror)| {
+            only.is_none_or(|only| only == *index)
+                && mirror.gone.is_none()
+                && !(part && mirror.whole)
+                && has_room(&self.hosts[*index])
+        };
+        let candidates = state.mirrors.iter().enumerate().filter(fits);
+        candidates
+            .map(|(index, mirror)| (index, mirror.failures, self.hosts[index].promise()))
+            .min_by(|(a, failed, one), (b, others, other)| {
+                failed.cmp(others).then_with(|| one.order(other)).then(a.cmp(b))
+            })
+            .map(|(index, ..)| index)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.hosts.iter().for_each(|host| host.want(false));
+    }
+}
+
+impl State {
+    /// Whether `body` is what is under way; `None` stands for a file of which nothing is.
+    pub(super) fn concerns(&self, body: Option<&Arc<Body>>) -> bool {
+        let same = match (&self.body, body) {
+            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs),
+            (None, None) => true,
+            _ => false,
+        };
+        same && !self.ended
+    }
+
+    /// The only mirror that may be asked, if there is just one.
+    fn only(&self, mixes: bool) -> Option<usize> {
+        match &self.body {
+            Some(body) if !mixes => Some(body.mirror),
+            _ => self.alone,
+        }
+    }
+
+    /// Whether any mirror that may be asked gives parts of the version under way.
+    pub(super) fn gives_parts(&self, mixes: bool) -> bool {
+        let only = self.only(mixes);
+        let gives = |(index, mirror): (usize, &Mirror)| {
+            only.is_none_or(|only| only == index) && mirror.gone.is_none() && !mirror.whole
+        };
+        self.mirrors.iter().enumerate().any(gives)
+    }
+
+    /// A mirror brought bytes.
+    pub(super) fn progress(&mut self, mirror: usize) {
+        self.tries = 0;
+        self.mirrors[mirror].failures = 0;
+    }
+
+    /// A mirror is asked no more.
+    pub(super) fn leave(
+        &mut self,
+        body: Option<&Arc<Body>>,
+        mirror: usize,
+        error: Error,
+        mixes: bool,
+    ) -> Next {
+        if !self.concerns(body) {
+            return Next::Nothing;
+        }
+        self.mirrors[mirror].gone = Some(error.clone());
+        if self.mirrors.iter().all(|mirror| mirror.gone.is_some()) {
+            return Next::Fail(error);
+        }
+        if self.alone == Some(mirror) {
+            self.alone = None;
+        }
+        // Without a checksum nobody could tell that two mirrors' parts do not belong together.
+        match &self.body {
+            Some(body) if !mixes && body.mirror == mirror => Next::Anew,
+            // Parts are for mirrors that give parts.
+            Some(_) if !self.gives_parts(mixes) => Next::Anew,
+            _ => Next::Again(None),
+        }
+    }
+
+    /// A request to a mirror failed, which may pass.
+    pub(super) fn try_again(
+        &mut self,
+        body: Option<&Arc<Body>>,
+        mirror: usize,
+        error: &Error,
+        retries: u32,
+        mixes: bool,
+        wait: impl FnOnce(u32) -> Instant,
+    ) -> Next {
+        if !self.concerns(body) {
+            return Next::Nothing;
+        }
+        self.mirrors[mirror].failures += 1;
+        self.tries += 1;
+        if self.tries > retries {
+            let kind = error.kind;
+            let tries = self.tries;
+            return Next::Fail(Error::new(kind, format!("{} (given up after {tries} tries)", error.message)));
+        }
+        let others = self.mirrors.iter().enumerate().any(|(i, other)| i != mirror && other.gone.is_none());
+        if others && !mixes && self.body.is_some() && self.tries >= PATIENCE {
+            return Next::Anew;
+        }
+        Next::Again((!others && self.tries > 1).then(|| wait(self.tries - 1)))
+    }
+
+    /// Another version lies at a mirror than the one under way.
+    pub(super) fn changed(&mut self, body: Option<&Arc<Body>>, error: &Error) -> Next {
+        if !self.concerns(body) {
+            return Next::Nothing;
+        }
+        self.changes += 1;
+        if self.changes > CHANGES {
+            let why = format!("{} (it changed {} times under way)", error.message, self.changes);
+            return Next::Fail(Error::new(ErrorKind::Changed, why));
+        }
+        Next::Anew
+    }
+
+    /// All of a version is there, and its checksum is wrong: the next one comes from a single mirror.
+    pub(super) fn mismatched(&mut self, body: &Arc<Body>, error: Error) -> Next {
+        if !self.concerns(Some(body)) {
+            return Next::Nothing;
+        }
+        self.mismatches += 1;
+        let used: Vec<usize> = (0..self.mirrors.len()).filter(|&i| self.mirrors[i].used).collect();
+        if let [only] = used[..] {
+            self.mirrors[only].suspect = true;
+        }
+        let fresh = self.mirrors.iter().position(|mirror| !mirror.suspect && mirror.gone.is_none());
+        match fresh {
+            Some(fresh) => {
+                self.alone = Some(fresh);
+                Next::Anew
+            }
+            None if self.mismatches < 2 => Next::Anew,
+            None => Next::Fail(error),
+        }
+    }
+}
+
+impl Body {
+    pub(super) fn new(
+        file: Arc<File>,
+        incoming: Arc<Incoming>,
+        mirror: usize,
+        version: Option<Fingerprint>,
+        seen: &Version,
+        hashers: Hashers,
+        size: u64,
+    ) -> Self {
+        let front = Front { at: 0, hashers: Some(hashers), queued: false, sums: None };
+        Self {
+            written: AtomicU64::new(incoming.kept),
+            file,
+            incoming,
+            size: AtomicU64::new(size),
+            version,
+            modified: seen.modified,
+            vouched: seen.checksums.clone(),
+            mirror,
+            front: Mutex::new(front),
+        }
+    }
+
+    pub(super) fn front(&self) -> MutexGuard<'_, Front> {
+        self.front.lock().expect("not poisoned")
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.size.load(Relaxed)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.incoming.has_ended()
+    }
+}

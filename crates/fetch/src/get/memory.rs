@@ -1,0 +1,145 @@
+//! What is remembered of fetched files from run to run, and what tells a version of a file from the next.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidegate_transfer::catalogue::{Catalogues, Remembered};
+use tidegate_transfer::manifest::{Fingerprint, Timestamp};
+use url::Url;
+
+use crate::checksum::{Algorithm, Checksums};
+use crate::remote::Version;
+
+/// Catalogues of what was fetched, one an output directory.
+pub type Memory = Catalogues<Fetched>;
+
+/// What was seen when a file got its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// Its size.
+    pub size: u64,
+    /// Its modification time, as it was set.
+    pub mtime: Timestamp,
+    /// Of which version it is.
+    pub version: Fingerprint,
+    /// Its checksums that no record declared: the algorithm's place among all, then the sum, one after
+    /// the other.
+    sums: Box<[u8]>,
+}
+
+impl Fetched {
+    /// A file with these particulars; `sums` are what was computed and not declared.
+    pub fn new(size: u64, mtime: Timestamp, version: Fingerprint, sums: &Checksums) -> Self {
+        let mut bytes = Vec::new();
+        for (place, algorithm) in (0u8..).zip(Algorithm::ALL) {
+            if let Some(sum) = sums.get(algorithm) {
+                bytes.push(place);
+                bytes.extend_from_slice(sum);
+            }
+        }
+        Self { size, mtime, version, sums: bytes.into() }
+    }
+
+    /// The checksums that were computed then.
+    pub fn checksums(&self) -> Checksums {
+        let mut sums = Checksums::none();
+        let mut rest = &self.sums[..];
+        while let Some((&place, after)) = rest.split_first() {
+            let Some(&algorithm) = Algorithm::ALL.get(usize::from(place)) else { break };
+            let Some((sum, after)) = after.split_at_checked(algorithm.length()) else { break };
+            sums.add(algorithm, sum);
+            rest = after;
+        }
+        sums
+    }
+}
+
+impl Remembered for Fetched {
+    const MAGIC: &'static [u8; 8] = b"TGFTCH01";
+    const DIRECTORY: &'static [u8] = b"fetched";
+}
+
+/// Which version of a file is meant, by what was declared of its content, or else by what its server says.
+///
+/// `None` if neither tells one version from the next: then nothing of it may be taken for granted later.
+pub fn fingerprint(
+    declared: &Checksums,
+    bytes: Option<u64>,
+    at: &Url,
+    seen: &Version,
+) -> Option<Fingerprint> {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    if declared.is_empty() {
+        if seen.tag.is_none() && seen.modified.is_none() {
+            return None;
+        }
+        part(b"seen");
+        part(at.host_str().unwrap_or_default().as_bytes());
+        part(at.path().as_bytes());
+        part(seen.tag.as_deref().unwrap_or_default().as_bytes());
+        part(format!("{:?} {:?}", seen.modified, seen.bytes).as_bytes());
+    } else {
+        part(b"declared");
+        for algorithm in declared.algorithms() {
+            part(algorithm.name().as_bytes());
+            part(declared.get(algorithm).unwrap_or_default());
+        }
+        part(format!("{bytes:?}").as_bytes());
+    }
+    Some(first_half(&hasher))
+}
+
+/// The fingerprint of what cannot be told from any other version: no two are equal.
+pub fn unlike_any(seed: u64, number: u32) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    hasher.update(b"unlike any").update(&now.as_nanos().to_le_bytes());
+    hasher.update(&seed.to_le_bytes()).update(&number.to_le_bytes());
+    hasher.update(&std::process::id().to_le_bytes());
+    first_half(&hasher)
+}
+
+fn first_half(hasher: &blake3::Hasher) -> Fingerprint {
+    *hasher.finalize().as_bytes().first_chunk().expect("long enough")
+}
+
+/// No memory of the past.
+pub fn none() -> Arc<Memory> {
+    Arc::new(Memory::none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_come_back_as_they_were() {
+        let mut sums = Checksums::none();
+        sums.add(Algorithm::Md5, [7; 16]);
+        sums.add(Algorithm::Sha256, [9; 32]);
+        let fetched = Fetched::new(1, Timestamp::default(), [0; 16], &sums);
+        assert_eq!(fetched.checksums(), sums);
+        let cut = Fetched { sums: fetched.sums[..20].into(), ..fetched };
+        assert_eq!(cut.checksums().algorithms().collect::<Vec<_>>(), [Algorithm::Md5], "cut off is left out");
+    }
+
+    #[test]
+    fn a_version_is_told_by_what_is_declared_or_else_by_what_is_seen() {
+        let at = Url::parse("http://h/f?x").expect("a URL");
+        let elsewhere = Url::parse("http://other/f").expect("a URL");
+        let seen = Version { bytes: Some(1), tag: Some("a".to_owned()), ..Version::default() };
+        let later = Version { tag: Some("b".to_owned()), ..seen.clone() };
+        let mut declared = Checksums::none();
+        assert_ne!(fingerprint(&declared, None, &at, &seen), fingerprint(&declared, None, &at, &later));
+        assert_eq!(fingerprint(&declared, None, &at, &Version::default()), None);
+        declared.add(Algorithm::Md5, [7; 16]);
+        let by_sum = fingerprint(&declared, None, &at, &seen);
+        assert_eq!(by_sum, fingerprint(&declared, None, &elsewhere, &later));
+        declared.add(Algorithm::Md5, [8; 16]);
+        assert_ne!(by_sum, fingerprint(&declared, None, &at, &seen));
+        assert_ne!(unlike_any(1, 1), unlike_any(1, 1));
+    }
+}

@@ -1,0 +1,554 @@
+//! What the workers of a download share, how a file ends, and the crew that does the work.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate_control::Concurrency;
+use tidegate_transfer::catalogue::Catalogue;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::journal::Journal;
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::manifest::FileId;
+use tidegate_transfer::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
+use tidegate_transfer::pipeline::incoming::Incoming;
+use tidegate_transfer::pipeline::pool::Pool;
+use tidegate_transfer::pipeline::shortcut::Shortcut;
+use tidegate_transfer::pipeline::staging::Staging;
+use tidegate_transfer::store::Sink;
+use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::text::show;
+use tidegate_transfer::throttle::Throttle;
+use tidegate_transfer::transfer::route::transfer_id;
+use tidegate_transfer::wire::message::Outcome;
+
+use crate::get::digest::Digests;
+use crate::get::fetch::Worker;
+use crate::get::file::{Body, File, Next, UNKNOWN};
+use crate::get::memory::Fetched;
+use crate::get::queue::Queue;
+use crate::get::write::Arrived;
+use crate::get::{Active, Event, Got, Settings, Tell};
+use crate::host::Hosts;
+use crate::record::Names;
+use crate::remote::Remotes;
+
+/// Files under way at once; the list is read no further than they need.
+pub(super) const LIVE: usize = 1024;
+
+/// How long workers that wait for a server are waited for at the end; what they hold is not needed.
+const LETTING_GO: Duration = Duration::from_secs(2);
+
+/// Most threads that compute checksums beside the writers.
+const DIGESTERS: usize = 4;
+
+/// The state of a download.
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) tell: Tell,
+    pub(super) hosts: Hosts,
+    pub(super) queue: Queue,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) staging: Staging<Arrived>,
+    pub(super) shortcut: Shortcut,
+    pub(super) link: Option<Throttle>,
+    pub(super) sink: Arc<FileSink>,
+    pub(super) memory: Option<Arc<Mutex<Catalogue<Fetched>>>>,
+    pub(super) digests: Digests,
+    pub(super) network_bytes: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) stopped: AtomicBool,
+    /// Permission bits of new files.
+    pub(super) mode: u32,
+    pub(super) dirty: Mutex<Vec<Arc<Incoming>>>,
+    journal: Mutex<Option<Arc<Mutex<Journal>>>>,
+    complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
+    live: Mutex<Live>,
+    changed: Condvar,
+    /// Room on the disk that files under way will need.
+    spoken_for: Mutex<u64>,
+    failure: Mutex<Option<Error>>,
+    /// Network workers at work.
+    connected: AtomicU16,
+    /// The quickest answer to a request, in µs.
+    quickest_us: AtomicU64,
+}
+
+#[derive(Default)]
+struct Live {
+    files: BTreeMap<FileId, Arc<File>>,
+    /// Files about to be added, which count.
+    coming: usize,
+    /// The list has been read to its end.
+    fed: bool,
+}
+
+/// The threads of a download.
+pub(super) struct Crew {
+    shared: Arc<Shared>,
+    network: Pool,
+    writers: Pool,
+    threads: Vec<JoinHandle<()>>,
+    feeder: Option<JoinHandle<()>>,
+    ended: bool,
+}
+
+impl Shared {
+    // The run ----------------------------------------------------------------------------------------
+
+    pub(super) fn journal(&self) -> Option<Arc<Mutex<Journal>>> {
+        self.journal.lock().expect("not poisoned").clone()
+    }
+
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.failure.lock().expect("not poisoned").clone()
+    }
+
+    /// A request was answered after `time`.
+    pub(super) fn answered_after(&self, time: Duration) {
+        self.quickest_us.fetch_min(time.as_micros() as u64, Relaxed);
+    }
+
+    /// What an answer takes at least; nothing while none has come.
+    pub(super) fn latency(&self) -> Duration {
+        match self.quickest_us.load(Relaxed) {
+            u64::MAX => Duration::ZERO,
+            time => Duration::from_micros(time),
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Whether everything that was named has ended.
+    pub(super) fn is_over(&self) -> bool {
+        let live = self.live.lock().expect("not poisoned");
+        live.fed && live.files.is_empty() && live.coming == 0
+    }
+
+    /// Waits for a file to end, or for `time` to pass.
+    pub(super) fn wait(&self, time: Duration) {
+        let live = self.live.lock().expect("not poisoned");
+        drop(self.changed.wait_timeout(live, time).expect("not poisoned"));
+    }
+
+    /// Connections that the hosts bear.
+    pub(super) fn room(&self) -> u16 {
+        match self.live.lock().expect("not poisoned").files.is_empty() {
+            // Nothing is known yet.
+            true => self.settings.max_workers,
+            false => self.hosts.room(Instant::now()),
+        }
+    }
+
+    pub(super) fn active(&self) -> Vec<Active> {
+        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        let shown = files.into_iter().filter_map(|file| {
+            let state = file.lock();
+            state.started?;
+            let done = state.body.as_ref().map_or(0, |body| body.written.load(Relaxed));
+            let known = state.body.as_ref().map(|body| body.size()).filter(|&size| size != UNKNOWN);
+            let bytes = known.or(file.record.bytes);
+            Some(Active { path: file.record.path.clone(), done, bytes })
+        });
+        shown.collect()
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.queue.close();
+        self.staging.abort();
+        self.digests.close();
+        self.changed.notify_all();
+    }
+
+    /// The whole download cannot go on.
+    pub(super) fn fail_all(&self, error: Error) {
+        tracing::debug!("the download ends: {error}");
+        self.failure.lock().expect("not poisoned").get_or_insert(error);
+        self.stop();
+    }
+
+    // Files ------------------------------------------------------------------------------------------
+
+    /// Waits until another file may be under way; `false` once stopped. [`add`](Self::add) or
+    /// [`pass_over`](Self::pass_over) must follow.
+    pub(super) fn admit(&self) -> bool {
+        let mut live = self.live.lock().expect("not poisoned");
+        while live.files.len() + live.coming >= LIVE {
+            if self.is_stopped() {
+                return false;
+            }
+            live = self.changed.wait_timeout(live, Duration::from_millis(100)).expect("not poisoned").0;
+        }
+        live.coming += 1;
+        !self.is_stopped()
+    }
+
+    /// The file that was admitted is under way.
+    pub(super) fn add(&self, file: &Arc<File>) {
+        let mut live = self.live.lock().expect("not poisoned");
+        live.coming -= 1;
+        live.files.insert(file.id, Arc::clone(file));
+    }
+
+    /// What was admitted has ended already.
+    pub(super) fn pass_over(&self) {
+        self.live.lock().expect("not poisoned").coming -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Nothing more was named.
+    pub(super) fn fed(&self) {
+        self.ledger.all_listed();
+        self.live.lock().expect("not poisoned").fed = true;
+        self.changed.notify_all();
+    }
+
+    fn remove(&self, file: &File) {
+        self.release(file);
+        self.live.lock().expect("not poisoned").files.remove(&file.id);
+        self.changed.notify_all();
+    }
+
+    /// The books list a file with as many bytes as it turned out to have.
+    pub(super) fn resized(&self, file: &File, bytes: u64) {
+        let before = std::mem::replace(&mut file.lock().listed, bytes);
+        self.ledger.resized(before, bytes);
+    }
+
+    /// Keeps room on the disk for `bytes` of a file, or says that there is none.
+    pub(super) fn reserve(&self, file: &File, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.release(file);
+        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        let stat = rustix::fs::fstatvfs(&self.settings.out)
+            .map_err(|error| Error::io("look at", &self.settings.base, error))?;
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if bytes > free.saturating_sub(*spoken_for) {
+            let why = format!(
+                "no room for {}: it needs {bytes} bytes, and {} has {free} free, of which other files under way need {}",
+                file.name(),
+                show(&self.settings.base),
+                *spoken_for,
+            );
+            return Err(Error::new(ErrorKind::NoSpace, why));
+        }
+        file.reserved.store(bytes, Relaxed);
+        *spoken_for += bytes;
+        Ok(())
+    }
+
+    /// A file needs no more room than it has.
+    fn release(&self, file: &File) {
+        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        *spoken_for -= file.reserved.swap(0, Relaxed);
+    }
+
+    /// Bytes of a file have been written.
+    pub(super) fn count_written(&self, body: &Body, bytes: u64) {
+        self.written_bytes.fetch_add(bytes, Relaxed);
+        body.written.fetch_add(bytes, Relaxed);
+        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        let needed = bytes.min(body.file.reserved.load(Relaxed));
+        body.file.reserved.fetch_sub(needed, Relaxed);
+        *spoken_for -= needed;
+    }
+
+    /// Does what follows from a request that failed.
+    pub(super) fn follow(
+        &self,
+        file: &Arc<File>,
+        body: Option<&Arc<Body>>,
+        next: Next,
+        again: impl FnOnce(Option<Instant>),
+    ) {
+        match next {
+            Next::Again(not_before) => again(not_before),
+            Next::Anew => self.begin_anew(file, body, None),
+            Next::Fail(error) => self.fail(file, &error),
+            Next::Nothing => {}
+        }
+    }
+
+    /// A file has failed; the others go on.
+    pub(super) fn fail(&self, file: &Arc<File>, error: &Error) {
+        let body = {
+            let mut state = file.lock();
+            if std::mem::replace(&mut state.ended, true) {
+                return;
+            }
+            state.body.take()
+        };
+        if let Some(body) = body {
+            // What came before a lost connection or a refusal is right as far as it goes.
+            let wrong = matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Changed | ErrorKind::Io);
+            self.drop_body(&body, !wrong);
+        }
+        self.ledger.failed(file.record.path.as_bytes(), error.clone(), true);
+        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error });
+        self.remove(file);
+    }
+
+    /// A file could not be written.
+    pub(super) fn fail_write(&self, file: &Arc<File>, error: &Error) {
+        if error.kind == ErrorKind::NoSpace {
+            // Nothing more will fit; what is there is kept for the next run.
+            let hint = "free some space and run the same command again";
+            self.fail_all(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
+            return;
+        }
+        self.fail(file, error);
+    }
+
+    /// A file is there already.
+    pub(super) fn skip(&self, file: &Arc<File>, got: &Got) {
+        {
+            let mut state = file.lock();
+            if std::mem::replace(&mut state.ended, true) {
+                return;
+            }
+        }
+        self.resized(file, got.bytes);
+        self.ledger.skipped(got.bytes);
+        (self.tell)(Event::Skipped { record: &file.record, got });
+        self.remove(file);
+    }
+
+    /// A file is complete and verified: on to its name.
+    pub(super) fn hand_in(&self, complete: Complete) {
+        let sender = self.complete.lock().expect("not poisoned").clone();
+        if let Some(sender) = sender {
+            let _ = sender.send(complete);
+        }
+    }
+
+    // Committing -------------------------------------------------------------------------------------
+
+    fn commit(&self, completed: &mpsc::Receiver<Complete>) {
+        let sink: Arc<dyn Sink> = self.sink.clone();
+        let books = Books { sink, journal: self.journal(), catalogue: None };
+        let ended = |outcomes: Vec<(FileId, Outcome)>| {
+            for (id, outcome) in outcomes {
+                let file = self.live.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
+                let Some(file) = file else { continue };
+                match outcome {
+                    Outcome::Committed => self.committed(&file),
+                    Outcome::Failed(error) => self.fail_write(&file, &error),
+                }
+            }
+        };
+        commit_all(&books, completed, || self.progress(), ended);
+    }
+
+    fn committed(&self, file: &Arc<File>) {
+        let (body, started) = {
+            let mut state = file.lock();
+            if std::mem::replace(&mut state.ended, true) {
+                return;
+            }
+            (state.body.take(), state.started)
+        };
+        let Some(body) = body else { return };
+        body.incoming.end();
+        let checksums = body.front().sums.clone().unwrap_or_default();
+        if let Some(version) = body.version {
+            let mtime = body.incoming.entry.mtime;
+            let fresh = checksums.without(&file.record.checksums);
+            self.remember(file, &Fetched::new(body.size(), mtime, version, &fresh));
+        }
+        let got = Got {
+            bytes: body.size(),
+            checksums,
+            seconds: started.map_or(0.0, |started| started.elapsed().as_secs_f64()),
+            url: file.record.urls[body.mirror].clone(),
+            modified: body.modified,
+        };
+        self.ledger.done(body.size() - body.incoming.kept);
+        (self.tell)(Event::Done { record: &file.record, got: &got });
+        self.remove(file);
+    }
+
+    /// Segments written since the last time, of files still on their way.
+    fn progress(&self) -> Vec<Progress> {
+        let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
+        let fresh = |file: Arc<Incoming>| {
+            let (part, segments) = file.take_fresh()?;
+            Some(Progress { file, part, segments })
+        };
+        dirty.into_iter().filter_map(fresh).collect()
+    }
+}
+
+impl Crew {
+    pub(super) fn start(
+        names: Names,
+        remotes: Arc<dyn Remotes>,
+        settings: Settings,
+        tell: Tell,
+    ) -> Result<Self> {
+        let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
+        // One an output directory: a later run with another list finds what this one leaves.
+        let id = transfer_id(&[b"get", &settings.base]);
+        let sink = Arc::new(FileSink::new(&out, b"", false, &id, false)?);
+        let journal = sink.work().map(Journal::open).transpose()?;
+        let memory = settings.memory.of(&settings.base);
+        let most = settings.max_workers.max(1);
+        let (complete, completed) = mpsc::sync_channel(GROUP);
+        let shared = Arc::new(Shared {
+            hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
+            queue: Queue::new(settings.chunk, settings.verify),
+            ledger: Arc::default(),
+            staging: Staging::new(settings.staging, most),
+            shortcut: Shortcut::new(settings.limits.write.is_none()),
+            link: Throttle::new(settings.limits.link),
+            sink,
+            memory,
+            digests: Digests::default(),
+            network_bytes: AtomicU64::new(0),
+            written_bytes: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            mode: 0o666 & !umask(),
+            dirty: Mutex::default(),
+            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
+            complete: Mutex::new(Some(complete)),
+            live: Mutex::default(),
+            changed: Condvar::new(),
+            spoken_for: Mutex::default(),
+            failure: Mutex::default(),
+            connected: AtomicU16::new(0),
+            quickest_us: AtomicU64::new(u64::MAX),
+            tell,
+            settings,
+        });
+        let network = {
+            let shared = Arc::clone(&shared);
+            Pool::new("network", most, move |index, gate| {
+                let _witness = Witness(&shared);
+                shared.connected.fetch_add(1, Relaxed);
+                Worker::new(&shared, remotes.remote()).work(index, gate);
+                shared.connected.fetch_sub(1, Relaxed);
+            })
+        };
+        let writers = {
+            let shared = Arc::clone(&shared);
+            Pool::new("write", most, move |index, gate| {
+                let _witness = Witness(&shared);
+                shared.write(index, gate);
+            })
+        };
+        let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
+        crew.spawn("commit", move |shared| shared.commit(&completed))?;
+        let digesters = thread::available_parallelism().map_or(1, usize::from).clamp(1, DIGESTERS);
+        for index in 0..digesters {
+            crew.spawn(&format!("digest-{index}"), Shared::digest)?;
+        }
+        // Last: it is not waited for at the end, since it may wait for a server.
+        crew.spawn("feed", move |shared| shared.feed(names))?;
+        crew.feeder = crew.threads.pop();
+        Ok(crew)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let _witness = Witness(&shared);
+                work(&shared);
+            })
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(super) fn resize(&self, setpoint: Concurrency) {
+        self.network.resize(setpoint.network);
+        self.writers.resize(setpoint.write);
+        self.shared.shortcut.resize(self.writers.size());
+        self.shared.queue.resize(self.network.size());
+    }
+
+    /// Everything has ended: what is needed only while it runs is removed.
+    pub(super) fn finish(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.stop();
+        if let Err(error) = self.shared.sink.sync_names() {
+            tracing::warn!("{error}");
+        }
+        // Parts of files that failed, or that an earlier list named, may be continued by a later run.
+        if !self.shared.sink.has_parts() {
+            self.shared.sink.clean_up();
+        }
+    }
+
+    /// Stops all work, records what is safe, and waits for every worker but those that a server holds
+    /// up. Afterwards the journal is free for the next run.
+    pub(super) fn stop(&mut self) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        self.shared.stop();
+        self.network.close();
+        let end = Instant::now() + LETTING_GO;
+        while self.shared.connected.load(Relaxed) > 0 && Instant::now() < end {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if self.shared.connected.load(Relaxed) == 0 {
+            self.network.join();
+        }
+        self.writers.close();
+        self.writers.join();
+        self.shared.complete.lock().expect("not poisoned").take();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a worker of the download panicked");
+            }
+        }
+        if self.feeder.as_ref().is_some_and(JoinHandle::is_finished)
+            && let Some(feeder) = self.feeder.take()
+            && feeder.join().is_err()
+        {
+            tracing::error!("the list's reader panicked");
+        }
+        self.shared.journal.lock().expect("not poisoned").take();
+        let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
+        files.into_values().for_each(|file| drop(file.lock().body.take()));
+    }
+}
+
+/// Sees to it that a worker's panic ends the download, which would wait for it else.
+struct Witness<'s>(&'s Shared);
+
+impl Drop for Witness<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
+            self.0.fail_all(Error::new(ErrorKind::Io, why));
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The process's umask, which can be read without setting it only from here.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}

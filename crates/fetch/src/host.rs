@@ -1,0 +1,432 @@
+//! Other people's servers, one by one: how many connections each bears, when it is to be left alone,
+//! and how fast it is.
+//!
+//! Two things are kept apart. A server that refuses because too much is asked of it ([`Host::refused`])
+//! keeps the connections that have worked; the others wait, and one more is tried now and then. A server
+//! that cannot be reached ([`Host::lost`]) is left alone altogether for a while.
+
+pub mod ceilings;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tidegate_control::Rng;
+use url::Url;
+
+use crate::host::ceilings::Ceilings;
+
+/// First and longest wait after a refusal or a lost connection; it doubles in between, and the time waited
+/// is drawn from zero up to it.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Longest wait that a server can ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(600);
+
+/// When one more connection is first tried after a refusal; doubles each time that is refused too.
+const FIRST_RAISE: Duration = Duration::from_secs(30);
+const LONGEST_RAISE: Duration = Duration::from_secs(1800);
+/// How soon the next one is tried while they work.
+const QUICKEST_RAISE: Duration = Duration::from_secs(5);
+
+/// Connections lost in a row, with none that worked in between, after which a host rests.
+const LOST_IN_A_ROW: u32 = 3;
+
+/// Weight of the latest request in a host's rate.
+const WEIGHT: f64 = 0.3;
+
+/// Hosts remembered before those that no file lies at are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// All hosts of a run.
+#[derive(Debug)]
+pub struct Hosts {
+    ceilings: Ceilings,
+    most: u16,
+    known: Mutex<HashMap<String, Arc<Host>>>,
+    rng: Mutex<Rng>,
+}
+
+impl Hosts {
+    /// No host yet; none may have more than `most` connections.
+    pub fn new(ceilings: Ceilings, most: u16, seed: u64) -> Self {
+        Self { ceilings, most, known: Mutex::default(), rng: Mutex::new(Rng::new(seed)) }
+    }
+
+    /// The host that a URL leads to.
+    pub fn of(&self, url: &Url) -> Arc<Host> {
+        let name = url.host_str().unwrap_or_default();
+        let place = match url.port_or_known_default() {
+            Some(port) => format!("{name}:{port}"),
+            None => format!("{}://{name}", url.scheme()),
+        };
+        let mut known = self.known.lock().expect("not poisoned");
+        if let Some(host) = known.get(&place) {
+            return Arc::clone(host);
+        }
+        if known.len() >= REMEMBERED {
+            known.retain(|_, host| host.wanted.load(Relaxed) > 0);
+        }
+        let seed = self.rng.lock().expect("not poisoned").fork();
+        let host = Arc::new(Host::new(place.clone(), self.ceilings.of(name).min(self.most), seed));
+        known.insert(place, Arc::clone(&host));
+        host
+    }
+
+    /// The connections that all hosts with work bear together, at least one.
+    pub fn room(&self, now: Instant) -> u16 {
+        let known = self.known.lock().expect("not poisoned");
+        let wanted = known.values().filter(|host| host.wanted.load(Relaxed) > 0);
+        let sum: u32 = wanted.map(|host| u32::from(host.ceiling(now))).sum();
+        sum.clamp(1, u32::from(self.most)) as u16
+    }
+}
+
+/// One server.
+#[derive(Debug)]
+pub struct Host {
+    /// Its name and port.
+    pub name: String,
+    /// Files under way that lie there.
+    wanted: AtomicUsize,
+    state: Mutex<State>,
+}
+
+/// What can be hoped for from a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    rate: f64,
+    active: u16,
+}
+
+impl Promise {
+    /// The better one first.
+    pub fn order(&self, other: &Self) -> std::cmp::Ordering {
+        other.rate.total_cmp(&self.rate).then(self.active.cmp(&other.active))
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    /// Most connections now, and by settings.
+    ceiling: u16,
+    most: u16,
+    /// Requests under way.
+    active: u16,
+    /// Workers whose last request here was answered with bytes.
+    proven: u16,
+    /// Until when those that are not proven wait, or everybody.
+    rest: Option<Rest>,
+    refusals: u32,
+    lost: u32,
+    raise_at: Option<Instant>,
+    raise_every: Duration,
+    /// One connection more than is known to work is being tried.
+    trying: bool,
+    /// Bytes a second of one connection; 0 while unknown.
+    rate: f64,
+    rng: Rng,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Instant,
+    everybody: bool,
+}
+
+impl Host {
+    fn new(name: String, most: u16, rng: Rng) -> Self {
+        let state = State {
+            ceiling: most.max(1),
+            most: most.max(1),
+            active: 0,
+            proven: 0,
+            rest: None,
+            refusals: 0,
+            lost: 0,
+            raise_at: None,
+            raise_every: FIRST_RAISE,
+            trying: false,
+            rate: 0.0,
+            rng,
+        };
+        Self { name, wanted: AtomicUsize::new(0), state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// A file that lies here is under way, or is no more.
+    pub fn want(&self, more: bool) {
+        match more {
+            true => self.wanted.fetch_add(1, Relaxed),
+            false => self.wanted.fetch_sub(1, Relaxed),
+        };
+    }
+
+    /// Most connections now.
+    pub fn ceiling(&self, now: Instant) -> u16 {
+        let mut state = self.lock();
+        state.raise(now);
+        state.ceiling
+    }
+
+    /// Whether a request may be made now, by a worker whose last one here was answered (`proven`) or not.
+    pub fn has_room(&self, now: Instant, proven: bool) -> bool {
+        self.lock().has_room(now, proven)
+    }
+
+    /// Takes room for a request; `false` if there is none. [`leave`](Self::leave) must follow.
+    pub fn enter(&self, now: Instant, proven: bool) -> bool {
+        let mut state = self.lock();
+        let room = state.has_room(now, proven);
+        state.active += u16::from(room);
+        room
+    }
+
+    /// A request has ended, however it did.
+    pub fn leave(&self) {
+        self.lock().active -= 1;
+    }
+
+    /// A worker's request was answered; `first` if its last one here was not.
+    pub fn answered(&self, first: bool) {
+        let mut state = self.lock();
+        state.proven += u16::from(first);
+        (state.lost, state.refusals) = (0, 0);
+        // A refusal may overtake answers to others that asked at the same time.
+        let worked = state.proven.min(state.active).min(state.most);
+        if worked > state.ceiling {
+            state.ceiling = worked;
+        }
+        if state.rest.is_some_and(|rest| rest.everybody) {
+            state.rest = None;
+        }
+    }
+
+    /// Bytes of a request have come at `rate` a second.
+    pub fn measured(&self, rate: f64) {
+        let mut state = self.lock();
+        state.rate = if state.rate > 0.0 { state.rate + WEIGHT * (rate - state.rate) } else { rate };
+    }
+
+    /// A worker no longer remembers that its last request here was answered.
+    pub fn forget(&self) {
+        self.lock().proven -= 1;
+    }
+
+    /// What another connection promises, beside other hosts': a host that nobody has tried is tried, then
+    /// the one whose connections bring most, then the one that is asked for least.
+    pub fn promise(&self) -> Promise {
+        let state = self.lock();
+        let rate = match (state.rate > 0.0, state.active) {
+            (true, _) => state.rate,
+            (false, 0) => f64::INFINITY,
+            (false, _) => 0.0,
+        };
+        Promise { rate, active: state.active }
+    }
+
+    /// The host asks for less. `proven` if the worker's last request here was answered, which counts no
+    /// more. Answers whether any other worker still gets on.
+    pub fn refused(&self, now: Instant, proven: bool, asked: Option<Duration>) -> bool {
+        let mut state = self.lock();
+        state.proven -= u16::from(proven);
+        let works = state.proven.min(state.active.saturating_sub(1));
+        let lowered = works.clamp(1, state.ceiling);
+        if state.trying || lowered < state.ceiling {
+            let every = if state.trying { 2 * state.raise_every } else { state.raise_every };
+            state.raise_every = every.min(LONGEST_RAISE);
+            state.trying = false;
+        }
+        state.ceiling = lowered;
+        state.raise_at = Some(now + state.raise_every);
+        // Refusals that come together count once.
+        if state.rest.is_none_or(|rest| rest.until <= now) {
+            state.refusals += 1;
+        }
+        let refusals = state.refusals;
+        let wait = asked.map_or_else(|| state.wait(refusals), |asked| asked.min(LONGEST_ASKED));
+        state.rest(now + wait, works == 0);
+        works > 0
+    }
+
+    /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused).
+    pub fn lost(&self, now: Instant, proven: bool) {
+        let mut state = self.lock();
+        state.proven -= u16::from(proven);
+        state.lost += 1;
+        if state.lost >= LOST_IN_A_ROW && state.rest.is_none_or(|rest| rest.until <= now) {
+            let tries = state.lost - LOST_IN_A_ROW + 1;
+            let wait = state.wait(tries);
+            state.rest(now + wait, true);
+        }
+    }
+
+    /// How long to wait before the `n`-th try of something, with jitter.
+    pub fn jitter(&self, n: u32) -> Duration {
+        self.lock().wait(n)
+    }
+}
+
+impl State {
+    fn has_room(&mut self, now: Instant, proven: bool) -> bool {
+        self.raise(now);
+        if let Some(rest) = self.rest {
+            if rest.until <= now {
+                self.rest = None;
+            } else if rest.everybody || !proven {
+                return false;
+            }
+        }
+        self.active < self.ceiling
+    }
+
+    fn raise(&mut self, now: Instant) {
+        let Some(at) = self.raise_at.filter(|&at| at <= now) else { return };
+        if self.trying {
+            // The last one was not refused: it works, and the next is tried sooner.
+            self.raise_every = (self.raise_every / 2).max(QUICKEST_RAISE);
+        }
+        self.trying = self.ceiling < self.most;
+        self.raise_at = self.trying.then(|| at.max(now) + self.raise_every);
+        if self.trying {
+            self.ceiling += 1;
+        } else {
+            self.raise_every = FIRST_RAISE;
+        }
+    }
+
+    fn wait(&mut self, n: u32) -> Duration {
+        let longest = FIRST_WAIT.saturating_mul(1 << n.saturating_sub(1).min(16)).min(LONGEST_WAIT);
+        longest.mul_f64(self.rng.unit())
+    }
+
+    fn rest(&mut self, until: Instant, everybody: bool) {
+        self.rest = Some(match self.rest {
+            Some(rest) => Rest { until: rest.until.max(until), everybody: rest.everybody || everybody },
+            None => Rest { until, everybody },
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(most: u16) -> (Host, Instant) {
+        (Host::new("h:80".to_owned(), most, Rng::new(1)), Instant::now())
+    }
+
+    /// Lets `n` workers ask; the first `answered` of them get an answer.
+    fn fill(host: &Host, now: Instant, n: u16, answered: u16) {
+        for i in 0..n {
+            assert!(host.enter(now, false), "room for {i}");
+        }
+        (0..answered).for_each(|_| host.answered(true));
+    }
+
+    #[test]
+    fn a_refusal_lowers_the_ceiling_to_what_worked() {
+        let (host, now) = host(16);
+        fill(&host, now, 12, 8);
+        for _ in 0..4 {
+            assert!(host.refused(now, false, None));
+            host.leave();
+        }
+        assert_eq!(host.ceiling(now), 8);
+        assert!(!host.has_room(now, true), "all eight are in use");
+        host.leave();
+        assert!(host.has_room(now, true), "one that worked goes on at once");
+        assert!(host.has_room(now + LONGEST_WAIT, false), "and any other after a wait");
+    }
+
+    #[test]
+    fn answers_that_a_refusal_overtook_count() {
+        let (host, now) = host(16);
+        fill(&host, now, 12, 2);
+        host.refused(now, false, None);
+        host.leave();
+        assert_eq!(host.ceiling(now), 2);
+        (0..6).for_each(|_| host.answered(true));
+        assert_eq!(host.ceiling(now), 8);
+    }
+
+    #[test]
+    fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
+        let (host, mut now) = host(4);
+        fill(&host, now, 3, 2);
+        host.refused(now, false, None);
+        host.leave();
+        assert_eq!(host.ceiling(now), 2);
+        now += FIRST_RAISE;
+        assert_eq!(host.ceiling(now), 3);
+        assert!(host.enter(now, false));
+        host.refused(now, false, None);
+        host.leave();
+        assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
+        now += 2 * FIRST_RAISE;
+        assert_eq!(host.ceiling(now), 3);
+        now += 2 * FIRST_RAISE;
+        assert_eq!(host.ceiling(now), 4, "it worked");
+        assert_eq!(host.ceiling(now + LONGEST_RAISE), 4, "never more than the settings say");
+    }
+
+    #[test]
+    fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
+        let (host, now) = host(4);
+        assert!(host.enter(now, false));
+        assert!(!host.refused(now, false, Some(Duration::from_secs(7))));
+        host.leave();
+        assert_eq!(host.ceiling(now), 1);
+        assert!(!host.has_room(now + Duration::from_secs(6), true));
+        assert!(host.has_room(now + Duration::from_secs(7), false));
+        assert!(!host.refused_long(now), "a wait has an end");
+    }
+
+    impl Host {
+        fn refused_long(&self, now: Instant) -> bool {
+            self.enter(now + LONGEST_ASKED, false);
+            self.refused(now, false, Some(Duration::from_secs(1 << 40)));
+            self.leave();
+            !self.has_room(now + LONGEST_ASKED, false)
+        }
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_reached_rests_until_it_answers() {
+        let (host, now) = host(8);
+        for _ in 0..LOST_IN_A_ROW {
+            assert!(host.has_room(now, false));
+            host.lost(now, false);
+        }
+        let waits = host.lock().rest.expect("it rests").until - now;
+        assert!(waits <= FIRST_WAIT);
+        let again = now + waits;
+        assert!(host.enter(again, false));
+        host.answered(true);
+        assert!(host.has_room(again, false));
+    }
+
+    #[test]
+    fn room_is_that_of_hosts_with_work() {
+        let mut ceilings = Ceilings::default();
+        ceilings.set("a.example", 3);
+        ceilings.set("b.example", 4);
+        let hosts = Hosts::new(ceilings, 100, 7);
+        let now = Instant::now();
+        assert_eq!(hosts.room(now), 1);
+        let url = |text| Url::parse(text).expect("a URL");
+        let (a, b) = (hosts.of(&url("http://a.example/x")), hosts.of(&url("http://b.example/x")));
+        a.want(true);
+        b.want(true);
+        assert_eq!(hosts.room(now), 7);
+        a.want(false);
+        assert_eq!(hosts.room(now), 4);
+        assert!(Arc::ptr_eq(&hosts.of(&url("http://b.example/other")), &b));
+        assert!(!Arc::ptr_eq(&hosts.of(&url("https://b.example/other")), &b));
+    }
+}

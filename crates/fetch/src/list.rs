@@ -1,0 +1,222 @@
+//! Lists that name files: URLs in aria2's syntax, checksum files, tables, JSON, BagIt, Metalink. Each becomes
+//! a stream of records that is read as it is asked for, so that a list of a million URLs is never held whole.
+//!
+//! A list is somebody else's: every line, field and element has a bound, every name is checked as a
+//! [`RelPath`](tidegate_transfer::path::RelPath), and every problem names the list and the line and leaves
+//! the rest of the list alone.
+
+mod bag;
+mod detect;
+mod json;
+mod lines;
+mod metalink;
+mod name;
+mod row;
+mod sums;
+mod table;
+mod urls;
+mod write;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use url::Url;
+
+use crate::checksum::Algorithm;
+use crate::record::{Named, Names, Record};
+
+pub use name::{SCHEMES, path_of, public, public_text, url};
+pub use write::{entry, json_line};
+
+/// A line of a checksum file: algorithm, sum in hexadecimal, and name.
+pub fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
+    sums::parse(line, None).map(|sum| (sum.algorithm, sum.hex, sum.name))
+}
+
+/// What is done with a word that is no URL, such as an accession: it is kept for later, or refused.
+pub type Words = Box<dyn FnMut(&str) -> Result<()> + Send>;
+
+/// The kinds of list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// URLs, one file a line, in the syntax of aria2's `-i`; words that are no URLs are accessions.
+    Urls,
+    /// What `md5sum`, `sha256sum` and the like print; needs a base URL.
+    Sums,
+    /// A table with a header, its columns separated by tabs.
+    Tsv,
+    /// The same with commas.
+    Csv,
+    /// JSON: one object a line, or one array of objects.
+    Json,
+    /// The `fetch.txt` of a BagIt bag (RFC 8493).
+    Bag,
+    /// Metalink 4 (RFC 5854).
+    Metalink,
+}
+
+impl Format {
+    /// All of them by name.
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("urls", Self::Urls),
+        ("sums", Self::Sums),
+        ("tsv", Self::Tsv),
+        ("csv", Self::Csv),
+        ("json", Self::Json),
+        ("bagit", Self::Bag),
+        ("metalink", Self::Metalink),
+    ];
+}
+
+impl FromStr for Format {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, format)| format).ok_or_else(|| {
+            let known = Self::ALL.map(|(name, _)| name).join(", ");
+            Error::new(ErrorKind::Usage, format!("{text:?} is no kind of list; there are {known}"))
+        })
+    }
+}
+
+/// How lists are read.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The kind of list; looked for if not given.
+    pub format: Option<Format>,
+    /// What names in a checksum file, and relative URLs in a table, are relative to.
+    pub base: Option<Url>,
+    /// Which of the file columns of an ENA table: `fastq` for `fastq_ftp`, `fastq_bytes`, `fastq_md5`.
+    pub files: String,
+    /// The scheme of addresses that ENA writes without one.
+    pub scheme: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { format: None, base: None, files: "fastq".to_owned(), scheme: "https".to_owned() }
+    }
+}
+
+/// The file that a URL by itself stands for.
+pub fn of_url(text: &str) -> Named {
+    match url(text).and_then(|url| Ok(Record::new(url.clone(), path_of(&url)?))) {
+        Ok(record) => Named::Record(Box::new(record)),
+        Err(error) => Named::Problem(public_text(text), error),
+    }
+}
+
+/// Opens the list in the file at `path`.
+pub fn open(path: &Path, options: &Options, words: Words) -> Result<Names> {
+    use std::os::unix::ffi::OsStrExt;
+    let failed = |error| Error::io("read", path.as_os_str().as_bytes(), error);
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    read(file, Some(path), options, words)
+}
+
+/// Reads a list from `input`; `path` is where it lies, if it lies anywhere.
+pub fn read(
+    mut input: impl Read + Send + 'static,
+    path: Option<&Path>,
+    options: &Options,
+    words: Words,
+) -> Result<Names> {
+    let shown = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
+    let list: Arc<str> = tidegate_transfer::text::show(shown.as_bytes()).into();
+    let head = detect::head(&mut input).map_err(|error| Error::io("read", list.as_bytes(), error))?;
+    let format = options.format.unwrap_or_else(|| detect::format(&head, path));
+    let input = Input {
+        list,
+        path: path.map(Path::to_path_buf),
+        reader: BufReader::new(Box::new(Cursor::new(head).chain(input))),
+    };
+    Ok(match format {
+        Format::Urls => stream(urls::Urls::new(input, words)),
+        Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
+        Format::Tsv => stream(table::Table::new(input, b'\t', options)?),
+        Format::Csv => stream(table::Table::new(input, b',', options)?),
+        Format::Json => stream(json::Json::new(input, options)?),
+        Format::Bag => stream(bag::Bag::new(input)?),
+        Format::Metalink => stream(metalink::Metalink::new(input)),
+    })
+}
+
+/// A list that was opened.
+struct Input {
+    /// Its name, for people.
+    list: Arc<str>,
+    path: Option<PathBuf>,
+    reader: Reader,
+}
+
+type Reader = BufReader<Box<dyn Read + Send>>;
+
+/// What reads one kind of list.
+trait Source {
+    /// Reads on until something was named; `false` at the end.
+    fn fill(&mut self, named: &mut VecDeque<Named>) -> bool;
+}
+
+struct Stream<S> {
+    source: Option<S>,
+    named: VecDeque<Named>,
+}
+
+fn stream(source: impl Source + Send + 'static) -> Names {
+    Box::new(Stream { source: Some(source), named: VecDeque::new() })
+}
+
+impl<S: Source> Iterator for Stream<S> {
+    type Item = Named;
+
+    fn next(&mut self) -> Option<Named> {
+        while self.named.is_empty()
+            && let Some(source) = &mut self.source
+        {
+            if !source.fill(&mut self.named) {
+                self.source = None;
+            }
+        }
+        self.named.pop_front()
+    }
+}
+
+/// A line of a list.
+#[derive(Clone, Debug)]
+struct Place {
+    list: Arc<str>,
+    line: u64,
+}
+
+impl Place {
+    fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
+        Error::new(kind, format!("{self}: {why}"))
+    }
+
+    fn usage(&self, why: impl fmt::Display) -> Error {
+        self.error(ErrorKind::Usage, why)
+    }
+
+    fn note(&self, why: impl fmt::Display) -> Named {
+        Named::Note(format!("{self}: {why}"))
+    }
+
+    /// `what` cannot be got, for a reason that this place is added to.
+    fn problem(&self, what: &str, error: Error) -> Named {
+        Named::Problem(public_text(what), error.within(self))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.list, self.line)
+    }
+}

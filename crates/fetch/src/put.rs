@@ -1,0 +1,268 @@
+//! Uploads: local files to S3-compatible and WebDAV-style targets, as an [`Environment`] of the control
+//! loop.
+//!
+//! ```text
+//! Source ─read pool─► staging ─network pool─► target ─► confirmed ─► complete ─► confirmed
+//! ```
+//!
+//! A part is read whole, summed up and then sent with its checksum ahead of it, so that the server can
+//! refuse what arrives damaged, and a part that is lost is sent again without reading it twice. A file
+//! has its name only when every part was confirmed. There is no write stage: the server writes.
+
+mod begun;
+pub mod dav;
+mod desk;
+mod reading;
+pub mod s3;
+mod sending;
+mod shared;
+pub mod target;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::manifest::Kind;
+use tidegate_transfer::pipeline::pool::Pool;
+use tidegate_transfer::store::{Found, Listed, Source};
+use tidegate_transfer::throttle::Throttle;
+use tidegate_transfer::transfer::{Running, Stepper};
+
+use self::desk::Desk;
+use self::shared::Shared;
+use self::target::{File, Target};
+use crate::host::Hosts;
+use crate::host::ceilings::Ceilings;
+
+pub use self::shared::{Event, Settings, Tell};
+
+/// How often an interrupt is looked for while an epoch passes.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// How long the end of an upload that is given up is waited for: a request that is under way ends when
+/// its next bytes are asked for, or when the server answers.
+const LETTING_GO: Duration = Duration::from_secs(5);
+
+/// An upload under way.
+pub struct Upload {
+    shared: Arc<Shared>,
+    readers: Pool,
+    senders: Pool,
+    feeder: Option<JoinHandle<()>>,
+    started: Instant,
+    stepper: Stepper<Snapshot>,
+}
+
+/// Counters at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    at: Instant,
+    read: u64,
+    network: u64,
+}
+
+impl Upload {
+    /// Begins to bring what `source` lists to `target`; `tell` hears what becomes of each file.
+    pub fn start(
+        source: Box<dyn Source>,
+        target: Arc<dyn Target>,
+        settings: Settings,
+        tell: Tell,
+    ) -> Result<Self> {
+        let most = settings.max_workers.max(1);
+        let shared = Arc::new(Shared {
+            desk: Arc::new(Desk::new(settings.staging)),
+            ledger: Arc::default(),
+            host: Hosts::new(Ceilings::all(most), most, settings.seed).of(&target.server()?),
+            over: AtomicBool::new(false),
+            read: AtomicU64::new(0),
+            network: AtomicU64::new(0),
+            active: AtomicU16::new(0),
+            link: Throttle::new(settings.limits.link),
+            inhabited: AtomicBool::new(true),
+            source,
+            target,
+            settings,
+            tell,
+        });
+        let worker = |name, work: fn(&Arc<Shared>, u16, &tidegate_transfer::pipeline::pool::Gate)| {
+            let shared = Arc::clone(&shared);
+            Pool::new(name, most, move |index, gate| work(&shared, index, gate))
+        };
+        let (readers, senders) = (worker("read", reading::work), worker("network", sending::work));
+        let feeder = {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new()
+                .name("list".to_owned())
+                .spawn(move || feed(&shared))
+                .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?
+        };
+        let (started, stepper) = (Instant::now(), Stepper::new(shared.settings.pace));
+        Ok(Self { shared, readers, senders, feeder: Some(feeder), started, stepper })
+    }
+
+    /// The books.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared.ledger
+    }
+}
+
+impl Running for Upload {
+    type Counters = Snapshot;
+
+    fn resize(&mut self, setpoint: Concurrency) {
+        self.readers.resize(setpoint.read);
+        self.senders.resize(setpoint.network);
+        // Whoever waits at the desk looks whether it is still their turn.
+        self.shared.desk.look_again();
+    }
+
+    /// Lets time pass until `until`, or until everything has arrived.
+    fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+        loop {
+            if self.shared.settings.interrupt.is_raised() {
+                return Err(Desk::stopped_error());
+            }
+            if let Some(outcome) = self.shared.desk.outcome() {
+                return outcome.map(|()| None);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(Some(()));
+            }
+            self.shared.desk.wait(left.min(GLANCE));
+        }
+    }
+
+    fn counters(&mut self) -> Result<Option<Snapshot>> {
+        let (read, network) = (self.shared.read.load(Relaxed), self.shared.network.load(Relaxed));
+        Ok(Some(Snapshot { at: Instant::now(), read, network }))
+    }
+
+    fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
+        let interval = after.at - before.at;
+        let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
+        let network = rate(before.network, after.network);
+        let (size, free) = self.shared.desk.room();
+        Observation {
+            at: self.started.elapsed(),
+            interval,
+            concurrency: setpoint,
+            // The server writes what it takes.
+            throughput: PerStage { read: rate(before.read, after.read), network, write: network },
+            staging_free: Ends { sender: free, receiver: size },
+            staging_capacity: Ends { sender: size, receiver: size },
+            loss: None,
+            rtt: None,
+            remaining: self.shared.ledger.totals().remaining(),
+        }
+    }
+
+    fn has_begun(&self, counters: &Snapshot) -> bool {
+        counters.network > 0
+    }
+}
+
+impl Environment for Upload {
+    type Error = Error;
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        let most = self.shared.settings.max_workers;
+        PerStage {
+            read: Bounds::new(1, most),
+            network: Bounds::new(1, self.shared.host.ceiling(Instant::now())),
+            write: Bounds::fixed(1),
+        }
+    }
+
+    fn hurry(&mut self, hurried: bool) {
+        self.stepper.hurry(hurried);
+    }
+
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        let mut stepper = self.stepper;
+        let seen = stepper.step(self, setpoint);
+        self.stepper = stepper;
+        seen
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let complete = self.shared.desk.outcome().is_some_and(|outcome| outcome.is_ok());
+        self.shared.over.store(true, Relaxed);
+        self.shared.desk.stop(None);
+        self.readers.close();
+        self.senders.close();
+        self.shared.desk.look_again();
+        if complete {
+            self.readers.join();
+            self.senders.join();
+        } else {
+            // A request to a server that is silent is not waited for.
+            let end = Instant::now() + LETTING_GO;
+            while self.shared.active.load(Relaxed) > 0 && Instant::now() < end {
+                thread::sleep(GLANCE);
+            }
+        }
+        if let Some(feeder) = self.feeder.take().filter(JoinHandle::is_finished) {
+            let _ = feeder.join();
+        }
+    }
+}
+
+/// Lists the source.
+fn feed(shared: &Arc<Shared>) {
+    if let Err(error) = sending::survey(shared) {
+        return shared.desk.stop(Some(error));
+    }
+    let listed = shared.source.list(&mut |found| {
+        match found {
+            Found::Entry(listed) => return take_in(shared, listed),
+            Found::Problem(path, error) => {
+                (shared.tell)(Event::Failed(&path, &error));
+                shared.ledger.failed(&path, error, false);
+            }
+            Found::Note(path, why) => (shared.tell)(Event::Note(&path, why)),
+        }
+        !shared.is_over()
+    });
+    match listed {
+        Ok(()) => {
+            shared.ledger.all_listed();
+            shared.desk.all_listed();
+        }
+        Err(error) => shared.desk.stop(Some(error)),
+    }
+}
+
+/// Queues a listed entry; `false` once all is over.
+fn take_in(shared: &Arc<Shared>, listed: Listed) -> bool {
+    let size = match listed.entry.kind {
+        Kind::File { size, .. } => size,
+        // Directories are what names with a slash have in common.
+        Kind::Directory => return true,
+        Kind::Symlink { .. } => {
+            (shared.tell)(Event::Note(listed.entry.path.as_bytes(), "a link, which cannot be kept there"));
+            return true;
+        }
+    };
+    let path = listed.entry.path.clone();
+    let file = shared.target.plan(&path, size).map(|(path, plan)| File::new(listed, path, plan));
+    match file {
+        Ok(Some(file)) => {
+            shared.ledger.listed(size);
+            shared.desk.add(Arc::new(file))
+        }
+        Ok(None) => true,
+        Err(error) => {
+            (shared.tell)(Event::Failed(path.as_bytes(), &error));
+            shared.ledger.failed(path.as_bytes(), error, false);
+            true
+        }
+    }
+}

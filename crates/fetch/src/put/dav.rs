@@ -1,0 +1,441 @@
+//! WebDAV-style targets: a file is stored under a name of its own, read back and compared, and then
+//! moved to its name. Where a server cannot move, it is stored under its name at once.
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use md5::{Digest, Md5};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::path::RelPath;
+use url::Url;
+
+use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target};
+use crate::remote::http::answer::why;
+use crate::remote::request::{Client, Payload, Reply, Requests, unanswered, words};
+use crate::remote::s3::answer::Part;
+use crate::remote::settings::ServerSettings;
+use crate::remote::{Refusal, Why, shown};
+
+/// What stays as it is in a name.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What an unfinished file's name begins with.
+const UNFINISHED: &str = ".tidegate-part.";
+
+/// How a request is read back at a time.
+const SIP: usize = 128 << 10;
+
+/// Most directories that are remembered as made.
+const MOST_MADE: usize = 100_000;
+
+/// A directory of a WebDAV-style server, or with a single file the file's URL.
+pub struct DavTarget {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    requests: Requests,
+    base: Url,
+    /// The one file's name within `base`.
+    single: Option<String>,
+    headers: Vec<(String, String)>,
+    read_back: bool,
+    moves: AtomicU8,
+    /// Directories beneath `base` that are there.
+    made: Mutex<HashSet<Vec<u8>>>,
+}
+
+/// Whether the server moves files: not yet known, it does, it does not.
+const UNKNOWN: u8 = 0;
+const MOVES: u8 = 1;
+const STAYS: u8 = 2;
+
+impl DavTarget {
+    /// The target at `url`: with `single` the one file's name, unless it ends in a slash. `headers` go
+    /// with each request, such as `Authorization: Bearer …`; a login in the URL is sent as Basic.
+    /// Without `read_back` only sizes are compared.
+    pub fn new(
+        settings: &ServerSettings,
+        mut url: Url,
+        single: bool,
+        mut headers: Vec<(String, String)>,
+        read_back: bool,
+    ) -> Result<Self> {
+        let refuse = |why: &str| Err(Error::new(ErrorKind::Usage, format!("{}: {why}", shown(&url))));
+        if url.query().is_some() || url.fragment().is_some() {
+            return refuse("a query cannot be written to; a '?' in a name is %3F, a '#' is %23");
+        }
+        let requests = Requests::new(settings);
+        if let Some(login) = requests.login(&url)
+            && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+        {
+            headers.push(("authorization".to_owned(), login.basic()));
+        }
+        // From here on the URL is shown and sent without them.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        let mut single_name = None;
+        let path = url.path().to_owned();
+        match path.rsplit_once('/') {
+            Some((above, name)) if single && !name.is_empty() => {
+                single_name = Some(name.to_owned());
+                url.set_path(&format!("{above}/"));
+            }
+            Some((_, "")) => {}
+            _ => url.set_path(&format!("{path}/")),
+        }
+        let shared = Shared {
+            requests,
+            base: url,
+            single: single_name,
+            headers,
+            read_back,
+            moves: AtomicU8::new(UNKNOWN),
+            made: Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    /// The URL of `path`, whose bytes are percent-encoded whatever they are.
+    fn url(&self, path: &[u8]) -> Url {
+        let mut url = self.base.clone();
+        let names: Vec<String> =
+            path.split(|&b| b == b'/').map(|name| percent_encode(name, KEPT).to_string()).collect();
+        let path = match &self.single {
+            Some(name) => name.clone(),
+            None => names.join("/"),
+        };
+        url.set_path(&format!("{}{path}", self.base.path()));
+        url
+    }
+
+    /// The name that the file at `url` has until it is whole: the same for each run, so that nothing
+    /// piles up, and short whatever the name is.
+    fn unfinished(&self, url: &Url) -> Url {
+        let (above, name) = url.path().rsplit_once('/').unwrap_or_default();
+        let hash = data_encoding::HEXLOWER.encode(&blake3::hash(name.as_bytes()).as_bytes()[..10]);
+        let mut unfinished = url.clone();
+        unfinished.set_path(&format!("{above}/{UNFINISHED}{hash}"));
+        unfinished
+    }
+}
+
+impl Target for DavTarget {
+    fn lane(&self) -> Result<Box<dyn Lane>> {
+        let client = self.shared.requests.client(&self.shared.base)?;
+        Ok(Box::new(DavLane { client, shared: Arc::clone(&self.shared) }))
+    }
+
+    fn server(&self) -> Result<Url> {
+        Ok(self.shared.base.clone())
+    }
+
+    fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)> {
+        Ok((path.clone(), Plan::whole(size)))
+    }
+
+    fn takes_streams(&self) -> bool {
+        true
+    }
+
+    fn shown(&self, path: &RelPath) -> String {
+        shown(&self.shared.url(path.as_bytes()))
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        format!("{} {:?}", self.shared.base, self.shared.single).into_bytes()
+    }
+}
+
+struct DavLane {
+    client: Client,
+    shared: Arc<Shared>,
+}
+
+impl DavLane {
+    /// One request; the answer whatever its status.
+    fn ask(
+        &self,
+        method: &str,
+        url: &Url,
+        more: &[(String, String)],
+        payload: Payload<'_>,
+    ) -> Result<Reply, Refusal> {
+        let headers = [&self.shared.headers[..], more].concat();
+        let what = format!("cannot {method} {}", shown(url));
+        self.client.send(method, url, &headers, payload).map_err(|error| unanswered(&what, url, &error))
+    }
+
+    /// The refusal in an answer.
+    fn refused(&self, method: &str, url: &Url, reply: Reply) -> Refusal {
+        let status = reply.status;
+        let (mut why, wait) = (why(status, &reply.headers), reply.retry_after());
+        let kind = match (status, why) {
+            (401, _) => Some(ErrorKind::Authentication),
+            (507 | 413, _) => {
+                why = Why::Denied;
+                Some(ErrorKind::NoSpace)
+            }
+            _ => None,
+        };
+        let to = reply.header("location").and_then(|to| url.join(to).ok()).map(|to| shown(&to));
+        let redirected = to.map(|to| format!("; it redirects to {to}: put files there")).unwrap_or_default();
+        reply.finish();
+        let advice = match status {
+            300..=399 => redirected.as_str(),
+            401 => "; a name and password go into ~/.netrc or the URL, a token into --header",
+            404 | 409 => "; the directory above it is not there and cannot be made",
+            405 | 501 => "; the server does not take files this way (WebDAV or plain PUT is needed)",
+            413 => "; the server does not take files of this size",
+            _ => "",
+        };
+        let text = format!("cannot {method} {}: the server says {status}{advice}", shown(url));
+        let mut refusal = Refusal::new(why, text).after(wait);
+        if let Some(kind) = kind {
+            refusal.error.kind = kind;
+        }
+        refusal
+    }
+
+    /// Makes the directories above `path`, each once, whatever the server says of those that are there.
+    fn make_above(&self, path: &[u8]) -> Result<(), Refusal> {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for end in std::iter::once(0).chain(slashes) {
+            let directory = &path[..end];
+            if self.shared.single.is_some() && end > 0 {
+                return Ok(());
+            }
+            if self.shared.made.lock().expect("not poisoned").contains(directory) {
+                continue;
+            }
+            let mut url = if end == 0 { self.shared.base.clone() } else { self.shared.url(directory) };
+            if end > 0 {
+                url.set_path(&format!("{}/", url.path()));
+            }
+            let reply = self.ask("MKCOL", &url, &[], Payload::None)?;
+            match reply.status {
+                // Made, there already (405, or a redirect to it), or made by itself where it is needed.
+                200..400 | 403 | 405 | 409 | 501 => reply.finish(),
+                _ => return Err(self.refused("MKCOL", &url, reply)),
+            }
+            let mut made = self.shared.made.lock().expect("not poisoned");
+            if made.len() < MOST_MADE {
+                made.insert(directory.to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    fn head(&self, url: &Url) -> Result<Option<Present>, Refusal> {
+        let reply = self.ask("HEAD", url, &[], Payload::None)?;
+        match reply.status {
+            200 => {}
+            404 | 409 | 410 => {
+                reply.finish();
+                return Ok(None);
+            }
+            _ => return Err(self.refused("HEAD", url, reply)),
+        }
+        let tag = reply.tag().or_else(|| reply.header("last-modified").map(str::to_owned));
+        let bytes = reply.header("content-length").and_then(|length| length.parse().ok());
+        reply.finish();
+        Ok(Some(Present { bytes, tag: tag.unwrap_or_default(), tag_is_md5: false }))
+    }
+
+    /// The MD5 of what the server has at `url`, read no further than it should go.
+    fn sum(&self, url: &Url, size: u64) -> Result<(u64, Md5Sum), Refusal> {
+        let reply = self.ask("GET", url, &[], Payload::None)?;
+        if reply.status != 200 {
+            return Err(self.refused("GET", url, reply));
+        }
+        let mut body = reply.into_reader().take(size.saturating_add(1));
+        let (mut sum, mut count, mut buffer) = (Md5::new(), 0, vec![0; SIP]);
+        loop {
+            match body.read(&mut buffer) {
+                Ok(0) => return Ok((count, sum.finalize().into())),
+                Ok(length) => {
+                    sum.update(&buffer[..length]);
+                    count += length as u64;
+                }
+                Err(error) => {
+                    let what = format!("cannot read {} back: {}", shown(url), words(&error));
+                    return Err(Refusal::new(Why::Broken, what));
+                }
+            }
+        }
+    }
+
+    /// Compares what is at `url` with what was sent.
+    fn confirm(&self, url: &Url, size: u64, md5: Md5Sum) -> Result<(), Refusal> {
+        let hex = |sum: Md5Sum| data_encoding::HEXLOWER.encode(&sum);
+        let what = if self.shared.read_back {
+            match self.sum(url, size)? {
+                (count, sum) if (count, sum) == (size, md5) => return Ok(()),
+                (count, _) if count != size => format!("{size} bytes were sent, the server has others"),
+                (_, sum) => format!("read back, its MD5 is {}, {} was sent", hex(sum), hex(md5)),
+            }
+        } else {
+            match self.head(url)?.and_then(|present| present.bytes) {
+                Some(bytes) if bytes != size => format!("{size} bytes were sent, the server has {bytes}"),
+                _ => return Ok(()),
+            }
+        };
+        let error = Error::new(ErrorKind::Corrupt, format!("{}: {what}", shown(url)));
+        Err(Refusal { why: Why::Broken, error, retry_after: None })
+    }
+
+    /// Removes an unfinished file as well as may be.
+    fn remove(&self, url: &Url) {
+        match self.ask("DELETE", url, &[], Payload::None) {
+            Ok(reply) => reply.finish(),
+            Err(refusal) => tracing::debug!("{}", refusal.error),
+        }
+    }
+
+    /// Gives the file at `from` its name; `false` if the server moves nothing.
+    fn rename(&self, from: &Url, to: &Url) -> Result<bool, Refusal> {
+        let headers = [("destination".to_owned(), to.to_string()), ("overwrite".to_owned(), "T".to_owned())];
+        let reply = self.ask("MOVE", from, &headers, Payload::None)?;
+        match reply.status {
+            200..300 => {
+                reply.finish();
+                self.shared.moves.store(MOVES, Relaxed);
+                Ok(true)
+            }
+            400 | 405 | 501 if self.shared.moves.load(Relaxed) != MOVES => {
+                reply.finish();
+                self.shared.moves.store(STAYS, Relaxed);
+                Ok(false)
+            }
+            _ => Err(self.refused("MOVE", from, reply)),
+        }
+    }
+}
+
+impl Lane for DavLane {
+    fn survey(&mut self) -> Result<bool, Refusal> {
+        let reply = self.ask("HEAD", &self.shared.base, &[], Payload::None)?;
+        match reply.status {
+            404 | 410 => {
+                reply.finish();
+                Ok(false)
+            }
+            401 => Err(self.refused("HEAD", &self.shared.base, reply)),
+            status if status >= 500 => Err(self.refused("HEAD", &self.shared.base, reply)),
+            _ => {
+                reply.finish();
+                Ok(true)
+            }
+        }
+    }
+
+    fn look(&mut self, file: &File) -> Result<Option<Present>, Refusal> {
+        self.head(&self.shared.url(file.path.as_bytes()))
+    }
+
+    fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal> {
+        let url = self.shared.url(file.path.as_bytes());
+        self.make_above(file.path.as_bytes())?;
+        // Some servers take a destination apart after decoding it, and lose what follows these two.
+        let fragile = file.path.as_bytes().iter().any(|byte| matches!(byte, b'?' | b'#'));
+        let stays = fragile || self.shared.moves.load(Relaxed) == STAYS;
+        let place = if stays { url.clone() } else { self.shared.unfinished(&url) };
+        let length = body.length();
+        let headers = [("content-type".to_owned(), "application/octet-stream".to_owned())];
+        let sent = {
+            let payload = if length == 0 { Payload::None } else { Payload::Reader(&mut *body, length) };
+            match self.ask("PUT", &place, &headers, payload)? {
+                reply if reply.is_ok() => {
+                    reply.finish();
+                    Ok(())
+                }
+                reply => Err(self.refused("PUT", &place, reply)),
+            }
+        };
+        sent?;
+        // The end of a stream, where its MD5 stands, comes behind its last byte.
+        let _ = body.read(&mut [0]);
+        let Some(md5) = body.md5() else {
+            self.remove(&place);
+            return Err(Refusal::new(Why::Broken, format!("{}: it was cut off", shown(&url))));
+        };
+        let finished = self.confirm(&place, file.size, md5).and_then(|()| match stays {
+            true => Ok(true),
+            false => self.rename(&place, &url),
+        });
+        match finished {
+            Ok(true) => {}
+            Ok(false) => {
+                self.remove(&place);
+                let what = format!("{}: the server moves no files; it is stored under its name", shown(&url));
+                return Err(Refusal::new(Why::Broken, what));
+            }
+            Err(refusal) => {
+                self.remove(&place);
+                return Err(refusal);
+            }
+        }
+        match self.head(&url)? {
+            Some(present) if present.bytes.is_none_or(|bytes| bytes == file.size) => {
+                Ok(Stored { tag: present.tag, verified: self.shared.read_back })
+            }
+            _ => {
+                let what = format!("{}: the server took it, and has it not under its name", shown(&url));
+                let error = Error::new(ErrorKind::Corrupt, what);
+                Err(Refusal { why: Why::Senseless, error, retry_after: None })
+            }
+        }
+    }
+
+    fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal> {
+        Err(no_parts(file))
+    }
+
+    fn put_part(&mut self, file: &File, _: &str, _: u32, _: &mut dyn Content) -> Result<String, Refusal> {
+        Err(no_parts(file))
+    }
+
+    fn complete(&mut self, file: &File, _: &str, _: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
+        Err(no_parts(file))
+    }
+
+    fn abort(&mut self, file: &File, _: &str) -> Result<(), Refusal> {
+        Err(no_parts(file))
+    }
+}
+
+/// WebDAV knows no parts, and no file is planned to have any.
+fn no_parts(file: &File) -> Refusal {
+    Refusal::new(Why::Senseless, format!("{}: WebDAV takes files whole", file.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str, single: bool) -> DavTarget {
+        let url = Url::parse(url).expect("a URL");
+        DavTarget::new(&ServerSettings::default(), url, single, Vec::new(), true).expect("a target")
+    }
+
+    #[test]
+    fn names_become_urls_and_secrets_stay_out_of_them() {
+        let place = |target: &DavTarget, path: &[u8]| target.shown(&RelPath::new(path).expect("a path"));
+        let directory = target("https://me:secret@host/in", false);
+        assert_eq!(place(&directory, b"a b/100%#?.txt"), "https://host/in/a%20b/100%25%23%3F.txt");
+        assert_eq!(place(&directory, b"\xff"), "https://host/in/%FF");
+        assert!(!String::from_utf8_lossy(&directory.identity()).contains("secret"));
+        assert!(directory.shared.headers[0].1.starts_with("Basic "));
+        assert_eq!(place(&target("http://host/in/x.bin", true), b"y"), "http://host/in/x.bin");
+        assert_eq!(place(&target("http://host/in/", true), b"y"), "http://host/in/y");
+        let unfinished = directory.shared.unfinished(&directory.shared.url(&[b'n'; 255]));
+        assert!(unfinished.path().rsplit('/').next().is_some_and(|name| name.len() < 64), "{unfinished}");
+        let query = Url::parse("http://host/in/?x").expect("a URL");
+        assert!(DavTarget::new(&ServerSettings::default(), query, false, Vec::new(), true).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! Readers: a part is read whole and summed up before it is sent, so that its checksum can go ahead of
+//! it; a file for a server that takes no parts is read while it is sent.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use md5::{Digest, Md5};
+use tidegate_transfer::error::Result;
+use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::pool::Gate;
+use tidegate_transfer::store::RangeReader;
+use tidegate_transfer::throttle::Throttle;
+
+use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Reading, Room, Sending};
+use crate::put::shared::Shared;
+use crate::put::target::{File, Md5Sum, Present, tag_of_parts};
+
+/// Blocks that a stream may be ahead of the network.
+const AHEAD: usize = 8;
+
+/// A reader's life.
+pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
+    let throttle = Throttle::new(shared.settings.limits.read);
+    while gate.pass(index) && !shared.is_over() {
+        match shared.desk.next_reading(|| gate.is_open(index)) {
+            Some(Reading::Compare(file, present)) => compare(shared, &file, &present, throttle.as_ref()),
+            Some(Reading::Part(file, number, room)) => part(shared, file, number, room, throttle.as_ref()),
+            Some(Reading::Stream(file)) => stream(shared, &file, throttle.as_ref()),
+            None => {}
+        }
+    }
+}
+
+/// Reads `range` of `file` block by block.
+struct Front<'a> {
+    shared: &'a Shared,
+    reader: Box<dyn RangeReader>,
+    range: Range<u64>,
+    throttle: Option<&'a Throttle>,
+}
+
+impl<'a> Front<'a> {
+    fn open(
+        shared: &'a Shared,
+        file: &File,
+        range: Range<u64>,
+        throttle: Option<&'a Throttle>,
+    ) -> Result<Self> {
+        let reader = shared.source.open(&file.listed, range.clone())?;
+        Ok(Self { shared, reader, range, throttle })
+    }
+
+    /// The next bytes, into `block`; `false` at the end.
+    fn next(&mut self, block: &mut Bytes) -> Result<bool> {
+        let length = (self.range.end - self.range.start).min(BLOCK) as usize;
+        if length == 0 {
+            return Ok(false);
+        }
+        if self.shared.is_over() {
+            return Err(Desk::stopped_error());
+        }
+        let buffer = &mut block.bytes[..length];
+        if self.reader.read(self.range.start, buffer)? == tidegate_transfer::store::Piece::Zero {
+            buffer.fill(0);
+        }
+        block.length = length;
+        self.range.start += length as u64;
+        if let Some(throttle) = self.throttle {
+            throttle.take(length, &self.shared.over);
+        }
+        self.shared.read.fetch_add(length as u64, Relaxed);
+        Ok(true)
+    }
+}
+
+fn part(shared: &Arc<Shared>, file: Arc<File>, number: u32, mut room: Room, throttle: Option<&Throttle>) {
+    let range = file.plan.range(number, file.size);
+    let length = range.end - range.start;
+    let read = || -> Result<Md5Sum> {
+        let mut front = Front::open(shared, &file, range, throttle)?;
+        let mut sum = Md5::new();
+        loop {
+            let Some(mut block) = room.block() else { return Err(Desk::stopped_error()) };
+            let more = front.next(&mut block);
+            if more.is_ok() {
+                sum.update(&block.bytes[..block.length]);
+            }
+            room.blocks.push(block);
+            if !more? {
+                return Ok(sum.finalize().into());
+            }
+        }
+    };
+    let md5 = match read() {
+        Ok(md5) => md5,
+        Err(error) => {
+            drop(room);
+            return shared.fell(&file, error);
+        }
+    };
+    if file.is_multipart() && shared.has(&file, number, length, md5) {
+        return drop(room);
+    }
+    let number = if file.is_multipart() { number } else { 0 };
+    shared.desk.send(Sending::Piece(Piece { file, number, content: Bulk::Whole(room, md5), tries: 0 }));
+}
+
+fn compare(shared: &Arc<Shared>, file: &Arc<File>, present: &Present, throttle: Option<&Throttle>) {
+    let sum_up = || -> Result<String> {
+        let mut block = shared.desk.small_room().block().ok_or_else(Desk::stopped_error)?;
+        let mut sums = Vec::<Md5Sum>::with_capacity(file.plan.count as usize);
+        let mut read = || -> Result<()> {
+            for range in pieces(file, present) {
+                let mut front = Front::open(shared, file, range, throttle)?;
+                let mut sum = Md5::new();
+                while front.next(&mut block)? {
+                    sum.update(&block.bytes[..block.length]);
+                }
+                sums.push(sum.finalize().into());
+            }
+            Ok(())
+        };
+        let result = read();
+        let mut room = shared.desk.small_room();
+        room.blocks.push(block);
+        result?;
+        Ok(match sums.as_slice() {
+            [one] if !present.tag.contains('-') => data_encoding::HEXLOWER.encode(one),
+            all => tag_of_parts(all.iter().copied()),
+        })
+    };
+    match sum_up() {
+        Ok(tag) if tag == present.tag => shared.same(file, present),
+        Ok(_) => shared.begin_anew(file),
+        Err(error) => shared.give_up(file, error),
+    }
+}
+
+/// What the tag of what is there was made of: the whole file, or our parts.
+fn pieces(file: &File, present: &Present) -> Vec<Range<u64>> {
+    if present.tag.contains('-') {
+        (1..=file.plan.count).map(|number| file.plan.range(number, file.size)).collect()
+    } else {
+        vec![0..file.size]
+    }
+}
+
+fn stream(shared: &Arc<Shared>, file: &Arc<File>, throttle: Option<&Throttle>) {
+    let (to, from) = sync_channel(AHEAD);
+    file.state.lock().expect("not poisoned").flying += 1;
+    let content = Bulk::Stream(from);
+    shared.desk.send(Sending::Piece(Piece { file: Arc::clone(file), number: 0, content, tries: 0 }));
+    // A stream that ends without its end tells the network that it is cut off; why is kept for later.
+    if let Err(error) = pour(shared, file, throttle, &to) {
+        shared.note(file, error);
+    }
+}
+
+fn pour(
+    shared: &Arc<Shared>,
+    file: &File,
+    throttle: Option<&Throttle>,
+    to: &SyncSender<Chunk>,
+) -> Result<()> {
+    let mut front = Front::open(shared, file, 0..file.size, throttle)?;
+    let mut sum = Md5::new();
+    loop {
+        let mut room = shared.desk.small_room();
+        let Some(mut block) = room.block() else { return Err(Desk::stopped_error()) };
+        let more = front.next(&mut block);
+        if matches!(more, Ok(true)) {
+            sum.update(&block.bytes[..block.length]);
+        }
+        room.blocks.push(block);
+        let chunk = if more? { Chunk::Bytes(room) } else { Chunk::End(sum.clone().finalize().into()) };
+        let ended = matches!(chunk, Chunk::End(_));
+        // Nobody takes it: the request has failed, and says why itself.
+        if to.send(chunk).is_err() || ended {
+            return Ok(());
+        }
+    }
+}

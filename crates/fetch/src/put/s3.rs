@@ -1,0 +1,390 @@
+//! S3 as a target: small files in one request each, large ones in parts; what an interrupted run left is
+//! found and continued.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use rusty_s3::Method;
+use tidegate_control::ByteCount;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::confined::Root;
+use url::Url;
+
+use crate::put::begun::Begun;
+use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target, tag_of_parts};
+use crate::remote::request::{Payload, Reply, Requests};
+use crate::remote::s3::Shared;
+use crate::remote::s3::answer::{self, Part};
+use crate::remote::s3::calls::{Failed, S3Client};
+use crate::remote::s3::place::Object;
+use crate::remote::settings::ServerSettings;
+use crate::remote::{Refusal, Why};
+
+/// Most uploads under way that are taken notice of.
+const MOST_UPLOADS: usize = 10_000;
+
+/// A prefix, or with a single file an object, of an S3-compatible store.
+pub struct S3Target {
+    shared: Arc<Shared>,
+    place: Object,
+    /// The one file's whole key.
+    single: bool,
+    part: ByteCount,
+    under_way: Arc<UnderWay>,
+}
+
+/// What earlier runs have left.
+struct UnderWay {
+    ours: Begun,
+    /// The server's list: ids by key.
+    listed: Mutex<HashMap<String, Vec<String>>>,
+}
+
+impl S3Target {
+    /// The target at `place`: with `single` its key is that of the one file, else a prefix, which ends
+    /// in a slash. `state` is the directory where uploads under way are remembered.
+    pub fn new(
+        settings: &ServerSettings,
+        mut place: Object,
+        single: bool,
+        part: ByteCount,
+        state: Option<&Root>,
+    ) -> Result<Self> {
+        let single = single && !place.key.is_empty() && !place.key.ends_with('/');
+        if !single && !place.key.is_empty() && !place.key.ends_with('/') {
+            place.key.push('/');
+        }
+        if place.version.is_some() {
+            return Err(Error::new(ErrorKind::Usage, "a version cannot be written to: leave versionId out"));
+        }
+        let shared = Arc::new(Shared::new(settings.s3.clone(), Requests::new(settings)));
+        let signer = shared.signer()?;
+        let server = signer.server(&place.bucket)?;
+        let identity = format!("{server} {}", place.url()?);
+        let under_way = UnderWay { ours: Begun::open(state, identity.as_bytes()), listed: Mutex::default() };
+        Ok(Self { shared, place, single, part, under_way: Arc::new(under_way) })
+    }
+
+    fn object(&self, path: &RelPath) -> Result<Object> {
+        if self.single {
+            return Ok(self.place.clone());
+        }
+        let name = std::str::from_utf8(path.as_bytes()).map_err(|_| {
+            Error::new(ErrorKind::UnsafeName, format!("{path}: its name is no UTF-8, and keys of S3 are"))
+        })?;
+        let key = format!("{}{name}", self.place.key);
+        if key.len() > 1024 {
+            let why = format!("{path}: its key would have {} bytes, S3 takes 1024", key.len());
+            return Err(Error::new(ErrorKind::UnsafeName, why));
+        }
+        Ok(self.place.with_key(key))
+    }
+}
+
+impl Target for S3Target {
+    fn lane(&self) -> Result<Box<dyn Lane>> {
+        Ok(Box::new(S3Lane {
+            client: self.shared.client(&self.place.bucket)?,
+            place: self.place.clone(),
+            single: self.single,
+            under_way: Arc::clone(&self.under_way),
+        }))
+    }
+
+    fn server(&self) -> Result<Url> {
+        self.shared.signer()?.server(&self.place.bucket)
+    }
+
+    fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)> {
+        self.object(path)?.url()?;
+        Ok((path.clone(), Plan::new(size, self.part)))
+    }
+
+    fn shown(&self, path: &RelPath) -> String {
+        let url = self.object(path).and_then(|object| object.url());
+        url.map_or_else(|_| path.to_string(), |url| url.to_string())
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        let server = self.server().map_or_else(|_| String::new(), String::from);
+        format!("{server} s3://{}/{}", self.place.bucket, self.place.key).into_bytes()
+    }
+}
+
+struct S3Lane {
+    client: S3Client,
+    place: Object,
+    single: bool,
+    under_way: Arc<UnderWay>,
+}
+
+impl S3Lane {
+    fn object(&self, file: &File) -> Object {
+        if self.single {
+            return self.place.clone();
+        }
+        // Checked when the file was planned.
+        let name = String::from_utf8_lossy(file.path.as_bytes());
+        self.place.with_key(format!("{}{name}", self.place.key))
+    }
+
+    /// Asks for the object's head.
+    fn head(&self, object: &Object) -> Result<Option<Present>, Failed> {
+        match self.client.call("look at", Method::Head, object, &[], &[], &[]) {
+            Ok(reply) => {
+                let present = Present {
+                    bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
+                    tag: reply.tag().unwrap_or_default(),
+                    tag_is_md5: has_md5_tags(&reply),
+                };
+                reply.finish();
+                Ok(Some(present))
+            }
+            Err(failed) if failed.refusal.why == Why::Missing => Ok(None),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// The parts of the upload `id`, if they are parts of this file as we would cut it.
+    fn fitting(&self, object: &Object, file: &File, id: &str) -> Result<Option<Vec<Part>>, Failed> {
+        let parts = match self.client.parts(object, id) {
+            Ok(parts) => parts,
+            Err(failed) if failed.refusal.why == Why::Missing => return Ok(None),
+            Err(failed) => return Err(failed),
+        };
+        let fits = |part: &Part| {
+            let range = file.plan.range(part.number, file.size);
+            (1..=file.plan.count).contains(&part.number) && part.bytes == range.end - range.start
+        };
+        Ok(parts.iter().all(fits).then_some(parts))
+    }
+
+    fn confirm(&self, object: &Object, file: &File, expected: &str) -> Result<Stored, Failed> {
+        let shown = self.shown(object);
+        let corrupt = |what: String| -> Failed {
+            let error = Error::new(ErrorKind::Corrupt, format!("{shown}: {what}"));
+            Refusal { why: Why::Senseless, error, retry_after: None }.into()
+        };
+        let Some(present) = self.head(object)? else {
+            return Err(corrupt("the server has it no longer, just after it took it".to_owned()));
+        };
+        if present.bytes != Some(file.size) {
+            let size = present.bytes.map_or_else(|| "no size".to_owned(), |bytes| bytes.to_string());
+            return Err(corrupt(format!("{} bytes were sent, the server has {size}", file.size)));
+        }
+        if present.tag_is_md5 && is_md5(&present.tag) && present.tag != expected {
+            let what = format!("the server's checksum is {}, {expected} was sent", present.tag);
+            return Err(corrupt(what));
+        }
+        // Where tags are no MD5s, each part's Content-MD5 has been checked when it arrived.
+        let verified = !present.tag_is_md5 || present.tag == expected;
+        Ok(Stored { tag: present.tag, verified })
+    }
+
+    fn shown(&self, object: &Object) -> String {
+        object.url().map_or_else(|_| format!("s3://{}", object.bucket), |url| url.to_string())
+    }
+}
+
+impl Lane for S3Lane {
+    fn survey(&mut self) -> Result<bool, Refusal> {
+        let prefix = self.place.clone();
+        let inhabited = match self.client.list(&prefix, 1, None) {
+            Ok(page) => !page.items.is_empty(),
+            // Whoever may write need not be allowed to list.
+            Err(failed) if failed.code == "AccessDenied" => true,
+            Err(failed) => return Err(failed.refusal),
+        };
+        let mut listed = HashMap::<String, Vec<String>>::new();
+        let (mut from, mut count) = (None, 0);
+        loop {
+            let page = match self.client.uploads(&prefix, from.as_ref()) {
+                Ok(page) => page,
+                Err(failed) if matches!(failed.refusal.why, Why::Broken | Why::Busy) => {
+                    return Err(failed.refusal);
+                }
+                Err(failed) => {
+                    tracing::debug!("uploads under way cannot be listed: {}", failed.refusal.error);
+                    break;
+                }
+            };
+            count += page.uploads.len();
+            for upload in page.uploads {
+                listed.entry(upload.key).or_default().push(upload.id);
+            }
+            if page.next.is_none() || page.next == from || count >= MOST_UPLOADS {
+                break;
+            }
+            from = page.next;
+        }
+        *self.under_way.listed.lock().expect("not poisoned") = listed;
+        Ok(inhabited)
+    }
+
+    fn look(&mut self, file: &File) -> Result<Option<Present>, Refusal> {
+        Ok(self.head(&self.object(file))?)
+    }
+
+    fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal> {
+        let object = self.object(file);
+        let md5 = body.md5().unwrap_or_default();
+        let mut headers = about(file);
+        headers.push(("content-md5".to_owned(), data_encoding::BASE64.encode(&md5)));
+        headers.sort();
+        let length = body.length();
+        let payload = if length == 0 { Payload::None } else { Payload::Reader(body, length) };
+        let reply = self.client.once("put", Method::Put, &object, &[], &headers, payload)?;
+        let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
+        reply.finish();
+        let expected = data_encoding::HEXLOWER.encode(&md5);
+        if plain && tag == expected {
+            return Ok(Stored { tag, verified: true });
+        }
+        self.confirm(&object, file, &expected).map_err(|failed| arrived_damaged(failed.refusal))
+    }
+
+    fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal> {
+        let object = self.object(file);
+        let key = object.key.as_str();
+        let ours = self.under_way.ours.get(key);
+        if let Some((id, version)) = &ours {
+            let same_version = *version == file.fingerprint;
+            let parts = if same_version { self.fitting(&object, file, id)? } else { None };
+            if let Some(parts) = parts {
+                return Ok((id.clone(), parts));
+            }
+            // Of another version of the source, cut otherwise, or gone.
+            self.abort(file, id)?;
+        }
+        let others = self.under_way.listed.lock().expect("not poisoned").remove(key).unwrap_or_default();
+        for id in others.into_iter().filter(|id| ours.as_ref().is_none_or(|(ours, _)| ours != id)) {
+            // Another host's, or ours from before its state was lost: each part is compared before it is
+            // relied upon, and completing names each part by its tag, so nothing can be mixed.
+            if let Some(parts) = self.fitting(&object, file, &id)?.filter(|parts| !parts.is_empty()) {
+                self.under_way.ours.begun(key, &id, file.fingerprint);
+                return Ok((id, parts));
+            }
+        }
+        let what = "begin to put";
+        let reply = self.client.call(what, Method::Post, &object, &[("uploads", "")], &about(file), &[])?;
+        let xml = self.client.document(what, reply)?;
+        let id = answer::element(&xml, "UploadId").filter(|id| !id.is_empty()).ok_or_else(|| {
+            Refusal::new(
+                Why::Senseless,
+                format!("{}: the server gave no id for an upload", self.shown(&object)),
+            )
+        })?;
+        self.under_way.ours.begun(key, &id, file.fingerprint);
+        Ok((id, Vec::new()))
+    }
+
+    fn put_part(
+        &mut self,
+        file: &File,
+        id: &str,
+        number: u32,
+        body: &mut dyn Content,
+    ) -> Result<String, Refusal> {
+        let object = self.object(file);
+        let (md5, length) = (body.md5().unwrap_or_default(), body.length());
+        let text = number.to_string();
+        let query = [("partNumber", text.as_str()), ("uploadId", id)];
+        let headers = [("content-md5".to_owned(), data_encoding::BASE64.encode(&md5))];
+        let what = format!("put part {number} of");
+        let payload = Payload::Reader(body, length);
+        let reply = self.client.once(&what, Method::Put, &object, &query, &headers, payload)?;
+        let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
+        reply.finish();
+        let expected = data_encoding::HEXLOWER.encode(&md5);
+        if tag.is_empty() || (plain && is_md5(&tag) && tag != expected) {
+            let what = format!(
+                "{}: part {number} arrived damaged: the server's checksum is {tag:?}, {expected} was sent",
+                self.shown(&object)
+            );
+            return Err(damaged(what));
+        }
+        Ok(tag)
+    }
+
+    fn complete(&mut self, file: &File, id: &str, parts: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
+        let object = self.object(file);
+        let expected = tag_of_parts(parts.iter().map(|(_, md5)| *md5));
+        let xml = answer::complete((1..).zip(parts.iter().map(|(tag, _)| tag.as_str())));
+        let what = "complete";
+        let headers = [("content-type".to_owned(), "application/xml".to_owned())];
+        let query = [("uploadId", id)];
+        match self.client.call(what, Method::Post, &object, &query, &headers, xml.as_bytes()) {
+            Ok(reply) => {
+                // The answer begins before the work is done, so an error may come with status 200.
+                let xml = self.client.document(what, reply)?;
+                let (code, message) = answer::error(&xml);
+                if !code.is_empty() {
+                    let why = format!("cannot {what} {}: {code}: {message}", self.shown(&object));
+                    let (mut reason, mut kind) = crate::remote::s3::calls::meaning(400, &code);
+                    if code == "InvalidPart" {
+                        (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
+                    }
+                    return Err(Refusal { why: reason, error: Error::new(kind, why), retry_after: None });
+                }
+            }
+            // An answer that was lost: the work may have been done.
+            Err(failed) if failed.code == "NoSuchUpload" => {
+                let done = self
+                    .head(&object)?
+                    .is_some_and(|present| present.bytes == Some(file.size) && present.tag == expected);
+                if !done {
+                    self.under_way.ours.ended(&object.key);
+                    return Err(failed.refusal);
+                }
+            }
+            Err(failed) => return Err(failed.refusal),
+        }
+        self.under_way.ours.ended(&object.key);
+        Ok(self.confirm(&object, file, &expected)?)
+    }
+
+    fn abort(&mut self, file: &File, id: &str) -> Result<(), Refusal> {
+        let object = self.object(file);
+        match self.client.call("abort", Method::Delete, &object, &[("uploadId", id)], &[], &[]) {
+            Ok(reply) => reply.finish(),
+            Err(failed) if failed.refusal.why == Why::Missing => {}
+            Err(failed) => return Err(failed.refusal),
+        }
+        self.under_way.ours.ended(&object.key);
+        Ok(())
+    }
+}
+
+/// What is stored with an object: its time in the form that other tools use too.
+fn about(file: &File) -> Vec<(String, String)> {
+    let mtime = file.mtime();
+    vec![
+        ("content-type".to_owned(), "application/octet-stream".to_owned()),
+        ("x-amz-meta-mtime".to_owned(), format!("{}.{:09}", mtime.seconds, mtime.nanoseconds)),
+    ]
+}
+
+/// Whether an answer's tag is made of MD5s: not with a key of KMS or of the customer's.
+fn has_md5_tags(reply: &Reply) -> bool {
+    reply.header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
+        && reply.header("x-amz-server-side-encryption-customer-algorithm").is_none()
+}
+
+/// Whether a tag looks like an MD5, or one of parts.
+fn is_md5(tag: &str) -> bool {
+    let hex = tag.split_once('-').map_or(tag, |(hex, _)| hex);
+    hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A piece that is sent again.
+fn damaged(what: String) -> Refusal {
+    Refusal { why: Why::Broken, error: Error::new(ErrorKind::Corrupt, what), retry_after: None }
+}
+
+fn arrived_damaged(mut refusal: Refusal) -> Refusal {
+    if refusal.error.kind == ErrorKind::Corrupt {
+        refusal.why = Why::Broken;
+    }
+    refusal
+}

@@ -1,0 +1,362 @@
+//! The network's workers: each has a warm connection, and with it begins, sends, completes and aborts.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::pipeline::pool::Gate;
+use tidegate_transfer::throttle::Throttle;
+
+use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Room, Sending};
+use crate::put::shared::Shared;
+use crate::put::target::{Content, DEFAULT_PART, File, Lane, Md5Sum, Stored};
+use crate::remote::{Refusal, Why};
+
+/// How long one sleep lasts at most while something may end all.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Most bytes handed over at once, so that a rate is kept evenly.
+const SIP: usize = 64 << 10;
+
+/// A network worker's life.
+pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
+    let throttle = Throttle::new(shared.settings.limits.network);
+    let mut worker = match shared.target.lane() {
+        Ok(lane) => Worker { shared, lane, proven: false },
+        Err(error) => return shared.desk.stop(Some(error)),
+    };
+    while gate.pass(index) && !shared.is_over() {
+        match shared.desk.next_sending(|| gate.is_open(index)) {
+            Some(Sending::Begin(file)) => worker.begin(&file),
+            Some(Sending::Piece(piece)) => worker.send(piece, throttle.as_ref()),
+            Some(Sending::Complete(file)) => worker.complete(&file),
+            Some(Sending::Abort(file, id)) => worker.abort(&file, &id),
+            None => {}
+        }
+    }
+}
+
+/// Asks the target what it has, before the first file; tries again as with everything.
+pub fn survey(shared: &Arc<Shared>) -> Result<(), Error> {
+    let mut worker = Worker { shared, lane: shared.target.lane()?, proven: false };
+    let inhabited = worker.again(|lane| lane.survey()).map_err(|refusal| refusal.error)?;
+    shared.inhabited.store(inhabited, Relaxed);
+    Ok(())
+}
+
+/// One worker, its connection, and whether its last request was answered.
+struct Worker<'a> {
+    shared: &'a Arc<Shared>,
+    lane: Box<dyn Lane>,
+    proven: bool,
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        if self.proven {
+            self.shared.host.forget();
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Does `what` once the server bears another request.
+    fn request<T>(&mut self, what: impl FnOnce(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let (shared, host) = (self.shared, &self.shared.host);
+        while !host.enter(Instant::now(), self.proven) {
+            if shared.is_over() || shared.settings.interrupt.is_raised() {
+                let error = Desk::stopped_error();
+                return Err(Refusal { why: Why::Senseless, error, retry_after: None });
+            }
+            thread::sleep(NAP);
+        }
+        let result = what(self.lane.as_mut());
+        let now = Instant::now();
+        match &result {
+            Err(refusal) if refusal.why == Why::Busy => {
+                host.refused(now, self.proven, refusal.retry_after);
+                self.proven = false;
+            }
+            // A wrong checksum came on a sound connection.
+            Err(refusal) if refusal.why == Why::Broken && refusal.error.kind != ErrorKind::Corrupt => {
+                host.lost(now, self.proven);
+                self.proven = false;
+            }
+            _ => {
+                host.answered(!self.proven);
+                self.proven = true;
+            }
+        }
+        host.leave();
+        result
+    }
+
+    /// Waits before try number `tries`; `false` if all is over meanwhile. After a refusal for too many
+    /// requests the host says when.
+    fn rest(&self, refusal: &Refusal, tries: u32) -> bool {
+        tracing::debug!("{}; trying again", refusal.error);
+        let is_over = || self.shared.is_over() || self.shared.settings.interrupt.is_raised();
+        if refusal.why != Why::Busy {
+            let end = Instant::now() + self.shared.host.jitter(tries);
+            while Instant::now() < end && !is_over() {
+                thread::sleep(NAP.min(end.saturating_duration_since(Instant::now())));
+            }
+        }
+        !is_over()
+    }
+
+    /// Does `what`, again after a pause where that may help.
+    fn again<T>(&mut self, mut what: impl FnMut(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let mut tries = 0;
+        loop {
+            let refusal = match self.request(&mut what) {
+                Err(refusal) if matches!(refusal.why, Why::Broken | Why::Busy) => refusal,
+                answer => return answer,
+            };
+            tries += 1;
+            if tries > self.shared.settings.retries || !self.rest(&refusal, tries) {
+                return Err(refusal);
+            }
+        }
+    }
+
+    fn begin(&mut self, file: &Arc<File>) {
+        let shared = self.shared;
+        let compared = file.state.lock().expect("not poisoned").differs;
+        if shared.inhabited.load(Relaxed) && !compared {
+            match self.again(|lane| lane.look(file)) {
+                Ok(Some(present)) if present.bytes == Some(file.size) => {
+                    if shared.remembers(file, &present) {
+                        return shared.same(file, &present);
+                    }
+                    if present.is_comparable(file) {
+                        return shared.desk.compare(file, present);
+                    }
+                }
+                Ok(_) => {}
+                // Whoever may write need not be allowed to look.
+                Err(refusal) if refusal.why == Why::Denied && refusal.error.kind == ErrorKind::Denied => {}
+                Err(refusal) => return shared.give_up(file, refusal.error),
+            }
+        }
+        if shared.settings.dry {
+            return shared.would(file);
+        }
+        if file.is_multipart() {
+            let (id, have) = match self.again(|lane| lane.begin(file)) {
+                Ok(begun) => begun,
+                Err(refusal) => return shared.give_up(file, refusal.error),
+            };
+            file.begun(id, have);
+            shared.desk.read_parts(file, 1..=file.plan.count);
+        } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
+            shared.desk.read_stream(file);
+        } else {
+            shared.desk.read_parts(file, [1]);
+        }
+    }
+
+    fn send(&mut self, piece: Piece, throttle: Option<&Throttle>) {
+        let shared = self.shared;
+        let Piece { file, number, content, tries } = piece;
+        let upload = {
+            let state = file.state.lock().expect("not poisoned");
+            match state.failed {
+                Some(_) => Err(()),
+                None => Ok(state.upload.clone()),
+            }
+        };
+        let Ok(upload) = upload else { return shared.landed(&file) };
+        let mut body = Outgoing::new(shared, &content, file.size, throttle);
+        shared.active.fetch_add(1, Relaxed);
+        let result = self.request(|lane| match (&upload, number) {
+            (Some(id), 1..) => lane.put_part(&file, id, number, &mut body).map(Sent::Part),
+            _ => lane.put(&file, &mut body).map(Sent::Whole),
+        });
+        shared.active.fetch_sub(1, Relaxed);
+        let (moved, md5) = (body.moved, body.md5());
+        drop(body);
+        match result {
+            Ok(Sent::Part(tag)) => {
+                drop(content);
+                shared.confirmed(&file, number, tag, md5.unwrap_or_default());
+            }
+            Ok(Sent::Whole(stored)) => {
+                drop(content);
+                file.state.lock().expect("not poisoned").flying -= 1;
+                shared.stored(&file, &stored);
+            }
+            Err(refusal) => {
+                shared.ledger.bytes_again.fetch_add(moved, Relaxed);
+                self.send_again(Piece { file, number, content, tries }, refusal);
+            }
+        }
+    }
+
+    /// A piece did not arrive: it is sent again, if that may help.
+    fn send_again(&self, piece: Piece, refusal: Refusal) {
+        let shared = self.shared;
+        let Piece { file, number, content, tries } = piece;
+        let (met, before) = {
+            let mut state = file.state.lock().expect("not poisoned");
+            (state.met.take(), state.tries)
+        };
+        if let Some(error) = met {
+            drop(content);
+            return shared.fell(&file, error);
+        }
+        let tries = tries.max(before) + 1;
+        let may_help = matches!(refusal.why, Why::Broken | Why::Busy);
+        if !may_help || tries > shared.settings.retries {
+            drop(content);
+            return shared.fell(&file, refusal.error);
+        }
+        if matches!(content, Bulk::Stream(_)) {
+            // The stream is lost; the file is read again.
+            drop(content);
+            file.state.lock().expect("not poisoned").tries = tries;
+            if self.rest(&refusal, tries) {
+                shared.desk.read_stream(&file);
+            }
+            return shared.landed(&file);
+        }
+        if self.rest(&refusal, tries) {
+            shared.desk.send(Sending::Piece(Piece { file, number, content, tries }));
+        }
+    }
+
+    fn complete(&mut self, file: &Arc<File>) {
+        let shared = self.shared;
+        // Nothing may have been written to it between its first part and its last.
+        if let Err(error) = shared.source.open(&file.listed, 0..0) {
+            return shared.give_up(file, error);
+        }
+        let (id, parts) = {
+            let state = file.state.lock().expect("not poisoned");
+            let parts: Option<Vec<_>> = state.confirmed.iter().cloned().collect();
+            (state.upload.clone(), parts)
+        };
+        let (Some(id), Some(parts)) = (id, parts) else {
+            let error = Error::new(ErrorKind::Io, format!("{}: parts are missing", file.path));
+            return shared.give_up(file, error);
+        };
+        match self.again(|lane| lane.complete(file, &id, &parts)) {
+            Ok(stored) => shared.stored(file, &stored),
+            Err(refusal) => shared.give_up(file, refusal.error),
+        }
+    }
+
+    fn abort(&mut self, file: &Arc<File>, id: &str) {
+        if let Err(refusal) = self.again(|lane| lane.abort(file, id)) {
+            tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
+        }
+        self.shared.failed(file);
+    }
+}
+
+/// What was sent.
+enum Sent {
+    /// A part, and its tag.
+    Part(String),
+    /// A whole file.
+    Whole(Stored),
+}
+
+/// A piece's bytes on their way out: counted, and no faster than asked.
+struct Outgoing<'a> {
+    shared: &'a Shared,
+    throttle: Option<&'a Throttle>,
+    length: u64,
+    moved: u64,
+    /// Where the next byte lies: in which block, and where in it.
+    at: (usize, usize),
+    from: From<'a>,
+}
+
+enum From<'a> {
+    Blocks(&'a [Bytes], Md5Sum),
+    Stream(&'a Receiver<Chunk>, Option<Room>, Option<Md5Sum>),
+}
+
+impl<'a> Outgoing<'a> {
+    fn new(shared: &'a Shared, content: &'a Bulk, size: u64, throttle: Option<&'a Throttle>) -> Self {
+        let (length, from) = match content {
+            Bulk::Whole(room, md5) => (room.length(), From::Blocks(&room.blocks, *md5)),
+            Bulk::Stream(receiver) => (size, From::Stream(receiver, None, None)),
+        };
+        Self { shared, throttle, length, moved: 0, at: (0, 0), from }
+    }
+
+    /// What is left of the current block; empty at the end.
+    fn front(&mut self) -> io::Result<&[u8]> {
+        loop {
+            let (blocks, stream): (&[Bytes], _) = match &mut self.from {
+                From::Blocks(blocks, _) => (blocks, None),
+                From::Stream(receiver, room, end) => {
+                    if room.is_none() && end.is_none() {
+                        match receiver.recv() {
+                            Ok(Chunk::Bytes(next)) => *room = Some(next),
+                            Ok(Chunk::End(md5)) => *end = Some(md5),
+                            Err(_) => return Err(io::Error::other("the source ended early")),
+                        }
+                        self.at = (0, 0);
+                    }
+                    (room.as_ref().map_or(&[], |room| &room.blocks), Some(()))
+                }
+            };
+            let left = blocks.get(self.at.0).map(|block| block.length - self.at.1);
+            match (left, stream) {
+                (Some(0), _) => self.at = (self.at.0 + 1, 0),
+                (Some(_), _) => break,
+                (None, None) => return Ok(&[]),
+                (None, Some(())) => match &mut self.from {
+                    From::Stream(_, _, Some(_)) => return Ok(&[]),
+                    From::Stream(_, room, None) => *room = None,
+                    From::Blocks(..) => return Ok(&[]),
+                },
+            }
+        }
+        let blocks: &[Bytes] = match &self.from {
+            From::Blocks(blocks, _) => blocks,
+            From::Stream(_, room, _) => room.as_ref().map_or(&[], |room| &room.blocks),
+        };
+        let block = &blocks[self.at.0];
+        Ok(&block.bytes[self.at.1..block.length])
+    }
+}
+
+impl Read for Outgoing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.shared.is_over() {
+            return Err(io::Error::other("stopped"));
+        }
+        let front = self.front()?;
+        let length = front.len().min(buffer.len()).min(SIP);
+        buffer[..length].copy_from_slice(&front[..length]);
+        self.at.1 += length;
+        for throttle in [self.throttle, self.shared.link.as_ref()].into_iter().flatten() {
+            throttle.take(length, &self.shared.over);
+        }
+        self.moved += length as u64;
+        self.shared.network.fetch_add(length as u64, Relaxed);
+        self.shared.ledger.bytes_moved.fetch_add(length as u64, Relaxed);
+        Ok(length)
+    }
+}
+
+impl Content for Outgoing<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn md5(&self) -> Option<Md5Sum> {
+        match &self.from {
+            From::Blocks(_, md5) => Some(*md5),
+            From::Stream(_, _, md5) => *md5,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What all workers of an upload share, and the turns in a file's life: begun, confirmed, complete,
+//! failed. Each file ends exactly once.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use tidegate_control::ByteCount;
+use tidegate_transfer::catalogue::{Catalogue, Verified};
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::store::Source;
+use tidegate_transfer::throttle::{Limits, Throttle};
+use tidegate_transfer::transfer::{Interrupt, Pace};
+
+use crate::host::Host;
+use crate::put::desk::{Desk, Sending};
+use crate::put::target::{File, Md5Sum, Present, Stored, Target};
+
+/// How an upload is done.
+pub struct Settings {
+    /// Memory for parts, from the first byte that is read to the confirmation.
+    pub staging: ByteCount,
+    /// Most workers a stage.
+    pub max_workers: u16,
+    /// Rates to keep.
+    pub limits: Limits,
+    /// How often a request is tried again.
+    pub retries: u32,
+    /// How it is driven.
+    pub pace: Pace,
+    /// Stops it.
+    pub interrupt: Interrupt,
+    /// Of pauses.
+    pub seed: u64,
+    /// Only find out what would be sent.
+    pub dry: bool,
+    /// Read files that are there already, instead of trusting size, time and what was remembered.
+    pub checksum: bool,
+    /// What was verified at this target before.
+    pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// Set once some content could only be checked by its size.
+    pub unverified: Arc<AtomicBool>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It is there and was checked.
+    Done(&'a RelPath, u64),
+    /// It was there already.
+    Skipped(&'a RelPath, u64),
+    /// It would be sent; told in place of sending it.
+    Would(&'a RelPath, u64),
+    /// It did not arrive.
+    Failed(&'a [u8], &'a Error),
+    /// Something was left out on purpose.
+    Note(&'a [u8], &'static str),
+}
+
+/// Whom events are told.
+pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
+
+/// What all workers share.
+pub struct Shared {
+    /// How it is done.
+    pub settings: Settings,
+    /// Where files come from.
+    pub source: Box<dyn Source>,
+    /// Where they go.
+    pub target: Arc<dyn Target>,
+    /// Who does what next.
+    pub desk: Arc<Desk>,
+    /// The books.
+    pub ledger: Arc<Ledger>,
+    /// How many connections the server bears.
+    pub host: Arc<Host>,
+    /// Set once all is over, to wake who sleeps.
+    pub over: AtomicBool,
+    /// Bytes read.
+    pub read: AtomicU64,
+    /// Bytes handed to the network.
+    pub network: AtomicU64,
+    /// Requests with a body under way.
+    pub active: AtomicU16,
+    /// The rate of all connections together.
+    pub link: Option<Throttle>,
+    /// Whether anything at the target could bear a file's name.
+    pub inhabited: AtomicBool,
+    /// Who is told.
+    pub tell: Tell,
+}
+
+impl Shared {
+    /// Whether workers end.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// Whether `file` is remembered as verified with what bears its name.
+    pub fn remembers(&self, file: &File, present: &Present) -> bool {
+        let Some(catalogue) = &self.settings.catalogue else { return false };
+        let known = catalogue.lock().expect("not poisoned").get(file.path.as_bytes());
+        !self.settings.checksum && !present.tag.is_empty() && known == Some(Self::memory(file, &present.tag))
+    }
+
+    /// What is remembered: the tag stands for the content at the target, and the fingerprint for ours.
+    fn memory(file: &File, tag: &str) -> Verified {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&file.fingerprint).update(tag.as_bytes());
+        Verified { size: file.size, mtime: file.mtime(), root: *hasher.finalize().as_bytes() }
+    }
+
+    fn remember(&self, file: &File, tag: &str) {
+        let Some(catalogue) = self.settings.catalogue.as_ref().filter(|_| !tag.is_empty()) else { return };
+        let seen = (file.path.as_bytes(), Self::memory(file, tag));
+        if let Err(error) = catalogue.lock().expect("not poisoned").put(std::iter::once(seen)) {
+            tracing::warn!("{} will be looked at again next time: {error}", file.path);
+        }
+    }
+
+    /// What bears the file's name is the same.
+    pub fn same(&self, file: &Arc<File>, present: &Present) {
+        if self.end(file) {
+            self.remember(file, &present.tag);
+            self.ledger.skipped(file.size);
+            (self.tell)(Event::Skipped(&file.path, file.size));
+            self.desk.ended();
+        }
+    }
+
+    /// What bears the file's name is another content: the file is sent.
+    pub fn begin_anew(&self, file: &Arc<File>) {
+        file.state.lock().expect("not poisoned").differs = true;
+        self.desk.send(Sending::Begin(Arc::clone(file)));
+    }
+
+    /// Tells what would be done in place of doing it.
+    pub fn would(&self, file: &Arc<File>) {
+        if self.end(file) {
+            (self.tell)(Event::Would(&file.path, file.size));
+            self.desk.ended();
+        }
+    }
+
+    /// Whether an earlier run has brought this part there; then it is confirmed.
+    pub fn has(&self, file: &Arc<File>, number: u32, length: u64, md5: Md5Sum) -> bool {
+        let mut state = file.state.lock().expect("not poisoned");
+        let hex = data_encoding::HEXLOWER.encode(&md5);
+        let same = |part: &&crate::remote::s3::answer::Part| {
+            part.number == number && part.bytes == length && part.tag == hex
+        };
+        let Some(tag) = state.have.iter().find(same).map(|part| part.tag.clone()) else { return false };
+        state.already += length;
+        drop(state);
+        self.ledger.already(length);
+        self.confirmed(file, number, tag, md5);
+        true
+    }
+
+    /// Part `number` is at the target.
+    pub fn confirmed(&self, file: &Arc<File>, number: u32, tag: String, md5: Md5Sum) {
+        let mut state = file.state.lock().expect("not poisoned");
+        state.flying -= 1;
+        if let Some(slot) = state.confirmed.get_mut(number as usize - 1)
+            && slot.is_none()
+        {
+            *slot = Some((tag, md5));
+            state.left -= 1;
+        }
+        let whole = state.left == 0 && state.failed.is_none();
+        drop(state);
+        if whole {
+            self.desk.send(Sending::Complete(Arc::clone(file)));
+        } else {
+            self.conclude(file);
+        }
+    }
+
+    /// The file has its name and was checked.
+    pub fn stored(&self, file: &Arc<File>, stored: &Stored) {
+        if !self.end(file) {
+            return;
+        }
+        if stored.verified {
+            self.remember(file, &stored.tag);
+        } else {
+            self.settings.unverified.store(true, Relaxed);
+        }
+        let already = file.state.lock().expect("not poisoned").already;
+        self.ledger.done(file.size - already);
+        (self.tell)(Event::Done(&file.path, file.size));
+        self.desk.ended();
+    }
+
+    /// A reader met an error while the file is being sent; the network will find its stream cut off.
+    pub fn note(&self, file: &File, error: Error) {
+        file.state.lock().expect("not poisoned").met = Some(error);
+    }
+
+    /// A piece in a worker's hands will not arrive, and so the file will not.
+    pub fn fell(&self, file: &Arc<File>, error: Error) {
+        self.landed(file);
+        self.give_up(file, error);
+    }
+
+    /// A piece is no longer in a worker's hands.
+    pub fn landed(&self, file: &Arc<File>) {
+        file.state.lock().expect("not poisoned").flying -= 1;
+        self.conclude(file);
+    }
+
+    /// The file will not arrive.
+    pub fn give_up(&self, file: &Arc<File>, error: Error) {
+        if self.is_over() || error.kind == ErrorKind::Interrupted {
+            return;
+        }
+        file.state.lock().expect("not poisoned").failed.get_or_insert(error);
+        self.desk.forget(file);
+        self.conclude(file);
+    }
+
+    /// Ends a failed file once none of its pieces is in anybody's hands. What was sent of it is removed,
+    /// unless the server could not be reached: then another run goes on with it.
+    fn conclude(&self, file: &Arc<File>) {
+        let mut state = file.state.lock().expect("not poisoned");
+        let Some(error) = state.failed.clone().filter(|_| state.flying == 0 && !state.ended) else { return };
+        let keep = matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy);
+        let upload = state.upload.take().filter(|_| !keep);
+        drop(state);
+        match upload {
+            Some(id) => self.desk.send(Sending::Abort(Arc::clone(file), id)),
+            None => self.failed(file),
+        }
+    }
+
+    /// Enters a failed file into the books.
+    pub fn failed(&self, file: &Arc<File>) {
+        let error = file.state.lock().expect("not poisoned").failed.clone();
+        if let Some(error) = error.filter(|_| self.end(file)) {
+            (self.tell)(Event::Failed(file.path.as_bytes(), &error));
+            self.ledger.failed(file.path.as_bytes(), error, true);
+            self.desk.ended();
+        }
+    }
+
+    /// Whether this is the file's end, and no other was.
+    fn end(&self, file: &File) -> bool {
+        !std::mem::replace(&mut file.state.lock().expect("not poisoned").ended, true)
+    }
+}

@@ -1,0 +1,296 @@
+//! Files on FTP servers, in clear (`ftp`) and with TLS (`ftps`).
+//!
+//! FTP has one control connection and a data connection for each file. The control connection of a host is
+//! kept warm. A part of a file begins by `REST` and ends by closing the data connection early. A version is
+//! what `SIZE` and `MDTM` say, asked before every part. Data connections are made to the host of the
+//! control connection only, whatever address the server names, so that no server makes us talk to a third.
+
+mod control;
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_transfer::error::ErrorKind;
+use url::Url;
+
+use self::control::{Control, Key, Transfer, Trouble};
+use super::login::{Login, Logins, decoded_bytes};
+use super::settings::ServerSettings;
+use super::tls::Tls;
+use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
+
+/// Control connections kept for different hosts.
+const IDLE: usize = 4;
+
+/// How often an idle control connection is probed, so that a router on the way does not forget it while data
+/// flows on another.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// What all workers' FTP shares.
+#[derive(Debug)]
+pub struct Shared {
+    settings: ServerSettings,
+    tls: Arc<Tls>,
+    logins: Arc<Logins>,
+}
+
+impl Shared {
+    /// With these settings, trust and logins.
+    pub fn new(settings: &ServerSettings, tls: &Arc<Tls>, logins: &Arc<Logins>) -> Self {
+        Self { settings: settings.clone(), tls: Arc::clone(tls), logins: Arc::clone(logins) }
+    }
+}
+
+/// One worker's way to FTP servers: one control connection a host.
+#[derive(Debug)]
+pub struct Ftp {
+    shared: Arc<Shared>,
+    /// The one used last comes last.
+    controls: Vec<Control>,
+}
+
+impl Ftp {
+    /// Without a connection yet.
+    pub const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, controls: Vec::new() }
+    }
+
+    /// Does `work` on the control connection for `url`. One that was kept may have been closed by the server
+    /// in the meantime, or may have an answer left over from a part that was cut short; then the work is done
+    /// once more on a new one.
+    fn with<T>(
+        &mut self,
+        url: &Url,
+        work: impl Fn(&mut Control) -> Result<T, Trouble>,
+    ) -> Result<T, Refusal> {
+        let login = Login::in_url(url).or_else(|| self.shared.logins.of(url).cloned());
+        let key = Key::of(url, login, self.shared.settings.ftps_implicit_port)?;
+        if let Some(at) = self.controls.iter().position(|control| control.key() == &key) {
+            let mut kept = self.controls.remove(at);
+            match work(&mut kept) {
+                Ok(done) => {
+                    self.keep(kept);
+                    return Ok(done);
+                }
+                Err(trouble) if trouble.loses_connection() => drop(kept),
+                Err(trouble) => {
+                    self.keep(kept);
+                    return Err(refusal(url, &trouble));
+                }
+            }
+        }
+        let done = Control::connect(key, &self.shared.settings, &self.shared.tls).and_then(|mut control| {
+            let done = work(&mut control);
+            if !done.as_ref().is_err_and(Trouble::loses_connection) {
+                self.keep(control);
+            }
+            done
+        });
+        done.map_err(|trouble| refusal(url, &trouble))
+    }
+
+    fn keep(&mut self, control: Control) {
+        if self.controls.len() >= IDLE {
+            self.controls.remove(0);
+        }
+        self.controls.push(control);
+    }
+}
+
+impl Remote for Ftp {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        let path = path_of(ask.url)?;
+        enum Found {
+            Body(Transfer, u64, Version),
+            Empty(Version),
+            Refused(Refusal),
+        }
+        let found = self.with(ask.url, |control| {
+            let version = control.version(&path)?;
+            if let Some(refusal) = unfit(ask, &version) {
+                return Ok(Found::Refused(refusal));
+            }
+            if version.bytes == Some(0) {
+                return Ok(Found::Empty(version));
+            }
+            let (stream, start) = control.retrieve(&path, ask.range.start)?;
+            Ok(Found::Body(stream, start, version))
+        })?;
+        match found {
+            Found::Refused(refusal) => Err(refusal),
+            Found::Empty(version) => Ok(Opened { version, range: 0..0, body: Box::new(io::empty()) }),
+            Found::Body(stream, start, mut version) => {
+                let size = version.bytes.unwrap_or(u64::MAX);
+                // Without REST all of it comes.
+                version.ranges = start == ask.range.start;
+                let range = if version.ranges { start..ask.range.end.min(size) } else { 0..size };
+                let body = Body {
+                    stream: Some(stream),
+                    left: (range.end != u64::MAX).then(|| range.end - range.start),
+                    to_the_end: range.end == size,
+                    url: shown(ask.url),
+                };
+                Ok(Opened { version, range, body: Box::new(body) })
+            }
+        }
+    }
+
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
+        let path = path_of(ask.url)?;
+        let version = self.with(ask.url, |control| {
+            let version = control.version(&path)?;
+            if version.bytes.is_none() && version.modified.is_none() {
+                // Neither is known; whether the file is there, only the transfer tells.
+                drop(control.retrieve(&path, 0)?);
+            }
+            Ok(version)
+        })?;
+        let anything = Ask { range: 0..u64::MAX, ..ask.clone() };
+        unfit(&anything, &version).map_or(Ok(version), Err)
+    }
+}
+
+/// Why `version` is not what is asked for.
+fn unfit(ask: &Ask<'_>, version: &Version) -> Option<Refusal> {
+    if ask.version.is_some_and(|wanted| wanted.differs(version)) {
+        let what = format!("{}: the file has changed on the server", shown(ask.url));
+        return Some(Refusal::new(Why::Changed, what));
+    }
+    let Range { start, .. } = ask.range;
+    let size = version.bytes.filter(|&size| start > 0 && start >= size)?;
+    let what = format!("{}: the file ends at byte {size}, before the part asked for", shown(ask.url));
+    Some(Refusal::new(Why::Senseless, what))
+}
+
+/// The path of a URL as the server takes it: relative to where a login begins (RFC 1738, section 3.2.2), so
+/// an absolute one begins with `%2F`.
+fn path_of(url: &Url) -> Result<String, Refusal> {
+    let refuse = |what: &str| Refusal::new(Why::Senseless, format!("{}: {what}", shown(url)));
+    let path = url.path().strip_prefix('/').unwrap_or(url.path());
+    let path = match path.rsplit_once(";type=") {
+        Some((front, kind)) if kind.len() == 1 => front,
+        _ => path,
+    };
+    let path = String::from_utf8(decoded_bytes(path)).map_err(|_| refuse("its path is no UTF-8"))?;
+    if path.is_empty() || path.ends_with('/') {
+        return Err(refuse("this is no file"));
+    }
+    if path.contains(['\r', '\n', '\0']) {
+        return Err(refuse("its path has a line break, which FTP cannot say"));
+    }
+    Ok(path)
+}
+
+fn refusal(url: &Url, trouble: &Trouble) -> Refusal {
+    let what = format!("{}: {}", shown(url), trouble.message(url.host_str().unwrap_or_default()));
+    let mut refusal = Refusal::new(trouble.why(), what);
+    if trouble.is_about_login() {
+        refusal.error.kind = ErrorKind::Authentication;
+    }
+    refusal
+}
+
+/// The bytes of a data connection, exactly as many as were promised.
+struct Body {
+    stream: Option<Transfer>,
+    /// What has still to come; `None` if nobody knows.
+    left: Option<u64>,
+    /// Whether the end of what was promised is the end of the file.
+    to_the_end: bool,
+    url: String,
+}
+
+impl Body {
+    fn wrong(&self, kind: io::ErrorKind, what: &str) -> io::Error {
+        io::Error::new(kind, format!("{}: {what}", self.url))
+    }
+
+    /// All that was promised is here.
+    fn end(&mut self) -> io::Result<()> {
+        let Some(mut stream) = self.stream.take() else { return Ok(()) };
+        // More bytes than the size that was told are another version of the file.
+        let more = self.to_the_end && matches!(stream.read(&mut [0]), Ok(1..));
+        // The answer says that the transfer was complete, or that it was cut short, which it was.
+        let _ = stream.finish();
+        if more {
+            return Err(self.wrong(io::ErrorKind::InvalidData, "the server sent more than it promised"));
+        }
+        Ok(())
+    }
+
+    /// The data connection ended, and nobody knew where it should.
+    fn unknown_end(&mut self) -> io::Result<usize> {
+        match self.stream.take().map(Transfer::finish) {
+            None | Some(Ok(())) => Ok(0),
+            Some(Err(_)) => {
+                Err(self.wrong(io::ErrorKind::UnexpectedEof, "the server broke the transfer off"))
+            }
+        }
+    }
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let most = self
+            .left
+            .map_or(buffer.len(), |left| buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
+        let count = match stream.read(&mut buffer[..most]) {
+            Ok(count) => count,
+            Err(error) => {
+                self.stream = None;
+                return Err(match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self
+                        .wrong(io::ErrorKind::TimedOut, "the server fell silent in the middle of a transfer"),
+                    _ => self.wrong(
+                        io::ErrorKind::UnexpectedEof,
+                        "the data connection was lost in the middle of a transfer",
+                    ),
+                });
+            }
+        };
+        match &mut self.left {
+            Some(left) if count == 0 => {
+                let what = format!("the transfer ended {left} bytes before its end");
+                self.stream = None;
+                Err(self.wrong(io::ErrorKind::UnexpectedEof, &what))
+            }
+            Some(left) => {
+                *left -= count as u64;
+                if *left == 0 {
+                    self.end()?;
+                }
+                Ok(count)
+            }
+            None if count == 0 => self.unknown_end(),
+            None => Ok(count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(url: &str) -> Option<String> {
+        path_of(&Url::parse(url).expect("a URL")).ok()
+    }
+
+    #[test]
+    fn a_path_is_relative_to_the_login() {
+        assert_eq!(path("ftp://host/a/b%20c").as_deref(), Some("a/b c"));
+        assert_eq!(path("ftp://host/%2Fetc/motd;type=i").as_deref(), Some("/etc/motd"));
+        assert_eq!(path("ftps://host/a;type=x").as_deref(), Some("a"));
+        assert_eq!(path("ftp://host/a;b").as_deref(), Some("a;b"));
+        for bad in
+            ["ftp://host", "ftp://host/", "ftp://host/a/", "ftp://host/a%0D%0ADELE%20b", "ftp://host/%ff"]
+        {
+            assert_eq!(path(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! A control connection: opened, logged in, and what is asked on it.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use suppaftp::types::FileType;
+use suppaftp::{
+    FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream,
+};
+use tidegate_transfer::error::Error;
+use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::text;
+use url::Url;
+
+use super::KEEP_ALIVE;
+use crate::checksum::Checksums;
+use crate::remote::login::Login;
+use crate::remote::settings::ServerSettings;
+use crate::remote::tls::Tls;
+use crate::remote::{Refusal, Version, Why, shown};
+
+/// A TLS connection as the library makes it.
+type TlsStream = <RustlsConnector as TlsConnector>::Stream;
+/// The data connection of a file that is being sent.
+pub type Transfer = TransferStream<TlsStream>;
+
+/// Where FTP servers listen.
+const PORT: u16 = 21;
+
+/// Longest wait for one address of a host that has several.
+const ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
+
+/// What tells one control connection from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    host: String,
+    port: u16,
+    login: Option<Login>,
+    security: Security,
+}
+
+/// When TLS begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Security {
+    None,
+    /// After `AUTH TLS` (RFC 4217).
+    Explicit,
+    /// At once.
+    Implicit,
+}
+
+impl Key {
+    /// What `url` needs. `ftps` begins with `AUTH TLS`, but for the port of implicit TLS.
+    pub fn of(url: &Url, login: Option<Login>, implicit_port: u16) -> Result<Self, Refusal> {
+        let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
+            return Err(Refusal::new(Why::Senseless, format!("{}: it names no host", shown(url))));
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = url.port().unwrap_or(PORT);
+        let security = match url.scheme() {
+            "ftps" if port == implicit_port => Security::Implicit,
+            "ftps" => Security::Explicit,
+            _ => Security::None,
+        };
+        Ok(Self { host, port, login, security })
+    }
+}
+
+/// Why something did not work.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The server, or its silence.
+    Server(FtpError),
+    /// There is no such host.
+    NoHost,
+    /// Our own settings.
+    Ours(Error),
+}
+
+impl From<FtpError> for Trouble {
+    fn from(error: FtpError) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl Trouble {
+    fn connection(error: io::Error) -> Self {
+        Self::Server(FtpError::ConnectionError(error))
+    }
+
+    /// The code of a reply and its text.
+    fn reply(&self) -> Option<(u16, String)> {
+        let Self::Server(FtpError::UnexpectedResponse(response)) = self else { return None };
+        let said = String::from_utf8_lossy(&response.body);
+        let code = said.get(..3)?.parse().ok()?;
+        let first = said.lines().next().unwrap_or_default().get(4..).unwrap_or_default();
+        Some((code, text::show(first.trim().as_bytes()).chars().take(200).collect()))
+    }
+
+    /// Whether the control connection is of no more use: it is gone, or we are out of step with it.
+    pub fn loses_connection(&self) -> bool {
+        match self {
+            Self::Server(FtpError::UnexpectedResponse(_)) => {
+                !matches!(self.reply(), Some((code, _)) if code != 421 && (400..600).contains(&code))
+            }
+            _ => true,
+        }
+    }
+
+    pub fn why(&self) -> Why {
+        match self.reply() {
+            Some((421, _)) => return Why::Busy,
+            // Some servers say so instead of 421.
+            Some((530, text)) if mentions(&text, &["maximum", "too many", "limit"]) => return Why::Busy,
+            Some((430 | 530 | 532 | 534, _)) => return Why::Denied,
+            Some((550, text)) if mentions(&text, &["permission", "denied", "not allowed"]) => {
+                return Why::Denied;
+            }
+            Some((550 | 553, _)) => return Why::Missing,
+            Some((100..=499, _)) => return Why::Broken,
+            Some(_) => return Why::Senseless,
+            None => {}
+        }
+        match self {
+            Self::NoHost => Why::Missing,
+            Self::Ours(_) => Why::Denied,
+            Self::Server(error) if is_distrust(error) => Why::Denied,
+            Self::Server(FtpError::BadResponse | FtpError::InvalidAddress(_)) => Why::Senseless,
+            Self::Server(_) => Why::Broken,
+        }
+    }
+
+    pub fn is_about_login(&self) -> bool {
+        matches!(self.reply(), Some((430 | 530 | 532, _))) && self.why() == Why::Denied
+    }
+
+    /// For people, without the URL.
+    pub fn message(&self, host: &str) -> String {
+        if let Some((code, text)) = self.reply() {
+            return format!("the server says {code} {text}");
+        }
+        match self {
+            Self::NoHost => format!("there is no host {host}"),
+            Self::Ours(error) => error.message.clone(),
+            Self::Server(error) if is_distrust(error) => format!(
+                "the certificate of {host} is not trusted; a private authority's file is given with --ca"
+            ),
+            Self::Server(FtpError::ConnectionError(error)) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => format!("{host} takes no connections"),
+                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+                    format!("{host} does not answer in time")
+                }
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::ConnectionAborted => {
+                    format!("{host} closed the connection without an answer")
+                }
+                _ => format!("no connection to {host}: {error}"),
+            },
+            Self::Server(error) => format!("{host} does not answer as FTP servers do: {error}"),
+        }
+    }
+}
+
+fn mentions(text: &str, words: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
+/// Whether TLS failed over the server's certificate; the library passes rustls' error on inside of others.
+fn is_distrust(error: &FtpError) -> bool {
+    let FtpError::ConnectionError(error) = error else { return false };
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// Puts TLS on sockets that do not wait for ever.
+struct Patient {
+    tls: RustlsConnector,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Patient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Patient")
+    }
+}
+
+impl TlsConnector for Patient {
+    type Stream = TlsStream;
+
+    fn connect(&self, domain: &str, stream: TcpStream) -> FtpResult<TlsStream> {
+        prepare(&stream, self.timeout).map_err(FtpError::ConnectionError)?;
+        self.tls.connect(domain, stream)
+    }
+}
+
+fn prepare(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))?;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?)
+}
+
+/// A control connection that is logged in and sends files as they are.
+pub struct Control {
+    key: Key,
+    ftp: RustlsFtpStream,
+    has_size: bool,
+    has_times: bool,
+    /// Whether data connections are asked for by EPSV.
+    extended: bool,
+    /// Whether it knows `REST`, if it was asked.
+    restart: Option<bool>,
+    is_ipv4: bool,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// Connects and logs in.
+    pub fn connect(key: Key, settings: &ServerSettings, tls: &Tls) -> Result<Self, Trouble> {
+        let timeout = settings.timeout;
+        let patient = || {
+            let config = tls.client().map_err(Trouble::Ours)?;
+            Ok::<_, Trouble>(Patient { tls: RustlsConnector::from(config), timeout })
+        };
+        let (address, stream) = reach(&key.host, key.port, timeout)?;
+        let ftp = match key.security {
+            Security::None => RustlsFtpStream::connect_with_stream(stream)?,
+            Security::Explicit => {
+                RustlsFtpStream::connect_with_stream(stream)?.into_secure(patient()?, &key.host)?
+            }
+            Security::Implicit => {
+                // The library wants to connect by itself here.
+                drop(stream);
+                let mut ftp = RustlsFtpStream::connect_secure_implicit(address, patient()?, &key.host)?;
+                // Else files would come in clear.
+                ftp.custom_command("PBSZ 0", &[Status::CommandOk])?;
+                ftp.custom_command("PROT P", &[Status::CommandOk])?;
+                ftp
+            }
+        };
+        let mut ftp = ftp.passive_stream_builder(move |wanted| {
+            // Whatever host the answer to PASV names: behind a NAT it is often a wrong one.
+            let mut there = address;
+            there.set_port(wanted.port());
+            let connect = || {
+                let stream = TcpStream::connect_timeout(&there, timeout)?;
+                prepare(&stream, timeout)?;
+                Ok(stream)
+            };
+            connect().map_err(FtpError::ConnectionError)
+        });
+        if settings.ftp_active {
+            ftp = ftp.active_mode(timeout);
+        } else {
+            ftp.set_mode(Mode::ExtendedPassive);
+        }
+        let anonymous = Login { user: "anonymous".to_owned(), password: "anonymous@".to_owned() };
+        let login = key.login.as_ref().unwrap_or(&anonymous);
+        ftp.login(&login.user, &login.password)?;
+        ftp.transfer_type(FileType::Binary)?;
+        let (extended, is_ipv4) = (!settings.ftp_active, address.is_ipv4());
+        Ok(Self { key, ftp, has_size: true, has_times: true, extended, restart: None, is_ipv4 })
+    }
+
+    /// What it is for.
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// What the server says of the file at `path`.
+    pub fn version(&mut self, path: &str) -> Result<Version, Trouble> {
+        let bytes = match self.has_size.then(|| self.ftp.size(path)) {
+            Some(Ok(size)) => Some(size as u64),
+            Some(Err(error)) => {
+                self.has_size = tolerated(error)?;
+                None
+            }
+            None => None,
+        };
+        let modified = match self.has_times.then(|| self.ftp.mdtm(path)) {
+            Some(Ok(time)) => Some(Timestamp { seconds: time.and_utc().timestamp(), nanoseconds: 0 }),
+            Some(Err(error)) => {
+                self.has_times = tolerated(error)?;
+                None
+            }
+            None => None,
+        };
+        Ok(Version { bytes, tag: None, modified, ranges: true, checksums: Checksums::none() })
+    }
+
+    /// Begins to get the file at `path` from byte `start`; where the server knows no `REST`, from 0, which
+    /// is then returned in its place.
+    pub fn retrieve(&mut self, path: &str, start: u64) -> Result<(Transfer, u64), Trouble> {
+        let start = if start > 0 && !self.has_restart()? { 0 } else { start };
+        loop {
+            let offset = usize::try_from(start).map_err(|_| FtpError::BadResponse)?;
+            self.ftp.resume_transfer(offset)?;
+            let trouble = match self.ftp.retr_as_stream(path) {
+                Ok(stream) => return Ok((stream, start)),
+                Err(error) => Trouble::from(error),
+            };
+            match trouble.reply() {
+                // No EPSV, most likely.
+                Some((500..=504 | 522, _)) if self.extended && self.is_ipv4 => {
+                    self.extended = false;
+                    self.ftp.set_mode(Mode::Passive);
+                }
+                _ => return Err(trouble),
+            }
+        }
+    }
+
+    /// Whether a transfer can begin in the middle of a file.
+    fn has_restart(&mut self) -> Result<bool, Trouble> {
+        if self.restart.is_none() {
+            // Zero, in case the server remembers it for another transfer.
+            let asked = self.ftp.custom_command("REST 0", &[Status::RequestFilePending]);
+            self.restart = Some(match asked {
+                Ok(_) => true,
+                Err(error) => {
+                    let trouble = Trouble::from(error);
+                    if trouble.loses_connection() {
+                        return Err(trouble);
+                    }
+                    false
+                }
+            });
+        }
+        Ok(self.restart == Some(true))
+    }
+}
+
+/// Whether the server knows the command but has no answer for this file; the transfer says more.
+fn tolerated(error: FtpError) -> Result<bool, Trouble> {
+    let trouble = Trouble::from(error);
+    match trouble.reply() {
+        Some((421, _)) => Err(trouble),
+        Some((500 | 502, _)) => Ok(false),
+        Some((400..=599, _)) => Ok(true),
+        _ => Err(trouble),
+    }
+}
+
+/// Connects to the first address of `host` that takes us.
+fn reach(host: &str, port: u16, timeout: Duration) -> Result<(SocketAddr, TcpStream), Trouble> {
+    let addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
+        Ok(found) => found.collect(),
+        Err(error) if error.to_string().contains("Temporary failure") => {
+            return Err(Trouble::connection(error));
+        }
+        Err(_) => Vec::new(),
+    };
+    // One of several gets less time: many machines have an IPv6 address and no way out by it.
+    let each = if addresses.len() > 1 { timeout.min(ONE_OF_SEVERAL) } else { timeout };
+    let mut last = Trouble::NoHost;
+    for address in addresses {
+        let connect = || {
+            let stream = TcpStream::connect_timeout(&address, each)?;
+            prepare(&stream, timeout)?;
+            Ok(stream)
+        };
+        match connect() {
+            Ok(stream) => return Ok((address, stream)),
+            Err(error) => last = Trouble::connection(error),
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,361 @@
+//! Files on HTTP servers: ranges, pinned versions, redirects, and connections that stay warm.
+//!
+//! Nothing that a server says is believed that can be checked: a range must be the one asked for, of the
+//! version asked for, and as long as it was promised to be.
+
+pub mod answer;
+mod body;
+mod forward;
+pub mod lines;
+mod moved;
+pub mod trouble;
+pub(super) mod wire;
+
+use std::io::{self, Read as _};
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_transfer::manifest::MAX_SIZE;
+use ureq::Body as Answer;
+use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use url::Url;
+
+use self::body::Body;
+use self::lines::Lines;
+pub use self::lines::Shared;
+use self::trouble::refused;
+use super::login::Login;
+use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
+
+/// Most redirects that are followed for one request.
+const REDIRECTS: usize = 10;
+/// Longest body of an answer that is no file (a redirect, an error) that is read to keep the connection.
+const SMALL_BODY: u64 = 64 << 10;
+/// One worker's way to HTTP servers: at most one idle connection a host.
+#[derive(Debug)]
+pub struct Http {
+    lines: Lines,
+}
+
+/// An answer and where it came from at last.
+struct Reply {
+    from: Url,
+    answer: Response<Answer>,
+}
+
+impl Http {
+    /// Without a connection yet.
+    pub const fn new(shared: Arc<Shared>) -> Self {
+        Self { lines: Lines::new(shared) }
+    }
+
+    /// Sends a request without a body to `url` and follows redirects. `headers` go to the origin of `url`
+    /// only, `conditions` (ranges and pins) wherever the file is. A file that was found elsewhere is asked
+    /// for there at once, and from the beginning again if that fails in any way.
+    fn send(
+        &mut self,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        conditions: &HeaderMap,
+    ) -> Result<Reply, Refusal> {
+        let is_file = |reply: &Reply| matches!(reply.answer.status().as_u16(), 200 | 206);
+        if let Some(place) = self.lines.shared().moved.place(url) {
+            match self.follow(method, url, place, headers, conditions) {
+                Ok(reply) if is_file(&reply) => return Ok(reply),
+                other => {
+                    self.lines.shared().moved.forget(url);
+                    other.map(|reply| drain(reply.answer)).unwrap_or_default();
+                }
+            }
+        }
+        let reply = self.follow(method, url, url.clone(), headers, conditions)?;
+        if is_file(&reply) {
+            self.lines.shared().moved.remember(url, &reply.from);
+        }
+        Ok(reply)
+    }
+
+    /// Sends a request for `url` to `at` and follows redirects.
+    fn follow(
+        &mut self,
+        method: &Method,
+        url: &Url,
+        mut at: Url,
+        headers: &HeaderMap,
+        conditions: &HeaderMap,
+    ) -> Result<Reply, Refusal> {
+        at.set_fragment(None);
+        let mut been = vec![at.clone()];
+        loop {
+            let mut all = conditions.clone();
+            if same_origin(url, &at) {
+                all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+            }
+            if !all.contains_key(header::AUTHORIZATION)
+                && let Some(login) =
+                    Login::in_url(&at).or_else(|| self.lines.shared().logins.of(&at).cloned())
+                && let Ok(mut value) = HeaderValue::from_str(&login.basic())
+            {
+                value.set_sensitive(true);
+                all.insert(header::AUTHORIZATION, value);
+            }
+            let answer = self.lines.exchange(method, &at, &all)?;
+            let status = answer.status().as_u16();
+            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+                return Ok(Reply { from: at, answer });
+            }
+            let next = self.redirect(&at, &been, &answer);
+            drain(answer);
+            at = next?;
+            been.push(at.clone());
+        }
+    }
+
+    /// Where a redirect leads, if we may follow it.
+    fn redirect(&self, at: &Url, been: &[Url], answer: &Response<Answer>) -> Result<Url, Refusal> {
+        let refuse = |what: String| Refusal::new(Why::Senseless, format!("{}: {what}", shown(at)));
+        let location = answer::text(answer.headers(), "location")
+            .ok_or_else(|| refuse("the server redirects without saying where to".to_owned()))?;
+        let mut next =
+            at.join(location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
+        next.set_fragment(None);
+        if !matches!(next.scheme(), "http" | "https") {
+            return Err(refuse(format!("the server redirects to {}, which is not followed", next.scheme())));
+        }
+        if at.scheme() == "https" && next.scheme() == "http" && !self.lines.shared().settings.allow_downgrade
+        {
+            return Err(refuse(format!("the server redirects to {} without encryption", shown(&next))));
+        }
+        if been.contains(&next) {
+            return Err(refuse("the server redirects in a circle".to_owned()));
+        }
+        if been.len() > REDIRECTS {
+            return Err(refuse(format!("the server redirects more than {REDIRECTS} times")));
+        }
+        Ok(next)
+    }
+}
+
+impl Remote for Http {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        let headers = given(ask)?;
+        let conditions = conditions(ask);
+        let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
+        let shared = self.lines.shared();
+        let allow_pages = shared.settings.allow_pages;
+        let opened = match reply.answer.status().as_u16() {
+            200 => whole(ask, reply, allow_pages),
+            206 => part(ask, reply, allow_pages),
+            416 => beyond(ask, reply),
+            _ => Err(refuse(ask.url, reply)),
+        };
+        if opened.is_err() {
+            shared.moved.forget(ask.url);
+        }
+        opened
+    }
+
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
+        let headers = given(ask)?;
+        let reply = self.send(&Method::HEAD, ask.url, &headers, &HeaderMap::new())?;
+        let status = reply.answer.status().as_u16();
+        if status == 200 {
+            let headers = reply.answer.headers();
+            sensible(ask.url, &reply, self.lines.shared().settings.allow_pages)?;
+            let size = answer::text(headers, "content-length").and_then(|size| size.parse().ok());
+            let version = version(headers, size, accepts_ranges(headers), true);
+            return pinned(ask, version);
+        }
+        // Some servers and signed URLs know of GET only.
+        if matches!(status, 400 | 403 | 405 | 500 | 501) {
+            let first = Ask { range: 0..1, ..ask.clone() };
+            return self.open(&first).map(|opened| opened.version);
+        }
+        Err(refuse(ask.url, reply))
+    }
+}
+
+/// Header lines that are ours to say: lists copied from a browser have some of them.
+const OURS: [HeaderName; 12] = [
+    header::ACCEPT_ENCODING,
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::EXPECT,
+    header::HOST,
+    header::IF_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_NONE_MATCH,
+    header::IF_RANGE,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+    header::TRANSFER_ENCODING,
+];
+
+/// The header lines that came with the request for the file, without those that are ours.
+fn given(ask: &Ask<'_>) -> Result<HeaderMap, Refusal> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in ask.headers {
+        let line = name.parse::<HeaderName>().ok().zip(HeaderValue::from_str(value).ok());
+        let Some((name, mut value)) = line else {
+            let what = format!("{}: {name:?} with its value is no header line", shown(ask.url));
+            return Err(Refusal::new(Why::Senseless, what));
+        };
+        if !OURS.contains(&name) {
+            value.set_sensitive(true);
+            headers.append(name, value);
+        }
+    }
+    Ok(headers)
+}
+
+/// `Range` and what pins the version. `If-Match` makes a server answer 412 rather than send all of another
+/// version, as it would after `If-Range`.
+fn conditions(ask: &Ask<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut set = |name: HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    let Range { start, end } = ask.range;
+    // Servers count in 63 bits.
+    if end <= MAX_SIZE && end > start {
+        set(header::RANGE, &format!("bytes={start}-{}", end - 1));
+    } else if start > 0 {
+        set(header::RANGE, &format!("bytes={start}-"));
+    }
+    if let Some(version) = ask.version {
+        match (&version.tag, version.modified.and_then(answer::http_date)) {
+            (Some(tag), _) => set(header::IF_MATCH, tag),
+            (None, Some(date)) => set(header::IF_UNMODIFIED_SINCE, &date),
+            (None, None) => {}
+        }
+    }
+    headers
+}
+
+/// Whether a body's end is marked otherwise than by the end of the connection.
+fn has_end(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
+}
+
+fn accepts_ranges(headers: &HeaderMap) -> bool {
+    answer::text(headers, "accept-ranges").is_some_and(|units| units.eq_ignore_ascii_case("bytes"))
+}
+
+fn version(headers: &HeaderMap, bytes: Option<u64>, ranges: bool, whole: bool) -> Version {
+    Version {
+        bytes,
+        tag: answer::strong_tag(headers),
+        modified: answer::modified(headers),
+        ranges,
+        checksums: answer::checksums(headers, whole),
+    }
+}
+
+/// `version`, unless another one was asked for.
+fn pinned(ask: &Ask<'_>, version: Version) -> Result<Version, Refusal> {
+    match ask.version {
+        Some(wanted) if wanted.differs(&version) => {
+            Err(Refusal::new(Why::Changed, format!("{}: the file has changed on the server", shown(ask.url))))
+        }
+        _ => Ok(version),
+    }
+}
+
+/// Refuses an answer that is not the file's bytes.
+fn sensible(url: &Url, reply: &Reply, allow_pages: bool) -> Result<(), Refusal> {
+    // The name is the one asked for, not that of some storage behind a redirect.
+    match answer::not_the_file(reply.answer.headers(), url.path(), allow_pages) {
+        Some(what) => Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(url)))),
+        None => Ok(()),
+    }
+}
+
+/// Status 200: the whole file, whatever was asked for.
+fn whole(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusal> {
+    sensible(ask.url, &reply, allow_pages)?;
+    let (head, body) = reply.answer.into_parts();
+    let ends = has_end(&head.headers);
+    let size = body.content_length().or_else(|| {
+        // A body of no bytes at all is no body to ureq.
+        (answer::text(&head.headers, "content-length") == Some("0")).then_some(0)
+    });
+    // A server may answer a range that is the whole file so, and still know ranges.
+    let asked_all = ask.range.start == 0 && size.is_some_and(|size| ask.range.end >= size);
+    let ranges = asked_all && accepts_ranges(&head.headers);
+    let version = pinned(ask, version(&head.headers, size, ranges, true))?;
+    opened(ask, version, 0..size.unwrap_or(u64::MAX), body, size, ends)
+}
+
+/// Status 206: a part of the file, which must be the one asked for.
+fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusal> {
+    let refuse = |what: &str| Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))));
+    sensible(ask.url, &reply, allow_pages)?;
+    let (head, body) = reply.answer.into_parts();
+    let ends = has_end(&head.headers);
+    let Some((range, size)) = answer::content_range(&head.headers) else {
+        return refuse("the server answered with a part without saying which");
+    };
+    if body.content_length().is_some_and(|length| length != range.end - range.start) {
+        return refuse("the server answered with a part of another length than it says");
+    }
+    let version = pinned(ask, version(&head.headers, size, true, false))?;
+    let size = size.or(ask.version.and_then(|version| version.bytes));
+    let wanted = ask.range.start..ask.range.end.min(size.unwrap_or(ask.range.end));
+    if range.start != wanted.start || range.end > wanted.end {
+        return refuse("the server answered with a part that was not asked for");
+    }
+    // A part that ends too early is a body that does, and one whose end nobody knows ends where it says.
+    let promised = if wanted.end == u64::MAX { range } else { wanted };
+    let length = promised.end - promised.start;
+    opened(ask, version, promised, body, Some(length), ends)
+}
+
+/// Status 416: the part begins at the end of the file or beyond. An empty file has no other answer.
+fn beyond(ask: &Ask<'_>, reply: Reply) -> Result<Opened, Refusal> {
+    let headers = reply.answer.headers();
+    let size = answer::size_beyond(headers);
+    let version = version(headers, size, true, false);
+    drain(reply.answer);
+    let version = pinned(ask, version)?;
+    if size == Some(0) && ask.range.start == 0 {
+        return Ok(Opened { version, range: 0..0, body: Box::new(io::empty()) });
+    }
+    let what = match size {
+        Some(size) => format!("the file ends at byte {size}, before the part asked for"),
+        None => "the server has no such part of the file".to_owned(),
+    };
+    Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))))
+}
+
+fn opened(
+    ask: &Ask<'_>,
+    version: Version,
+    range: Range<u64>,
+    body: Answer,
+    promised: Option<u64>,
+    ends: bool,
+) -> Result<Opened, Refusal> {
+    let body = Body::new(body.into_reader(), promised, ends, shown(ask.url))
+        .map_err(|error| Refusal::new(Why::Senseless, error.to_string()))?;
+    Ok(Opened { version, range, body: Box::new(body) })
+}
+
+/// The refusal in an answer that is neither the file nor a redirect.
+fn refuse(url: &Url, reply: Reply) -> Refusal {
+    let refusal = refused(url, &reply.from, &reply.answer);
+    drain(reply.answer);
+    refusal
+}
+
+/// Reads a short body to its end, so that the connection can be used again; lets go of a long one.
+fn drain(answer: Response<Answer>) {
+    let mut reader = answer.into_body().into_reader().take(SMALL_BODY);
+    let _ = io::copy(&mut reader, &mut io::sink());
+}
+
+fn same_origin(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin()
+}

@@ -1,0 +1,111 @@
+//! What went wrong with a request, in words, and what to try next.
+
+use std::io;
+use std::time::SystemTime;
+
+use tidegate_transfer::error::{Error, ErrorKind};
+use ureq::http::Response;
+use url::Url;
+
+use super::answer;
+use crate::remote::{Refusal, Why, shown};
+
+/// The refusal in an answer that is neither the file nor a redirect.
+pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
+    let status = answer.status();
+    let (why, wait) = {
+        let headers = answer.headers();
+        (answer::why(status.as_u16(), headers), answer::retry_after(headers, SystemTime::now()))
+    };
+    let reason = status.canonical_reason().unwrap_or("no standard status");
+    let through = if from.host() == url.host() {
+        String::new()
+    } else {
+        format!(" (after a redirect to {})", from.host_str().unwrap_or_default())
+    };
+    let advice = match status.as_u16() {
+        401 => "; a name and password go into ~/.netrc or the URL",
+        407 => "; the proxy wants a name and password in its URL",
+        _ => "",
+    };
+    let what = format!("{}{through}: the server says {} {reason}{advice}", shown(url), status.as_u16());
+    let mut refusal = Refusal::new(why, what).after(wait);
+    if matches!(status.as_u16(), 401 | 407) {
+        refusal.error.kind = ErrorKind::Authentication;
+    }
+    refusal
+}
+
+/// Whether the connection went away, as it does when the server has closed it meanwhile.
+pub fn is_lost(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
+    let ureq::Error::Io(error) = error else { return false };
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof)
+}
+
+/// A request that got no answer.
+pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
+    let host = url.host_str().unwrap_or_default();
+    let refuse = |why, what: String| Refusal::new(why, format!("{}: {what}", shown(url)));
+    if let Some(error) = tls_error(error) {
+        return match error {
+            rustls::Error::InvalidCertificate(reason) => {
+                let mut refusal = refuse(
+                    Why::Denied,
+                    format!(
+                        "the certificate of {host} is not trusted ({reason}); a private authority's file is given with --ca"
+                    ),
+                );
+                refusal.error.kind = ErrorKind::Authentication;
+                refusal
+            }
+            other => refuse(Why::Broken, format!("no TLS connection to {host}: {other}")),
+        };
+    }
+    match error {
+        ureq::Error::HostNotFound => refuse(Why::Missing, format!("there is no host {host}")),
+        ureq::Error::Io(error) if is_unknown_host(error) => {
+            refuse(Why::Missing, format!("there is no host {host}"))
+        }
+        ureq::Error::Timeout(_) => refuse(Why::Broken, format!("{host} does not answer in time")),
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            refuse(Why::Broken, format!("{host} takes no connections"))
+        }
+        ureq::Error::Io(_) if is_lost(error) => {
+            refuse(Why::Broken, format!("{host} closed the connection without an answer"))
+        }
+        ureq::Error::Io(error) => refuse(Why::Broken, format!("no connection to {host}: {error}")),
+        ureq::Error::ConnectProxyFailed(_) => {
+            refuse(Why::Broken, format!("the proxy does not lead to {host}"))
+        }
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            refuse(Why::Senseless, "this URL cannot be asked for".to_owned())
+        }
+        ureq::Error::Other(error) => match error.downcast_ref::<Error>() {
+            Some(ours) => {
+                let mut refusal = refuse(Why::Denied, ours.message.clone());
+                refusal.error.kind = ours.kind;
+                refusal
+            }
+            None => refuse(Why::Broken, format!("no connection to {host}: {error}")),
+        },
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
+            refuse(Why::Senseless, format!("{host} does not answer as HTTP servers do"))
+        }
+        other => refuse(Why::Broken, format!("no answer from {host}: {other}")),
+    }
+}
+
+fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The system's resolver tells "no such name" from "no answer" only in words.
+fn is_unknown_host(error: &io::Error) -> bool {
+    let text = error.to_string();
+    text.contains("failed to lookup") && !text.contains("Temporary failure") && !text.contains("Try again")
+}

@@ -1,0 +1,188 @@
+//! One HTTP request with any method and a body that may be large, and its answer: what S3 and WebDAV
+//! need beyond asking for a range. Each [`Client`] has connections of its own, which stay warm.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use ureq::{Agent, Body, SendBody, http};
+use url::Url;
+
+use super::http::lines::{Lines, Shared};
+use super::http::{answer, trouble};
+use super::login::{Login, Logins};
+use super::settings::ServerSettings;
+use super::tls::Tls;
+use super::{Refusal, Why, shown};
+
+/// Most of an answer that is read through to keep its connection.
+const MOST_DRAINED: u64 = 64 << 10;
+
+/// What all workers' clients share.
+#[derive(Debug)]
+pub struct Requests {
+    shared: Arc<Shared>,
+}
+
+impl Requests {
+    /// With these settings.
+    pub fn new(settings: &ServerSettings) -> Self {
+        let tls = Arc::new(Tls::new(settings.ca.clone()));
+        let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        Self::of(Arc::new(Shared::new(settings, &tls, &logins)))
+    }
+
+    /// With what workers' HTTP shares already.
+    pub const fn of(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Who we are at `url`: what stands in it, or in `.netrc`.
+    pub fn login(&self, url: &Url) -> Option<Login> {
+        Login::in_url(url).or_else(|| self.shared.logins.of(url).cloned())
+    }
+
+    /// A client without a connection, for the server of `url`.
+    pub fn client(&self, url: &Url) -> Result<Client> {
+        let mut lines = Lines::new(Arc::clone(&self.shared));
+        let agent = lines.agent(url).map_err(|refusal| refusal.error)?.clone();
+        Ok(Client { agent })
+    }
+}
+
+/// What is sent behind a request's head.
+pub enum Payload<'a> {
+    /// Nothing.
+    None,
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// So many bytes of a reader.
+    Reader(&'a mut dyn Read, u64),
+}
+
+/// A server's answer, its body not yet read.
+#[derive(Debug)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// The header lines.
+    pub headers: http::HeaderMap,
+    body: Body,
+}
+
+/// One worker's connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    agent: Agent,
+}
+
+impl Client {
+    /// Sends a request and waits for the head of the answer. The error names no URL: one that is signed
+    /// is a secret.
+    pub fn send(
+        &self,
+        method: &str,
+        url: &Url,
+        headers: &[(String, String)],
+        payload: Payload<'_>,
+    ) -> Result<Reply, ureq::Error> {
+        let mut request = http::Request::builder().method(method).uri(url.as_str());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let wants_body = matches!(method, "PUT" | "POST");
+        let response = match payload {
+            Payload::None if !wants_body => self.run(request.body(SendBody::none())?)?,
+            Payload::None => self.run(request.body(&b""[..])?)?,
+            Payload::Bytes(bytes) => self.run(request.body(bytes)?)?,
+            Payload::Reader(reader, length) => {
+                let request = request.header("content-length", length);
+                self.run(request.body(SendBody::from_reader(reader))?)?
+            }
+        };
+        let (head, body) = response.into_parts();
+        Ok(Reply { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    fn run(
+        &self,
+        request: http::Request<impl ureq::AsSendBody>,
+    ) -> Result<http::Response<Body>, ureq::Error> {
+        // WebDAV's methods are none of HTTP's own.
+        let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
+        self.agent.run(request)
+    }
+}
+
+impl Reply {
+    /// Whether it says that all is well.
+    pub const fn is_ok(&self) -> bool {
+        matches!(self.status, 200..300)
+    }
+
+    /// A header line's value, if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The entity tag without its quotes; a weak one is none.
+    pub fn tag(&self) -> Option<String> {
+        self.header("etag").filter(|tag| !tag.starts_with("W/")).map(unquoted)
+    }
+
+    /// How long the server asks to wait.
+    pub fn retry_after(&self) -> Option<Duration> {
+        answer::retry_after(&self.headers, SystemTime::now())
+    }
+
+    /// The body as text, read no further than `most` bytes.
+    pub fn text(self, most: u64) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        self.body.into_reader().take(most + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer that is too long"));
+        }
+        String::from_utf8(bytes)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "an answer that is no text"))
+    }
+
+    /// The body as a stream.
+    pub fn into_reader(self) -> impl Read + Send + 'static {
+        self.body.into_reader()
+    }
+
+    /// Reads a short body through, so that the connection can be used again.
+    pub fn finish(self) {
+        let _ = io::copy(&mut self.body.into_reader().take(MOST_DRAINED), &mut io::sink());
+    }
+}
+
+/// A tag without its quotes.
+pub fn unquoted(tag: &str) -> String {
+    tag.trim().trim_matches('"').to_owned()
+}
+
+/// A request to `url` that was not answered, as what it means for `what` (such as `cannot put s3://b/k`).
+pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
+    let mut refusal = trouble::failed(url, error);
+    let prefix = format!("{}: ", shown(url));
+    let why = refusal.error.message.strip_prefix(&prefix).unwrap_or(&refusal.error.message);
+    refusal.error.message = format!("{what}: {why}");
+    // A name that is not known may be a resolver's bad moment, and the whole target depends on it.
+    if refusal.why == Why::Missing {
+        (refusal.why, refusal.error.kind) = (Why::Broken, ErrorKind::Connection);
+    }
+    refusal
+}
+
+/// An I/O error without the system's number.
+pub fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// A refusal for a reason of our own.
+pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
+    Refusal { why, error: Error::new(kind, message), retry_after: None }
+}

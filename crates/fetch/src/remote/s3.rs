@@ -1,0 +1,178 @@
+//! S3-compatible stores: objects as a [`Remote`], a prefix as a stream of names ([`list`]).
+//!
+//! Requests are signed into their URLs (docs/decisions/0009) and then are plain HTTP, with all that is
+//! checked there. Only what S3 says in words about a refusal is asked for here.
+
+pub mod answer;
+pub mod calls;
+pub mod credentials;
+pub mod list;
+pub mod place;
+
+use std::sync::{Arc, OnceLock};
+
+use rusty_s3::Method;
+use tidegate_transfer::error::Result;
+use url::Url;
+
+use self::calls::{Failed, S3Client};
+use self::place::{Object, S3Settings, Signer};
+use super::http::{Http, answer as head};
+use super::request::Requests;
+use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
+
+/// What all workers' S3 shares.
+#[derive(Debug)]
+pub struct Shared {
+    settings: Option<S3Settings>,
+    requests: Requests,
+    /// Looked up when the first object is asked for: most people have no keys, and need none.
+    signer: OnceLock<Result<Arc<Signer>>>,
+}
+
+impl Shared {
+    /// With these settings, of which the environment's take the place where there are none.
+    pub const fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
+        Self { settings, requests, signer: OnceLock::new() }
+    }
+
+    /// Who signs.
+    pub fn signer(&self) -> Result<Arc<Signer>> {
+        let look_up = || match &self.settings {
+            Some(settings) => Ok(settings.clone()),
+            None => S3Settings::from_environment(&|name| std::env::var(name).ok()),
+        };
+        self.signer.get_or_init(|| look_up().map(|settings| Arc::new(Signer::new(settings)))).clone()
+    }
+
+    /// A client of its own for the server that has `bucket`.
+    pub fn client(&self, bucket: &str) -> Result<S3Client> {
+        let signer = self.signer()?;
+        Ok(S3Client::new(self.requests.client(&signer.server(bucket)?)?, signer))
+    }
+}
+
+/// One worker's way to S3-compatible stores.
+#[derive(Debug)]
+pub struct S3 {
+    shared: Arc<Shared>,
+    http: Http,
+}
+
+impl S3 {
+    /// Without a connection yet.
+    pub const fn new(shared: Arc<Shared>, http: Http) -> Self {
+        Self { shared, http }
+    }
+
+    /// Header lines that are signed: those that came with the file and are S3's own.
+    fn signed(&self, signer: &Signer, ask: &Ask<'_>) -> Vec<(String, String)> {
+        let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
+        let mut headers: Vec<_> =
+            ask.headers.iter().map(lower).filter(|(name, _)| name.starts_with("x-amz-")).collect();
+        let pays = "x-amz-request-payer";
+        if signer.settings().requester_pays && !headers.iter().any(|(name, _)| name == pays) {
+            headers.push((pays.to_owned(), "requester".to_owned()));
+        }
+        headers.sort();
+        headers
+    }
+
+    fn ask(&mut self, ask: &Ask<'_>, object: &Object, signer: &Signer) -> Result<Opened, Refusal> {
+        let signed = self.signed(signer, ask);
+        let url = signer.url(Method::Get, object, &[], &signed).map_err(senseless)?;
+        let others = ask.headers.iter().filter(|(name, _)| !name.to_lowercase().starts_with("x-amz-"));
+        let headers: Vec<_> = signed.iter().cloned().chain(others.cloned()).collect();
+        let opened = self.http.open(&Ask { url: &url, headers: &headers, ..ask.clone() });
+        opened.map_err(|refusal| renamed(refusal, &url, ask.url))
+    }
+
+    /// What S3 says in its own words of a refusal.
+    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> Failed {
+        let Ok(client) = self.shared.client(&object.bucket) else { return refusal.into() };
+        let mut headers = signed.to_vec();
+        headers.push(("range".to_owned(), "bytes=0-0".to_owned()));
+        headers.sort();
+        match client.call("get", Method::Get, object, &[], &headers, &[]) {
+            Ok(reply) => {
+                reply.finish();
+                refusal.into()
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    /// S3 answers a range that lies beyond the end without saying where that is. An empty object has no
+    /// range at all.
+    fn beyond(&mut self, ask: &Ask<'_>, refusal: Refusal) -> Result<Opened, Refusal> {
+        let version = self.look(ask)?;
+        match version.bytes {
+            Some(0) if ask.range.start == 0 => {
+                Ok(Opened { version, range: 0..0, body: Box::new(std::io::empty()) })
+            }
+            _ => Err(refusal),
+        }
+    }
+}
+
+impl Remote for S3 {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        let object = Object::of(ask.url).map_err(senseless)?;
+        let signer = self.shared.signer().map_err(denied)?;
+        let refusal = match self.ask(ask, &object, &signer) {
+            Err(refusal) if matches!(refusal.why, Why::Denied | Why::Senseless) => refusal,
+            answer => return answer,
+        };
+        // An error's document tells which key, clock or region is wrong.
+        let known = signer.region(&object.bucket);
+        let failed = self.explained(refusal, &object, &self.signed(&signer, ask));
+        if signer.region(&object.bucket) != known {
+            return self.ask(ask, &object, &signer);
+        }
+        match failed.code.as_str() {
+            "InvalidRange" => self.beyond(ask, failed.refusal),
+            _ => Err(failed.refusal),
+        }
+    }
+
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
+        let object = Object::of(ask.url).map_err(senseless)?;
+        let client = self.shared.client(&object.bucket).map_err(denied)?;
+        let signed = self.signed(client.signer(), ask);
+        let reply = client.call("look at", Method::Head, &object, &[], &signed, &[])?;
+        let mut version = Version {
+            bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
+            tag: head::strong_tag(&reply.headers),
+            modified: head::modified(&reply.headers),
+            ranges: true,
+            ..Version::default()
+        };
+        // With a key of KMS or of the customer's, the tag is no MD5.
+        let plain = reply.header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
+            && reply.header("x-amz-server-side-encryption-customer-algorithm").is_none();
+        if let Some(sums) = version.tag.as_deref().filter(|_| plain).and_then(head::md5_of_tag) {
+            version.checksums = sums;
+        }
+        reply.finish();
+        match ask.version {
+            Some(wanted) if wanted.differs(&version) => {
+                Err(Refusal::new(Why::Changed, format!("{}: the object has changed", shown(ask.url))))
+            }
+            _ => Ok(version),
+        }
+    }
+}
+
+/// The same refusal, speaking of the object rather than of its signed URL.
+fn renamed(mut refusal: Refusal, signed: &Url, object: &Url) -> Refusal {
+    refusal.error.message = refusal.error.message.replace(&shown(signed), &shown(object));
+    refusal
+}
+
+fn senseless(error: tidegate_transfer::error::Error) -> Refusal {
+    Refusal { why: Why::Senseless, error, retry_after: None }
+}
+
+fn denied(error: tidegate_transfer::error::Error) -> Refusal {
+    Refusal { why: Why::Denied, error, retry_after: None }
+}

@@ -1,0 +1,102 @@
+//! All protocols, told apart by the scheme of a URL.
+
+use std::sync::Arc;
+
+use tidegate_transfer::error::Result;
+use url::Url;
+
+use super::ftp::{self, Ftp};
+use super::http::{self, Http};
+use super::local::Local;
+use super::login::Logins;
+use super::request::Requests;
+use super::s3;
+use super::s3::place::Object;
+pub use super::settings::{Proxies, ServerSettings};
+use super::tls::Tls;
+use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
+pub use crate::list::SCHEMES;
+use crate::record::Names;
+
+/// Everything that workers' ways to servers share.
+#[derive(Debug)]
+pub struct Servers {
+    http: Arc<http::Shared>,
+    s3: Arc<s3::Shared>,
+    ftp: Arc<ftp::Shared>,
+}
+
+impl Servers {
+    /// With these settings; nothing is read or opened before it is needed but `.netrc`.
+    pub fn new(settings: &ServerSettings) -> Self {
+        let tls = Arc::new(Tls::new(settings.ca.clone()));
+        let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
+        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
+        let requests = Requests::of(Arc::clone(&http));
+        Self {
+            http,
+            s3: Arc::new(s3::Shared::new(settings.s3.clone(), requests)),
+            ftp: Arc::new(ftp::Shared::new(settings, &tls, &logins)),
+        }
+    }
+
+    /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`.
+    pub fn list(&self, url: &Url) -> Option<Result<Names>> {
+        let object = match url.scheme() {
+            "s3" => Object::of(url),
+            _ => return None,
+        };
+        let is_prefix = |object: &Object| object.key.is_empty() || object.key.ends_with('/');
+        match object {
+            Ok(object) if !is_prefix(&object) => None,
+            Ok(object) => {
+                let client = self.s3.client(&object.bucket);
+                Some(client.map(|client| s3::list::names(client, object)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Remotes for Servers {
+    fn remote(&self) -> Box<dyn Remote> {
+        let http = || Http::new(Arc::clone(&self.http));
+        let s3 = s3::S3::new(Arc::clone(&self.s3), http());
+        Box::new(Everything { http: http(), s3, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
+    }
+}
+
+/// One worker's way to servers of every kind.
+struct Everything {
+    http: Http,
+    s3: s3::S3,
+    ftp: Ftp,
+    local: Local,
+}
+
+impl Everything {
+    fn remote(&mut self, ask: &Ask<'_>) -> Result<&mut dyn Remote, Refusal> {
+        match ask.url.scheme() {
+            "http" | "https" => Ok(&mut self.http),
+            "s3" => Ok(&mut self.s3),
+            "ftp" | "ftps" => Ok(&mut self.ftp),
+            "file" => Ok(&mut self.local),
+            other => {
+                let known = SCHEMES.join(", ");
+                let what =
+                    format!("{}: {other} is none of the protocols known here ({known})", shown(ask.url));
+                Err(Refusal::new(Why::Senseless, what))
+            }
+        }
+    }
+}
+
+impl Remote for Everything {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        self.remote(ask)?.open(ask)
+    }
+
+    fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
+        self.remote(ask)?.look(ask)
+    }
+}
