@@ -456,3 +456,21 @@ fn the_offline_example_runs_through() {
         assert!(ran.out.contains(said), "{said}: {ran:?}");
     }
 }
+
+#[test]
+fn certificates_are_checked_and_may_be_added() {
+    let Some((world, nginx)) = with_nginx("certificates_are_checked_and_may_be_added", &[("x", "x")]) else {
+        return;
+    };
+    let url = nginx.secure_url("x").to_string();
+    let ran = world.run(&["get", &url, "-o", "out", "--retries", "0"]);
+    assert!(ran.code == 1 && !world.path("out/x").exists(), "{ran:?}");
+    assert!(ran.err.contains("certificate"), "{ran:?}");
+    let ca = nginx.certificates.ca.display().to_string();
+    let ran = world.run(&["get", &url, "-o", "out", "--ca", &ca]);
+    assert_eq!((ran.code, world.read("out/x")), (0, b"x".to_vec()), "{ran:?}");
+    // A redirect to less safety is followed only when allowed.
+    let down = nginx.secure_url("downgrade/x").to_string();
+    let ran = world.run(&["get", &down, "-o", "down", "--ca", &ca, "--retries", "0"]);
+    assert!(ran.code == 1 && ran.err.contains("http"), "{ran:?}");
+}
