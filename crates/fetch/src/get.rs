@@ -200,8 +200,8 @@ impl Running for Download {
         self.crew.resize(setpoint);
     }
 
-    fn has_begun(&self, counters: &Snapshot) -> bool {
-        counters.network > 0
+    fn moved(&self, counters: &Snapshot) -> u64 {
+        counters.network
     }
 
     /// Connecting and asking, and the slow start of what comes.

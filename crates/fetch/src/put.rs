@@ -162,8 +162,8 @@ impl Running for Upload {
         }
     }
 
-    fn has_begun(&self, counters: &Snapshot) -> bool {
-        counters.network > 0
+    fn moved(&self, counters: &Snapshot) -> u64 {
+        counters.network
     }
 }
 

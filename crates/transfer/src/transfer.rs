@@ -181,8 +181,8 @@ impl Running for LiveTransfer {
         }
     }
 
-    fn has_begun(&self, counters: &Snapshot) -> bool {
-        counters.receiver.network > 0
+    fn moved(&self, counters: &Snapshot) -> u64 {
+        counters.receiver.network
     }
 
     fn warm_up(&self) -> Duration {

@@ -7,8 +7,12 @@ use tidegate_control::{Concurrency, Observation};
 
 use crate::error::Result;
 
-/// How often the first bytes are looked for.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
+/// How often a short epoch is looked into.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
+/// factor of two to four.
+const SURE: f64 = 0.2;
 
 /// How a transfer is driven.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +31,7 @@ impl Pace {
         Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
     }
 
-    /// The same for one step on the way up: a quarter of the time, unless a new worker takes longer to
+    /// The same for one step on the way up: a quarter of the time at least, or what a new worker takes to
     /// show what it moves.
     fn hurried(self, warm_up: Duration) -> Self {
         let epoch = (self.epoch / 4).max(warm_up).min(self.epoch);
@@ -49,8 +53,8 @@ pub trait Running {
     /// What was counted so far; `None` if it ended meanwhile.
     fn counters(&mut self) -> Result<Option<Self::Counters>>;
 
-    /// Whether anything has been moved.
-    fn has_begun(&self, counters: &Self::Counters) -> bool;
+    /// Bytes that the network has moved.
+    fn moved(&self, counters: &Self::Counters) -> u64;
 
     /// How long a new worker takes to get up to speed, and to show it.
     fn warm_up(&self) -> Duration {
@@ -108,10 +112,11 @@ impl<C: Copy> Stepper<C> {
             Some(before) => Some(before),
             None => run.counters()?,
         };
-        if run.pass(begun + pace.epoch)?.is_none() {
-            return Ok(None);
-        }
-        let after = run.counters()?;
+        let after = match (self.hurried, before) {
+            (true, Some(before)) => watch(run, &before, (begun + pace.epoch, begun + self.pace.epoch))?,
+            _ => run.pass(begun + pace.epoch)?.map(|()| run.counters()).transpose()?,
+        };
+        let Some(after) = after else { return Ok(None) };
         self.before = after;
         match (before, after) {
             (Some(before), Some(after)) => Ok(Some(run.observe(setpoint, &before, &after))),
@@ -124,14 +129,68 @@ impl<C: Copy> Stepper<C> {
 /// Waits for the first bytes, so that connecting is not measured, but not beyond `until`.
 fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> {
     while Instant::now() < until {
-        if run.pass(Instant::now() + FIRST_LOOK)?.is_none() {
+        if run.pass(Instant::now() + LOOK)?.is_none() {
             return Ok(None);
         }
         match run.counters()? {
-            Some(now) if run.has_begun(&now) => break,
+            Some(now) if run.moved(&now) > 0 => break,
             Some(_) => {}
             None => return run.pass(Instant::now()).map(|_| None),
         }
     }
     Ok(Some(()))
+}
+
+/// Lets time pass from `soonest` on until it is sure what is moved, at `latest`: a server that sends in
+/// bursts says little in a short time. Answers with the last count; `None` once everything has ended.
+fn watch<R: Running>(
+    run: &mut R,
+    before: &R::Counters,
+    (soonest, latest): (Instant, Instant),
+) -> Result<Option<Option<R::Counters>>> {
+    let mut rates = Vec::new();
+    let mut last = (Instant::now(), run.moved(before));
+    loop {
+        if run.pass(Instant::now() + LOOK)?.is_none() {
+            return Ok(None);
+        }
+        let Some(now) = run.counters()? else { return Ok(Some(None)) };
+        let (at, moved) = (Instant::now(), run.moved(&now));
+        rates.push(moved.saturating_sub(last.1) as f64 / (at - last.0).as_secs_f64());
+        last = (at, moved);
+        if at >= latest || (at >= soonest && uncertainty(&rates) <= SURE) {
+            return Ok(Some(Some(now)));
+        }
+    }
+}
+
+/// The standard error of the mean, as a share of it; as large as can be if nothing came.
+fn uncertainty(rates: &[f64]) -> f64 {
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    if mean <= 0.0 {
+        return f64::INFINITY;
+    }
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    (variance / count).sqrt() / mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_not_believed_and_an_even_flow_is() {
+        assert!(uncertainty(&[10.0, 12.0, 9.0, 11.0]) < SURE);
+        assert!(uncertainty(&[0.0, 0.0, 0.0, 100.0, 0.0, 0.0, 0.0, 0.0]) > SURE);
+        assert!(uncertainty(&[0.0, 0.0]) > SURE);
+    }
+
+    #[test]
+    fn a_short_epoch_is_a_quarter_or_what_a_worker_needs() {
+        let pace = Pace::new(Duration::from_secs(1));
+        assert_eq!(pace.hurried(Duration::ZERO).epoch, Duration::from_millis(250));
+        assert_eq!(pace.hurried(Duration::from_millis(400)).epoch, Duration::from_millis(400));
+        assert_eq!(pace.hurried(Duration::from_secs(9)).epoch, pace.epoch);
+    }
 }
