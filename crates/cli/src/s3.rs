@@ -28,9 +28,9 @@ pub struct S3Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum S3Style {
-    /// https://host/bucket/key
+    /// `https://host/bucket/key`
     Path,
-    /// https://bucket.host/key
+    /// `https://bucket.host/key`
     Virtual,
 }
 

@@ -5,7 +5,9 @@
 //! names ─► feeder ─► queue ─► network pool ─► staging ─► write pool ─► part file ─► digest ─► committer
 //! ```
 
+mod answer;
 mod begin;
+mod crew;
 mod digest;
 mod feed;
 mod fetch;
@@ -33,8 +35,9 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use url::Url;
 
 use crate::checksum::{Algorithm, Checksums};
+use crate::get::crew::Crew;
 use crate::get::memory::Memory;
-use crate::get::shared::{Crew, Shared};
+use crate::get::shared::Shared;
 use crate::host::ceilings::Ceilings;
 use crate::record::{Names, Record};
 use crate::remote::Remotes;

@@ -1,15 +1,10 @@
-//! What one connection does: asks for a beginning or a part, and takes the bytes as far as they are wanted.
-//!
-//! A worker that is to stop finishes what is nearly done; else it gives the rest back at once, so that a
-//! smaller set-point takes effect within a fraction of a second. Its connections stay with it.
+//! What one connection does: asks for a beginning, a part, or what a server says of a file, and sees to what
+//! comes of it. Its connections stay with it, also while it is parked.
 
-use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::hash::block_digest;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
@@ -21,18 +16,8 @@ use crate::get::file::{Body, File};
 use crate::get::memory::fingerprint;
 use crate::get::queue::{Asker, Held, Job, Order, Task};
 use crate::get::shared::Shared;
-use crate::get::write::Arrived;
 use crate::host::Host;
-use crate::remote::{Ask, Opened, Refusal, Remote, Version, Why};
-
-/// What is finished all the same by a worker that is to stop: what takes no longer than this, or as little
-/// as this that takes no longer than that.
-const SOON: Duration = Duration::from_millis(250);
-const NEARLY: u64 = 1 << 20;
-const LATER: Duration = Duration::from_secs(2);
-
-/// Weight of the latest request in a worker's rate.
-const WEIGHT: f64 = 0.5;
+use crate::remote::{Ask, Refusal, Remote, Version, Why};
 
 /// Hosts whose answers a worker remembers.
 const PROVEN: usize = 64;
@@ -45,7 +30,7 @@ pub(super) struct Worker<'s> {
     /// Hosts that answered its last request.
     proven: Vec<Arc<Host>>,
     /// Bytes a second.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 /// A worker beside its gate.
@@ -53,20 +38,6 @@ struct AtGate<'w, 's> {
     worker: &'w Worker<'s>,
     index: u16,
     gate: &'w Gate,
-}
-
-/// How a body ended.
-pub(super) enum End {
-    /// As far as it was wanted.
-    Done,
-    /// The worker is to stop; the block at this offset is not complete.
-    Parked(u64),
-    /// It broke off, and the block at this offset is not complete.
-    Lost(u64, Error),
-    /// It is not what was announced, from the block at this offset on.
-    Wrong(u64, Error),
-    /// Nobody wants the rest.
-    Over,
 }
 
 impl Asker for AtGate<'_, '_> {
@@ -313,165 +284,6 @@ impl<'s> Worker<'s> {
             let held = shared.queue.gather(body);
             self.read(job, &held, opened, begun, parked);
         }
-    }
-
-    /// Takes the bytes of an answer as far as they are claimed, and sees to what comes of it.
-    fn read(
-        &mut self,
-        job: &Job,
-        held: &Arc<Held>,
-        opened: Opened,
-        begun: Instant,
-        parked: &dyn Fn() -> bool,
-    ) {
-        let (file, shared) = (&job.file, self.shared);
-        let body = &held.claim.file;
-        file.lock().mirrors[job.mirror].used = true;
-        let promised = opened.range.end.min(body.size());
-        let mut source = opened.body;
-        let mut moved = 0;
-        // What comes in one go cannot be continued by another.
-        let whole = !file.lock().gives_parts(shared.queue.mixes(file));
-        let parked = || !whole && parked();
-        let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
-        let host = &file.hosts[job.mirror];
-        self.measured(host, moved, begun);
-        // What is less than a block, or cannot be continued, brings the file no further.
-        if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
-            file.lock().progress(job.mirror);
-        }
-        match end {
-            End::Done => {
-                // Less may have come than was asked for, as was announced: the rest is asked for.
-                shared.queue.give_back(held, None, None);
-            }
-            End::Wrong(at, error) => {
-                shared.queue.give_back(held, Some(at), None);
-                self.leave(job, Some(body), error);
-            }
-            End::Parked(at) => shared.queue.give_back(held, Some(at), None),
-            End::Over => shared.queue.done(held),
-            End::Lost(at, error) => {
-                drop(source);
-                let refusal = Refusal { why: Why::Broken, error, retry_after: None };
-                self.refused(job, Some(body), refusal, |not_before| {
-                    if whole {
-                        shared.begin_anew(file, Some(body), not_before);
-                    } else {
-                        shared.queue.give_back(held, Some(at), not_before);
-                    }
-                });
-                shared.queue.done(held);
-            }
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn take(
-        &mut self,
-        held: &Held,
-        source: &mut dyn Read,
-        from: u64,
-        promised: u64,
-        begun: Instant,
-        parked: &dyn Fn() -> bool,
-        moved: &mut u64,
-    ) -> End {
-        let shared = self.shared;
-        let body = &held.claim.file;
-        let hashed = shared.settings.verify || shared.wants_blake3(&body.file);
-        debug_assert!(from.is_multiple_of(BLOCK));
-        let mut at = from;
-        held.listen(false);
-        while at < promised {
-            let Some(range) = held.claim.next() else { break };
-            held.at.store(range.start, Relaxed);
-            debug_assert_eq!(range.start, at);
-            let Some(mut block) = shared.staging.acquire() else { return End::Over };
-            let length = (range.end - range.start) as usize;
-            let mut filled = 0;
-            while filled < length {
-                if shared.is_stopped() || body.has_ended() {
-                    shared.staging.release(block);
-                    return End::Over;
-                }
-                if parked() {
-                    let left = held.claim.remaining() + (length - filled) as u64;
-                    let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
-                    let time = if left > NEARLY { SOON } else { LATER };
-                    if left as f64 > rate * time.as_secs_f64() {
-                        shared.staging.release(block);
-                        return End::Parked(range.start);
-                    }
-                }
-                held.listen(true);
-                let read = source.read(&mut block.bytes[filled..length]);
-                held.listen(false);
-                match read {
-                    Ok(0) => {
-                        shared.staging.release(block);
-                        let why = format!(
-                            "{} broke off after {} of {promised} bytes",
-                            place(&body.file, body.mirror),
-                            range.start + filled as u64
-                        );
-                        return End::Lost(range.start, Error::new(ErrorKind::Connection, why));
-                    }
-                    Ok(n) => {
-                        filled += n;
-                        *moved += n as u64;
-                        self.count(n);
-                    }
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(error) => {
-                        shared.staging.release(block);
-                        let error = Error::connection("reading", place(&body.file, body.mirror), &error);
-                        return End::Lost(range.start, error);
-                    }
-                }
-            }
-            // Before the last block counts: a longer body is none that was asked for. And a body that is read
-            // to its end leaves its connection warm.
-            if range.end == promised
-                && let Ok(1..) = source.read(&mut [0])
-            {
-                shared.staging.release(block);
-                let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
-                return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
-            }
-            let digest = match hashed {
-                true => block_digest(&block.bytes[..length], range.start, body.size()),
-                false => [0; 32],
-            };
-            block.length = length;
-            block.frames.push(Arrived { body: Arc::clone(body), offset: range.start, length, digest });
-            shared.deliver(block);
-            at = range.end;
-            let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
-            held.rate.store(rate as u64, Relaxed);
-        }
-        End::Done
-    }
-
-    /// Bytes have come.
-    pub(super) fn count(&self, bytes: usize) {
-        let shared = self.shared;
-        shared.network_bytes.fetch_add(bytes as u64, Relaxed);
-        shared.ledger.bytes_moved.fetch_add(bytes as u64, Relaxed);
-        for throttle in [&self.throttle, &shared.link].into_iter().flatten() {
-            throttle.take(bytes, &shared.stopped);
-        }
-    }
-
-    /// A request brought `moved` bytes.
-    pub(super) fn measured(&mut self, host: &Host, moved: u64, begun: Instant) {
-        // A few bytes say more of the round trip than of the rate.
-        if moved < BLOCK {
-            return;
-        }
-        let rate = moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
-        host.measured(rate);
-        self.rate = if self.rate > 0.0 { self.rate + WEIGHT * (rate - self.rate) } else { rate };
     }
 
     // What went wrong ------------------------------------------------------------------------------------

@@ -1,48 +1,35 @@
-//! What the workers of a download share, how a file ends, and the crew that does the work.
+//! What the workers of a download share, and how a file ends.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tidegate_control::Concurrency;
 use tidegate_transfer::catalogue::Catalogue;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::journal::Journal;
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::FileId;
-use tidegate_transfer::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
+use tidegate_transfer::pipeline::commit::{Books, Complete, Progress, commit_all};
 use tidegate_transfer::pipeline::incoming::Incoming;
-use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::pipeline::shortcut::Shortcut;
 use tidegate_transfer::pipeline::staging::Staging;
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
-use tidegate_transfer::transfer::route::transfer_id;
 use tidegate_transfer::wire::message::Outcome;
 
 use crate::get::digest::Digests;
-use crate::get::fetch::Worker;
 use crate::get::file::{Body, File, Next, UNKNOWN};
 use crate::get::memory::Fetched;
 use crate::get::queue::Queue;
 use crate::get::write::Arrived;
 use crate::get::{Active, Event, Got, Settings, Tell};
 use crate::host::Hosts;
-use crate::record::Names;
-use crate::remote::Remotes;
 
 /// Files under way at once; the list is read no further than they need.
 pub(super) const LIVE: usize = 1024;
-
-/// How long workers that wait for a server are waited for at the end; what they hold is not needed.
-const LETTING_GO: Duration = Duration::from_secs(2);
-
-/// Most threads that compute checksums beside the writers.
-const DIGESTERS: usize = 4;
 
 /// The state of a download.
 pub(super) struct Shared {
@@ -63,34 +50,25 @@ pub(super) struct Shared {
     /// Permission bits of new files.
     pub(super) mode: u32,
     pub(super) dirty: Mutex<Vec<Arc<Incoming>>>,
-    journal: Mutex<Option<Arc<Mutex<Journal>>>>,
-    complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
-    live: Mutex<Live>,
-    changed: Condvar,
+    pub(super) journal: Mutex<Option<Arc<Mutex<Journal>>>>,
+    pub(super) complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
+    pub(super) live: Mutex<Live>,
+    pub(super) changed: Condvar,
     /// Room on the disk that files under way will need.
-    spoken_for: Mutex<u64>,
-    failure: Mutex<Option<Error>>,
+    pub(super) spoken_for: Mutex<u64>,
+    pub(super) failure: Mutex<Option<Error>>,
     /// Network workers at work.
-    connected: AtomicU16,
+    pub(super) connected: AtomicU16,
 }
 
+/// The files under way.
 #[derive(Default)]
-struct Live {
-    files: BTreeMap<FileId, Arc<File>>,
+pub(super) struct Live {
+    pub(super) files: BTreeMap<FileId, Arc<File>>,
     /// Files about to be added, which count.
     coming: usize,
     /// The list has been read to its end.
     fed: bool,
-}
-
-/// The threads of a download.
-pub(super) struct Crew {
-    shared: Arc<Shared>,
-    network: Pool,
-    writers: Pool,
-    threads: Vec<JoinHandle<()>>,
-    feeder: Option<JoinHandle<()>>,
-    ended: bool,
 }
 
 impl Shared {
@@ -142,7 +120,7 @@ impl Shared {
         shown.collect()
     }
 
-    fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queue.close();
         self.staging.abort();
@@ -315,7 +293,7 @@ impl Shared {
 
     // Committing -------------------------------------------------------------------------------------
 
-    fn commit(&self, completed: &mpsc::Receiver<Complete>) {
+    pub(super) fn commit(&self, completed: &mpsc::Receiver<Complete>) {
         let sink: Arc<dyn Sink> = self.sink.clone();
         let books = Books { sink, journal: self.journal(), catalogue: None };
         let ended = |outcomes: Vec<(FileId, Outcome)>| {
@@ -368,171 +346,4 @@ impl Shared {
         };
         dirty.into_iter().filter_map(fresh).collect()
     }
-}
-
-impl Crew {
-    pub(super) fn start(
-        names: Names,
-        remotes: Arc<dyn Remotes>,
-        settings: Settings,
-        tell: Tell,
-    ) -> Result<Self> {
-        let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
-        // One an output directory: a later run with another list finds what this one leaves.
-        let id = transfer_id(&[b"get", &settings.base]);
-        let sink = Arc::new(FileSink::new(&out, b"", false, &id, false)?);
-        let journal = sink.work().map(Journal::open).transpose()?;
-        let memory = settings.memory.of(&settings.base);
-        let most = settings.max_workers.max(1);
-        let (complete, completed) = mpsc::sync_channel(GROUP);
-        let shared = Arc::new(Shared {
-            hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
-            queue: Queue::new(settings.chunk, settings.verify),
-            ledger: Arc::default(),
-            staging: Staging::new(settings.staging, most),
-            shortcut: Shortcut::new(settings.limits.write.is_none()),
-            link: Throttle::new(settings.limits.link),
-            sink,
-            memory,
-            digests: Digests::default(),
-            network_bytes: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
-            mode: 0o666 & !umask(),
-            dirty: Mutex::default(),
-            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
-            complete: Mutex::new(Some(complete)),
-            live: Mutex::default(),
-            changed: Condvar::new(),
-            spoken_for: Mutex::default(),
-            failure: Mutex::default(),
-            connected: AtomicU16::new(0),
-            tell,
-            settings,
-        });
-        let network = {
-            let shared = Arc::clone(&shared);
-            Pool::new("network", most, move |index, gate| {
-                let _witness = Witness(&shared);
-                shared.connected.fetch_add(1, Relaxed);
-                Worker::new(&shared, remotes.remote()).work(index, gate);
-                shared.connected.fetch_sub(1, Relaxed);
-            })
-        };
-        let writers = {
-            let shared = Arc::clone(&shared);
-            Pool::new("write", most, move |index, gate| {
-                let _witness = Witness(&shared);
-                shared.write(index, gate);
-            })
-        };
-        let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
-        crew.spawn("commit", move |shared| shared.commit(&completed))?;
-        let digesters = thread::available_parallelism().map_or(1, usize::from).clamp(1, DIGESTERS);
-        for index in 0..digesters {
-            crew.spawn(&format!("digest-{index}"), Shared::digest)?;
-        }
-        // Last: it is not waited for at the end, since it may wait for a server.
-        crew.spawn("feed", move |shared| shared.feed(names))?;
-        crew.feeder = crew.threads.pop();
-        Ok(crew)
-    }
-
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let _witness = Witness(&shared);
-                work(&shared);
-            })
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-        self.threads.push(thread);
-        Ok(())
-    }
-
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    pub(super) fn resize(&self, setpoint: Concurrency) {
-        self.network.resize(setpoint.network);
-        self.writers.resize(setpoint.write);
-        self.shared.shortcut.resize(self.writers.size());
-        self.shared.queue.resize(self.network.size());
-    }
-
-    /// Everything has ended: what is needed only while it runs is removed.
-    pub(super) fn finish(&mut self) {
-        if self.ended {
-            return;
-        }
-        self.stop();
-        if let Err(error) = self.shared.sink.sync_names() {
-            tracing::warn!("{error}");
-        }
-        // Parts of files that failed, or that an earlier list named, may be continued by a later run.
-        if !self.shared.sink.has_parts() {
-            self.shared.sink.clean_up();
-        }
-    }
-
-    /// Stops all work, records what is safe, and waits for every worker but those that a server holds
-    /// up. Afterwards the journal is free for the next run.
-    pub(super) fn stop(&mut self) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
-        }
-        self.shared.stop();
-        self.network.close();
-        let end = Instant::now() + LETTING_GO;
-        while self.shared.connected.load(Relaxed) > 0 && Instant::now() < end {
-            thread::sleep(Duration::from_millis(2));
-        }
-        if self.shared.connected.load(Relaxed) == 0 {
-            self.network.join();
-        }
-        self.writers.close();
-        self.writers.join();
-        self.shared.complete.lock().expect("not poisoned").take();
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a worker of the download panicked");
-            }
-        }
-        if self.feeder.as_ref().is_some_and(JoinHandle::is_finished)
-            && let Some(feeder) = self.feeder.take()
-            && feeder.join().is_err()
-        {
-            tracing::error!("the list's reader panicked");
-        }
-        self.shared.journal.lock().expect("not poisoned").take();
-        let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
-        files.into_values().for_each(|file| drop(file.lock().body.take()));
-    }
-}
-
-/// Sees to it that a worker's panic ends the download, which would wait for it else.
-struct Witness<'s>(&'s Shared);
-
-impl Drop for Witness<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
-            self.0.fail_all(Error::new(ErrorKind::Io, why));
-        }
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// The process's umask, which can be read without setting it only from here.
-fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
