@@ -202,8 +202,9 @@ impl Host {
         if worked > state.ceiling {
             state.ceiling = worked;
         }
-        if state.rest.is_some_and(|rest| rest.everybody) {
-            state.rest = None;
+        // It answers again: whom it answers goes on, the others wait as long as it asked.
+        if let Some(rest) = &mut state.rest {
+            rest.everybody = false;
         }
     }
 
@@ -407,8 +408,10 @@ mod tests {
         assert!(waits <= FIRST_WAIT);
         let again = now + waits;
         assert!(host.enter(again, false));
+        host.lost(again, false);
+        assert!(host.lock().rest.expect("it rests again").everybody);
         host.answered(true);
-        assert!(host.has_room(again, false));
+        assert!(host.has_room(again, true), "whom it answers goes on");
     }
 
     #[test]

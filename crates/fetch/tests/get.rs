@@ -4,6 +4,7 @@ mod scripted;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use scripted::{Item, Place, Rules, World, declared, get, record};
 use tidegate_fetch::checksum::Algorithm;
@@ -252,6 +253,34 @@ fn a_busy_host_is_asked_for_less() {
     let served = world.served("h");
     assert!(served.busy.load(Relaxed) > 0 && served.most.load(Relaxed) == 3);
     assert!(served.busy.load(Relaxed) <= 16, "refused {} times", served.busy.load(Relaxed));
+}
+
+#[test]
+fn a_busy_host_with_many_small_files_gets_them_all_across() {
+    let (world, place) = (World::new(1), Place::new());
+    world.rules("h", Rules { bears: Some(3), latency: Duration::from_millis(1), ..Rules::default() });
+    let mut records = Vec::new();
+    for i in 0..300 {
+        let url = at("h", &format!("{i}"));
+        world.put(&url, Item::new(i + 1, 1000 + i));
+        records.push(record(&i.to_string(), &[&url]));
+    }
+    let told = get(&world, &place, records);
+    assert_eq!(told.done.len(), 300, "{:?}", told.failed);
+}
+
+#[test]
+fn what_a_server_vouches_for_is_verified() {
+    let (world, place) = (World::new(1), Place::new());
+    let item = Item::new(5, 2 * MIB);
+    let md5 = item.sums(Algorithm::Md5);
+    world.put("http://h/right", Item { vouches: md5.clone(), ..item.clone() });
+    let wrong = Item::new(6, 2 * MIB).sums(Algorithm::Sha256);
+    world.put("http://h/wrong", Item { vouches: wrong, ..item });
+    let told = get(&world, &place, vec![record("r", &["http://h/right"]), record("w", &["http://h/wrong"])]);
+    assert_eq!(told.done["r"].checksums, md5);
+    assert_eq!(told.failed["w"].kind, ErrorKind::Corrupt, "{told:?}");
+    assert!(place.read("w").is_none());
 }
 
 #[test]

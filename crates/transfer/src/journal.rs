@@ -53,7 +53,7 @@ impl Journal {
     /// Opens the journal in `work`, with what earlier runs left.
     pub fn open(work: &Root) -> Result<Self> {
         let mut left: HashMap<Key, Left> = HashMap::new();
-        let mut of = |file: Key, version: Fingerprint, change: &dyn Fn(&mut Left)| {
+        let of = |left: &mut HashMap<Key, Left>, file, version, change: &dyn Fn(&mut Left)| {
             let state = left.entry(file).or_default();
             if state.version != version {
                 *state = Left { version, ..Left::default() };
@@ -62,11 +62,13 @@ impl Journal {
         };
         let log = RecordLog::open(work, NAME, MAGIC, |record| match record {
             Record::Directory(_) => {}
-            Record::Anew { file } => of(file, Fingerprint::default(), &|state| *state = Left::default()),
+            Record::Anew { file } => drop(left.remove(&file)),
             Record::Segments { file, version, digests } => {
-                of(file, version, &|state| state.segments.extend(digests.iter().copied()));
+                of(&mut left, file, version, &|state| state.segments.extend(digests.iter().copied()));
             }
-            Record::Ready { file, version, root } => of(file, version, &|state| state.root = Some(root)),
+            Record::Ready { file, version, root } => {
+                of(&mut left, file, version, &|state| state.root = Some(root));
+            }
         })?;
         Ok(Self { log, left })
     }
@@ -93,6 +95,13 @@ impl Journal {
     /// anew: else the next run would take the holes in it for verified bytes.
     pub fn anew(&mut self, entry: &Entry) -> Result<()> {
         self.log.append([&Record::Anew { file: key(entry) }])
+    }
+
+    /// Records that complete files have their names and are remembered elsewhere: nothing is left of them
+    /// here, and a long list takes no memory for them in the next run.
+    pub fn settled<'e>(&mut self, files: impl Iterator<Item = &'e Entry>) -> Result<()> {
+        let records: Vec<Record> = files.map(|entry| Record::Anew { file: key(entry) }).collect();
+        self.log.append(&records)
     }
 
     /// Remembers a directory for the end of the transfer.
@@ -152,5 +161,40 @@ fn version(entry: &Entry) -> Option<Fingerprint> {
     match entry.kind {
         Kind::File { fingerprint, .. } => Some(fingerprint),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Timestamp;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn entry(name: &str, version: u8) -> Entry {
+        let kind = Kind::File { size: 9, fingerprint: [version; 16] };
+        let path = RelPath::new(name).expect("a name");
+        Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+    }
+
+    #[test]
+    fn what_is_left_holds_for_one_version_until_it_is_settled() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (a, b, c) = (entry("a", 1), entry("b", 1), entry("c", 1));
+        {
+            let mut journal = Journal::open(&work).expect("opened");
+            let segments = |file| (file, vec![(3, [7; 32])]);
+            journal.segments([&a, &b, &c].map(segments).into_iter()).expect("written");
+            journal.ready([(&a, [8; 32]), (&b, [8; 32])].into_iter()).expect("written");
+            journal.settled([&b].into_iter()).expect("written");
+            assert!(!journal.has_left(&a.path), "what this run wrote is not left from an earlier one");
+        }
+        let mut journal = Journal::open(&work).expect("opened");
+        assert_eq!([&a, &b, &c].map(|file| journal.has_left(&file.path)), [true, false, true]);
+        assert_eq!(journal.left_root(&a), Some([8; 32]));
+        assert_eq!(journal.left_root(&entry("a", 2)), None, "of another version");
+        assert_eq!(journal.take_left(&a).map(|left| left.segments), Some(HashMap::from([(3, [7; 32])])));
+        assert_eq!(journal.take_left(&b), None);
+        assert_eq!(journal.take_left(&entry("c", 2)), None, "of another version");
     }
 }

@@ -104,14 +104,12 @@ impl Shared {
         }
     }
 
-    /// Remembers a file for later runs.
-    pub(super) fn remember(&self, file: &File, fetched: &Fetched) {
-        if let Some(memory) = &self.memory {
-            let path = file.record.path.as_bytes();
-            if let Err(error) = memory.lock().expect("not poisoned").put_aside(path, fetched.clone()) {
-                tracing::warn!("cannot remember what was fetched: {error}");
-            }
-        }
+    /// Remembers a file for later runs; `false` if nothing is remembered.
+    pub(super) fn remember(&self, file: &File, fetched: &Fetched) -> bool {
+        let Some(memory) = &self.memory else { return false };
+        let path = file.record.path.as_bytes();
+        let put = memory.lock().expect("not poisoned").put_aside(path, fetched.clone());
+        put.inspect_err(|error| tracing::warn!("cannot remember what was fetched: {error}")).is_ok()
     }
 
     /// What earlier runs left of this version. Anything else that they left is forgotten, before its

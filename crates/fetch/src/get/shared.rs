@@ -9,7 +9,7 @@ use tidegate_transfer::catalogue::Catalogue;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::journal::Journal;
 use tidegate_transfer::ledger::Ledger;
-use tidegate_transfer::manifest::FileId;
+use tidegate_transfer::manifest::{Entry, FileId};
 use tidegate_transfer::pipeline::commit::{Books, Complete, Progress, commit_all};
 use tidegate_transfer::pipeline::incoming::Incoming;
 use tidegate_transfer::pipeline::shortcut::Shortcut;
@@ -297,34 +297,41 @@ impl Shared {
         let sink: Arc<dyn Sink> = self.sink.clone();
         let books = Books { sink, journal: self.journal(), catalogue: None };
         let ended = |outcomes: Vec<(FileId, Outcome)>| {
+            let mut remembered = Vec::new();
             for (id, outcome) in outcomes {
                 let file = self.live.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
                 let Some(file) = file else { continue };
                 match outcome {
-                    Outcome::Committed => self.committed(&file),
+                    Outcome::Committed => remembered.extend(self.committed(&file)),
                     Outcome::Failed(error) => self.fail_write(&file, &error),
+                }
+            }
+            if let (Some(journal), false) = (&books.journal, remembered.is_empty()) {
+                let mut journal = journal.lock().expect("not poisoned");
+                if let Err(error) = journal.settled(remembered.iter().map(|entry| &**entry)) {
+                    tracing::warn!("the journal cannot be written: {error}");
                 }
             }
         };
         commit_all(&books, completed, || self.progress(), ended);
     }
 
-    fn committed(&self, file: &Arc<File>) {
+    /// A file has its name; answers with what it is if that is remembered for later runs.
+    fn committed(&self, file: &Arc<File>) -> Option<Arc<Entry>> {
         let (body, started) = {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
-                return;
+                return None;
             }
-            (state.body.take(), state.started)
+            (state.body.take()?, state.started)
         };
-        let Some(body) = body else { return };
         body.incoming.end();
         let checksums = body.front().sums.clone().unwrap_or_default();
-        if let Some(version) = body.version {
-            let mtime = body.incoming.entry.mtime;
+        let entry = Arc::clone(&body.incoming.entry);
+        let remembered = body.version.is_some_and(|version| {
             let fresh = checksums.without(&file.record.checksums);
-            self.remember(file, &Fetched::new(body.size(), mtime, version, &fresh));
-        }
+            self.remember(file, &Fetched::new(body.size(), entry.mtime, version, &fresh))
+        });
         let got = Got {
             bytes: body.size(),
             checksums,
@@ -335,6 +342,7 @@ impl Shared {
         self.ledger.done(body.size() - body.incoming.kept);
         (self.tell)(Event::Done { record: &file.record, got: &got });
         self.remove(file);
+        remembered.then_some(entry)
     }
 
     /// Segments written since the last time, of files still on their way.

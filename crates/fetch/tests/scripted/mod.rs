@@ -45,6 +45,8 @@ pub struct Item {
     /// Becomes another version every so many requests.
     pub changes_every: Option<u64>,
     pub refuses: Option<Why>,
+    /// Sums that the server vouches for.
+    pub vouches: Checksums,
 }
 
 impl Item {
@@ -60,6 +62,7 @@ impl Item {
             surplus: 0,
             changes_every: None,
             refuses: None,
+            vouches: Checksums::none(),
         }
     }
 
@@ -69,7 +72,7 @@ impl Item {
             tag: self.tag.clone(),
             modified: self.modified,
             ranges: self.ranges,
-            checksums: Checksums::none(),
+            checksums: self.vouches.clone(),
         }
     }
 
