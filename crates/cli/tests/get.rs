@@ -188,7 +188,9 @@ fn what_cannot_be_had_leaves_the_rest_alone() {
     let unknown = lab.get(&["SRR999999999", "-o", "no"]);
     assert!(unknown.code == 3 && unknown.err.contains("SRR999999999"), "{unknown:?}");
     lab.world.write("nothing", "# nobody\n");
-    assert_eq!(lab.get(&["nothing", "-o", "no"]).code, 3);
+    let (code, all) = lab.json(&["nothing", "-o", "no"]);
+    assert_eq!((code, &all["status"], &all["verified"]), (3, &"failed".into(), &false.into()), "{all}");
+    assert!(lab.get(&["nothing", "-o", "no"]).err.contains("nothing was named"));
     assert!(data_files(&lab.world, "no").is_empty());
 }
 

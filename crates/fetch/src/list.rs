@@ -141,9 +141,9 @@ pub fn read(
     Ok(match format {
         Format::Urls => stream(urls::Urls::new(input, words)),
         Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
-        Format::Tsv => stream(table::Table::new(input, b'\t', options)?),
-        Format::Csv => stream(table::Table::new(input, b',', options)?),
-        Format::Json => stream(json::Json::new(input, options)?),
+        Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
+        Format::Csv => stream(table::Table::new(input, b',', options, words)?),
+        Format::Json => stream(json::Json::new(input, options, words)?),
         Format::Bag => stream(bag::Bag::new(input)?),
         Format::Metalink => stream(metalink::Metalink::new(input)),
     })

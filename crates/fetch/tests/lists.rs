@@ -77,7 +77,7 @@ fn urls_with_mirrors_options_and_accessions() {
     let all = read(&format!(
         "# a comment\n\nhttps://a/x.gz\tftp://b/x.gz\n  out=deep/y.gz\n\tchecksum=md5={MD5}\n \
          checksum=sha-256={}\n  header=X-One: 1\n  referer=https://r/\n  user-agent=me\n  split=5\n  \
-         split=6\nSRR1, SRR2\n  SRR3\nhttps://a/z%20z?token=secret\n  dir=sub/\nout=q\n",
+         split=6\nSRR1, SRR2\n  SRR3 # three\nhttps://a/z%20z?token=secret\n  dir=sub/\nout=q\n",
         "e".repeat(64)
     ));
     assert_eq!(all.paths(), ["deep/y.gz", "sub/q"]);
@@ -233,8 +233,24 @@ fn real_filereports_are_read() {
         "{:?}",
         none.problems
     );
-    let search = sample("search_three_rows.json");
-    assert!(!search.records.is_empty() || !search.problems.is_empty());
+    // A search that was not asked where files are names accessions.
+    let search =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/ena/search_three_rows.json"));
+    let search = read_bytes(search.expect("a sample"), &Options::default()).expect("a list");
+    assert_eq!((search.words.len(), search.problems.len()), (3, 0), "{:?}", search.problems);
+}
+
+#[test]
+fn tables_of_runs_name_accessions() {
+    let runinfo = read("Run,ReleaseDate,size_MB\nSRR1,2020,7\n,,\nSRR2,2021,8\n9,,\n");
+    assert_eq!(runinfo.words, ["SRR1", "SRR2"]);
+    let told = ["list:3: the row has neither a URL nor an accession", "list:5: 9: no accession"];
+    assert_eq!((runinfo.records.len(), runinfo.problems), (0, told.map(str::to_owned).to_vec()));
+    // What stands in a sheet for pipelines is found again.
+    let sheet = read("\"sample\",\"fastq_1\",\"run_accession\"\n\"a\",\"/x/y_1.fastq.gz\",\"SRR3\"\n");
+    assert_eq!(sheet.words, ["SRR3"]);
+    assert_eq!(read("{\"run_accession\":\"SRR4\",\"tax_id\":\"1\"}").words, ["SRR4"]);
+    assert_eq!(read("run_accession\tstudy_accession\nSRR5\tSRP1\n").words, ["SRR5"]);
 }
 
 #[test]

@@ -193,6 +193,12 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
     let mut books = books.lock().expect("not poisoned");
     ended.summary.unchecked = books.unchecked;
     ended.summary.verified &= books.unchecked == 0;
+    if ended.error.is_none() && ended.summary.files.total == 0 {
+        ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
+        ended.summary.status = "failed";
+        ended.summary.verified = false;
+        ended.summary.error = ended.error.as_ref().map(ToString::to_string);
+    }
     let whole = ended.error.is_none();
     let written = books.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
     match written {

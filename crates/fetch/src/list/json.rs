@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::lines::Lines;
-use super::row::{Row, normal};
-use super::{Input, Options, Place, Reader, Source};
+use super::row::{Row, lists_files, normal};
+use super::{Input, Options, Place, Reader, Source, Words};
 use crate::record::Named;
 
 /// Longest array: it is held whole, and one object a line is not.
@@ -17,6 +17,7 @@ const MAX_ARRAY: u64 = 64 << 20;
 pub struct Json {
     items: Items,
     options: Options,
+    words: Words,
 }
 
 enum Items {
@@ -25,7 +26,7 @@ enum Items {
 }
 
 impl Json {
-    pub fn new(mut input: Input, options: &Options) -> Result<Self> {
+    pub fn new(mut input: Input, options: &Options, words: Words) -> Result<Self> {
         let failed = |error| Error::io("read", input.list.as_bytes(), error);
         let head = input.reader.fill_buf().map_err(failed)?;
         let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
@@ -45,7 +46,7 @@ impl Json {
         } else {
             Items::Lines(Lines::new(input.reader, input.list))
         };
-        Ok(Self { items, options: options.clone() })
+        Ok(Self { items, options: options.clone(), words })
     }
 }
 
@@ -71,8 +72,9 @@ impl Source for Json {
             Value::Object(object) => Ok(object),
             _ => Err(place.usage("is no JSON object")),
         });
-        match object.map(row) {
-            Ok(row) => row.named(&place, &self.options, named),
+        let keys = |object: &Map<String, Value>| lists_files(object.keys().map(String::as_str));
+        match object.map(|object| (keys(&object), row(object))) {
+            Ok((files, row)) => row.named(&place, &self.options, files, &mut self.words, named),
             Err(error) => named.push_back(Named::Problem(place.to_string(), error)),
         }
         true

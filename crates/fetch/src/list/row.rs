@@ -8,7 +8,7 @@ use tidegate_transfer::path::RelPath;
 use url::Url;
 
 use super::urls::{MOST_MIRRORS, header};
-use super::{Options, Place, name};
+use super::{Options, Place, Words, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 
@@ -20,6 +20,8 @@ const BYTES: [&str; 6] = ["bytes", "size", "file_size", "filesize", "size_bytes"
 const PATH: [&str; 5] = ["path", "out", "filename", "file_name", "file"];
 /// A sum with its algorithm in front (`md5:…`, `sha-256=…`), or told by its length.
 const SUM: [&str; 2] = ["checksum", "hash"];
+/// What stands for its files where no address does, as in NCBI's run tables.
+const ACCESSION: [&str; 4] = ["run_accession", "run", "accession", "acc"];
 /// ENA's groups of columns: `fastq_ftp`, `fastq_bytes`, `fastq_md5`.
 const FILES: [&str; 4] = ["fastq", "submitted", "sra", "bam"];
 
@@ -36,7 +38,12 @@ pub fn is_header<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
 
 fn is_address(name: &str) -> bool {
     let ena = || name.strip_suffix("_ftp").is_some_and(|files| FILES.contains(&files));
-    URL.contains(&name) || MIRRORS.contains(&name) || ena()
+    URL.contains(&name) || MIRRORS.contains(&name) || ACCESSION.contains(&name) || ena()
+}
+
+/// Whether columns of these names list files as ENA does.
+pub fn lists_files<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
+    columns.any(|column| column.strip_suffix("_ftp").is_some_and(|files| FILES.contains(&files)))
 }
 
 /// What a row says, by its columns' [`normal`] names.
@@ -55,17 +62,25 @@ pub struct Row {
 }
 
 impl Row {
-    /// Adds the files that the row names.
-    pub fn named(mut self, place: &Place, options: &Options, named: &mut VecDeque<Named>) {
+    /// Adds the files that the row names. `lists_files` if its table has columns for files.
+    pub fn named(
+        mut self,
+        place: &Place,
+        options: &Options,
+        lists_files: bool,
+        words: &mut Words,
+        named: &mut VecDeque<Named>,
+    ) {
         let written = self.shown();
-        let groups = FILES.iter().any(|files| self.values.contains_key(&format!("{files}_ftp")));
         let has_url = !self.urls.is_empty() || first(&self.values, &URL).is_some();
         let result = if has_url || first(&self.values, &MIRRORS).is_some() {
             self.record(options).map(|record| vec![record])
-        } else if groups || self.values.contains_key("run_accession") {
+        } else if lists_files {
             self.files(options)
+        } else if let Some(accession) = first(&self.values, &ACCESSION) {
+            words(accession.trim()).map(|()| Vec::new())
         } else {
-            Err(refuse("the row has no URL"))
+            Err(refuse("the row has neither a URL nor an accession"))
         };
         match result {
             Ok(records) => named.extend(records.into_iter().map(|record| Named::Record(Box::new(record)))),
@@ -75,7 +90,7 @@ impl Row {
 
     /// What the row is called in a message.
     fn shown(&self) -> String {
-        let known = ["run_accession", "url", "urls", "path", "out", "filename"];
+        let known = ["run_accession", "run", "accession", "url", "urls", "path", "out", "filename"];
         let value = known.iter().find_map(|name| self.values.get(*name)).or_else(|| self.urls.first());
         value.map_or_else(|| "a row".to_owned(), |value| name::public_text(value))
     }

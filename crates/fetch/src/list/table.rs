@@ -6,8 +6,8 @@ use csv::{ReaderBuilder, StringRecord};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::lines::MAX_LINE;
-use super::row::{Row, is_header, normal};
-use super::{Input, Options, Place, Reader, Source};
+use super::row::{Row, is_header, lists_files, normal};
+use super::{Input, Options, Place, Reader, Source, Words};
 use crate::record::Named;
 
 /// Most columns of a table.
@@ -18,13 +18,15 @@ pub struct Table {
     columns: Vec<String>,
     place: Place,
     options: Options,
+    words: Words,
+    lists_files: bool,
     /// In TSV a quote means itself, unless it surrounds the whole field.
     tabs: bool,
     row: StringRecord,
 }
 
 impl Table {
-    pub fn new(input: Input, separator: u8, options: &Options) -> Result<Self> {
+    pub fn new(input: Input, separator: u8, options: &Options, words: Words) -> Result<Self> {
         let tabs = separator == b'\t';
         let mut reader = ReaderBuilder::new()
             .delimiter(separator)
@@ -44,10 +46,11 @@ impl Table {
         let columns: Vec<String> =
             first.iter().map(String::as_str).chain(row.iter().skip(1)).map(normal).collect();
         if !is_header(columns.iter().map(String::as_str)) {
-            let why = "no column is called url, urls, fastq_ftp, submitted_ftp or sra_ftp";
+            let why = "no column is called url, urls, fastq_ftp, submitted_ftp, sra_ftp or run_accession";
             return Err(Error::new(ErrorKind::Usage, format!("{place}: {why}")));
         }
-        Ok(Self { reader, columns, place, options: options.clone(), tabs, row })
+        let lists_files = lists_files(columns.iter().map(String::as_str));
+        Ok(Self { reader, columns, place, options: options.clone(), words, lists_files, tabs, row })
     }
 
     fn value(&self, field: &str) -> String {
@@ -88,7 +91,7 @@ impl Source for Table {
                 row.values.entry(column.clone()).or_insert(value);
             }
         }
-        row.named(&self.place, &self.options, named);
+        row.named(&self.place, &self.options, self.lists_files, &mut self.words, named);
         true
     }
 }

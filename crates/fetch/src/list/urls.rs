@@ -62,7 +62,8 @@ impl<R: BufRead> Urls<R> {
             self.entry = Some(Entry::new(text, &place));
             return;
         }
-        for word in text.split([' ', '\t', ',']).filter(|word| !word.is_empty()) {
+        let text = text.split('#').next().unwrap_or_default();
+        for word in text.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty()) {
             if let Err(error) = (self.words)(word) {
                 named.push_back(place.problem(word, error));
             }
