@@ -169,16 +169,24 @@ fn a_mirror_with_wrong_bytes_is_found_out() {
         assert!(place.read("f") == Some(item.content()));
     }
     // Without a checksum nobody could tell: then all bytes come from one mirror.
-    let (world, place) = (World::new(1), Place::new());
-    world.put("http://one/f", item.clone());
-    world.put("http://other/f", Item { seed: 6, ..item.clone() });
-    let rules = Rules { drops: Some(3), ..Rules::default() };
-    world.rules("one", rules.clone());
-    world.rules("other", rules);
-    let told = get(&world, &place, vec![record("f", &["http://one/f", "http://other/f"])]);
-    assert_eq!(told.done.len(), 1, "{told:?}");
-    let got = place.read("f").unwrap();
-    assert!(got == item.content() || got == Item::new(6, 24 * MIB).content(), "two mirrors' bytes are mixed");
+    let mut arrived = 0;
+    for seed in 1..6 {
+        let (world, place) = (World::new(seed), Place::new());
+        world.put("http://one/f", item.clone());
+        world.put("http://other/f", Item { seed: 6, ..item.clone() });
+        let rules = Rules { drops: Some(4), ..Rules::default() };
+        world.rules("one", rules.clone());
+        world.rules("other", rules);
+        let told = get(&world, &place, vec![record("f", &["http://one/f", "http://other/f"])]);
+        let Some(got) = place.read("f") else {
+            assert_eq!(told.failed["f"].kind, ErrorKind::Connection, "too many drops in a row: {told:?}");
+            continue;
+        };
+        let other = Item::new(6, 24 * MIB).content();
+        assert!(got == item.content() || got == other, "two mirrors' bytes are mixed");
+        arrived += 1;
+    }
+    assert!(arrived > 0, "none of five arrived");
 }
 
 #[test]

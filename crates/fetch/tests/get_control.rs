@@ -139,6 +139,23 @@ fn small_files_share_a_connection_and_large_ones_are_split() {
 }
 
 #[test]
+fn without_chunks_a_file_stays_with_one_connection() {
+    let (world, place) = (World::new(1), Place::new());
+    let item = Item::new(5, 30 * MIB + 3);
+    let mut records = Vec::new();
+    for name in ["a", "b", "c"] {
+        let url = format!("http://h/{name}");
+        world.put(&url, item.clone());
+        records.push(declared(name, &[&url], &item));
+    }
+    let (mut download, told) = start(&world, &place, records, |settings| settings.chunk = None);
+    drive(&mut download, |_| 8).unwrap();
+    assert_eq!(told.lock().unwrap().done.len(), 3);
+    assert_eq!(world.served("h").opens.load(Relaxed), 3);
+    assert!(place.read("c") == Some(item.content()));
+}
+
+#[test]
 fn what_was_safe_when_it_was_stopped_is_not_fetched_again() {
     for sums in [true, false] {
         let (world, place) = (World::new(1), Place::new());

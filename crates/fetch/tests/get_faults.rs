@@ -4,12 +4,14 @@
 mod scripted;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use scripted::{Item, Place, Rules, World, declared, drive, record, seeds, start};
-use tidegate_control::Rng;
+use tidegate_control::{Concurrency, Environment, Rng};
 use tidegate_fetch::remote::Why;
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::manifest::{BLOCK, SEGMENT};
 
 /// How a file may end.
 struct Expected {
@@ -145,4 +147,62 @@ fn one_world(seed: u64) {
         .filter(|name| !name.starts_with(".tidegate/") && !told.done.contains_key(name))
         .collect();
     assert!(strangers.is_empty(), "{strangers:?}");
+}
+
+#[test]
+fn stops_at_any_moment_cost_no_more_than_what_was_in_flight() {
+    for seed in seeds(2) {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let (world, place) = (World::new(seed), Place::new());
+        world.rules("h", Rules { rate: Some(12 << 20), ..Rules::default() });
+        let mut items = BTreeMap::new();
+        for i in 0..6u64 {
+            let bytes = pick(&mut rng, &[100_000, 9 << 20, (30 << 20) + 7]);
+            let item = Item::new(i + 1, bytes);
+            world.put(&format!("http://h/{i}"), item.clone());
+            items.insert(i.to_string(), (item, rng.unit() < 0.5));
+        }
+        let records = || {
+            let record = |(path, (item, sums)): (&String, &(Item, bool))| {
+                let url = format!("http://h/{path}");
+                if *sums { declared(path, &[&url], item) } else { record(path, &[&url]) }
+            };
+            items.iter().map(record).collect::<Vec<_>>()
+        };
+        let workers = 4u64;
+        let mut stops = 0;
+        loop {
+            let (mut download, told) = start(&world, &place, records(), |settings| {
+                settings.max_workers = workers as u16;
+                settings.staging = tidegate_control::ByteCount::mib(1);
+            });
+            let steps = if stops < 5 { rng.integer(1, 25) } else { u16::MAX };
+            let mut over = false;
+            for _ in 0..steps {
+                let setpoint = Concurrency { read: 1, network: workers as u16, write: 2 };
+                over = download.step(setpoint).expect("no error").is_none();
+                if over {
+                    break;
+                }
+            }
+            drop(download);
+            let told = told.lock().unwrap();
+            assert!(told.failed.is_empty(), "{told:?}");
+            if over {
+                assert_eq!(told.done.len() + told.skipped.len(), items.len());
+                break;
+            }
+            stops += 1;
+        }
+        for (path, (item, _)) in &items {
+            assert!(place.read(path) == Some(item.content()), "{path} has wrong bytes");
+        }
+        let wanted: u64 = items.values().map(|(item, _)| item.bytes).sum();
+        let served = world.served("h").bytes.load(Relaxed);
+        // Each worker may have begun a segment or two, and has a block in its hands; so may the staging.
+        let lost = workers * (2 * SEGMENT + BLOCK) + (2 << 20);
+        assert!(served <= wanted + stops * lost, "{served} bytes for {wanted}, with {stops} stops");
+        assert!(!place.path().join(".tidegate").exists(), "nothing is left over");
+    }
 }

@@ -95,7 +95,7 @@ struct State {
     pieces: BTreeMap<(FileId, u64), Piece>,
     claims: Vec<Arc<Held>>,
     claimed: u64,
-    /// Bytes of known parts that wait.
+    /// Bytes that wait, as far as they are known.
     bytes: u64,
     workers: u16,
     closed: bool,
@@ -295,7 +295,7 @@ impl Queue {
         let Some(length) = length.filter(|&length| length > 0) else { return chunk };
         let rate = asker.rate();
         let long = ((rate * STRETCH.as_secs_f64()) as u64).min(LONGEST).max(chunk);
-        let even = (state.bytes + length) / (2 * u64::from(state.workers.max(1)));
+        let even = state.bytes.saturating_add(length) / (2 * u64::from(state.workers.max(1)));
         // Whole segments, so that a journal can speak of them.
         even.clamp(SEGMENT, long).next_multiple_of(SEGMENT)
     }
@@ -364,6 +364,17 @@ impl Queue {
     }
 }
 
+impl Piece {
+    /// Bytes to fetch for it, as far as they are known.
+    fn bytes(&self) -> u64 {
+        match &self.task {
+            Task::Part(_, range) => range.end - range.start,
+            Task::First => self.file.record.bytes.unwrap_or(0),
+            Task::Look => 0,
+        }
+    }
+}
+
 impl Held {
     /// The worker begins to wait for bytes, or does something else.
     pub(super) fn listen(&self, waits: bool) {
@@ -402,17 +413,13 @@ impl State {
 
     fn insert(&mut self, key: (FileId, u64), piece: Piece) {
         self.remove(key);
-        if let Task::Part(_, range) = &piece.task {
-            self.bytes += range.end - range.start;
-        }
+        self.bytes = self.bytes.saturating_add(piece.bytes());
         self.pieces.insert(key, piece);
     }
 
     fn remove(&mut self, key: (FileId, u64)) -> Option<Piece> {
         let piece = self.pieces.remove(&key)?;
-        if let Task::Part(_, range) = &piece.task {
-            self.bytes -= range.end - range.start;
-        }
+        self.bytes = self.bytes.saturating_sub(piece.bytes());
         Some(piece)
     }
 }
