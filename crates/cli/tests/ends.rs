@@ -186,8 +186,8 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
         command.args(["copy", "file", &target, "--json", "--limit-link", "80Mbit/s", "--epochs", "epochs"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("started");
-        // Two epochs: beyond the first checkpoint.
-        eventually(|| fs::read_to_string(world.path("epochs")).is_ok_and(|text| text.lines().count() >= 2));
+        // Two seconds: beyond the first checkpoint.
+        eventually(|| world.epochs_until("epochs") >= 2000);
         signal(child.id(), signal_sent);
         let ran = wait(child);
         let seen: Value = serde_json::from_str(&ran.out).expect("JSON");

@@ -141,7 +141,8 @@ impl Endpoint {
     /// Accepts connections until [`drain`](Self::drain) is called and the last transfer has ended.
     pub fn serve(self: &Arc<Self>) {
         for socket in self.listener.incoming() {
-            if self.draining.load(Relaxed) {
+            // Until the last transfer has ended its data streams may still come.
+            if self.draining.load(Relaxed) && self.is_idle() {
                 break;
             }
             match socket {
@@ -153,15 +154,20 @@ impl Endpoint {
                 }
             }
         }
-        while !self.sessions.lock().expect("not poisoned").is_empty() {
-            thread::sleep(Duration::from_millis(20));
-        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sessions.lock().expect("not poisoned").is_empty()
     }
 
     /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
-        // Wakes the accepting thread.
+        self.wake();
+    }
+
+    /// Lets the accepting thread look whether it is done.
+    fn wake(&self) {
         if let Ok(mut address) = self.listener.local_addr() {
             if address.ip().is_unspecified() {
                 address.set_ip(match address {
@@ -308,6 +314,9 @@ impl Endpoint {
         self.sessions.lock().expect("not poisoned").remove(&session_name(hosted.token()));
         if let Some(id) = id {
             self.running.lock().expect("not poisoned").remove(&id);
+        }
+        if self.draining.load(Relaxed) && self.is_idle() {
+            self.wake();
         }
     }
 }

@@ -131,6 +131,13 @@ impl World {
         (ran.code, object)
     }
 
+    /// How far the log of epochs called `name` has come, in ms; 0 while there is none.
+    pub fn epochs_until(&self, name: &str) -> u64 {
+        let text = fs::read_to_string(self.path(name)).unwrap_or_default();
+        let last = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        last.and_then(|epoch| epoch["t_ms"].as_u64()).unwrap_or(0)
+    }
+
     /// Starts an endpoint that serves the directory `name`, with more arguments.
     pub fn endpoint(&self, name: &str, more: &[&str]) -> Server {
         self.endpoint_at(name, "127.0.0.1:0", more)
