@@ -205,7 +205,7 @@ pub fn signal(id: u32, signal: rustix::process::Signal) {
 }
 
 /// Waits until `what` comes true.
-pub fn eventually(what: impl Fn() -> bool) {
+pub fn eventually(mut what: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !what() {
         assert!(Instant::now() < end, "it never came true");
@@ -247,6 +247,12 @@ impl Server {
     /// Asks it to end, and waits.
     pub fn terminate(mut self) -> i32 {
         signal(self.child.id(), rustix::process::Signal::TERM);
+        self.child.wait().expect("waited").code().unwrap_or(-1)
+    }
+
+    /// Waits for it to end by itself, and answers with its exit code.
+    pub fn end(mut self) -> i32 {
+        eventually(|| self.has_ended());
         self.child.wait().expect("waited").code().unwrap_or(-1)
     }
 
