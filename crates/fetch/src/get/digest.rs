@@ -124,7 +124,7 @@ impl Shared {
     }
 
     /// Has what is written at the front and not taken in yet read back.
-    fn see_to(&self, body: &Arc<Body>) {
+    pub(super) fn see_to(&self, body: &Arc<Body>) {
         let mut front = body.front();
         if front.hashers.is_none() || front.queued {
             return;

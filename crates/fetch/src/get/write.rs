@@ -25,6 +25,15 @@ pub(super) struct Arrived {
     pub(super) digest: Digest,
 }
 
+/// Who computes a file's checksums: whoever writes a block, or the digest pool later. A connection's own
+/// thread leaves them, since it would read nothing meanwhile, but for a file of one block, which is done
+/// sooner than handed over.
+#[derive(Clone, Copy)]
+enum Sums {
+    TakenIn,
+    Left,
+}
+
 impl Shared {
     /// What one writer does until the download ends.
     pub(super) fn write(&self, index: u16, gate: &Gate) {
@@ -37,7 +46,7 @@ impl Shared {
             };
             let Some(block) = block else { return };
             let pass = self.shortcut.count();
-            self.write_block(&block, throttle.as_ref());
+            self.write_block(&block, throttle.as_ref(), Sums::TakenIn);
             pass.done();
             self.staging.release(block);
             if !gate.is_open(index) {
@@ -52,7 +61,7 @@ impl Shared {
             && let Some(pass) = self.shortcut.enter()
             && occupy(&block)
         {
-            self.write_block(&block, None);
+            self.write_block(&block, None, Sums::Left);
             pass.done();
             self.staging.release(block);
             // A writer that left the file to us waits, and we do not come back for what it refused.
@@ -64,7 +73,7 @@ impl Shared {
         }
     }
 
-    fn write_block(&self, block: &Block<Arrived>, throttle: Option<&Throttle>) {
+    fn write_block(&self, block: &Block<Arrived>, throttle: Option<&Throttle>, sums: Sums) {
         for arrived in &block.frames {
             let body = &arrived.body;
             if body.has_ended() || self.is_stopped() {
@@ -73,7 +82,7 @@ impl Shared {
             if let Some(throttle) = throttle {
                 throttle.take(arrived.length, &self.stopped);
             }
-            let written = self.write_arrived(arrived, &block.bytes[..arrived.length]);
+            let written = self.write_arrived(arrived, &block.bytes[..arrived.length], sums);
             if let Err(error) = written {
                 self.fail_write(&body.file, &error);
             }
@@ -83,7 +92,7 @@ impl Shared {
         }
     }
 
-    fn write_arrived(&self, arrived: &Arrived, bytes: &[u8]) -> Result<()> {
+    fn write_arrived(&self, arrived: &Arrived, bytes: &[u8], sums: Sums) -> Result<()> {
         let (body, length) = (&arrived.body, bytes.len() as u64);
         let Some(part) = body.incoming.part_for(arrived.offset, &*self.sink)? else {
             // Another request brought it before.
@@ -100,7 +109,10 @@ impl Shared {
         if change == Change::Checkpoint {
             self.dirty.lock().expect("not poisoned").push(Arc::clone(&body.incoming));
         }
-        self.take_in(body, arrived.offset, bytes);
+        match sums {
+            Sums::Left if body.size() > BLOCK => self.see_to(body),
+            _ => self.take_in(body, arrived.offset, bytes),
+        }
         Ok(())
     }
 }
