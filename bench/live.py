@@ -15,6 +15,7 @@ from bench.link import Link
 from bench.live_figures import moved
 from bench.live_rules import Rule, trained
 from bench.percon import PerConnectionCap
+from bench.quiet import quiet
 from bench.results import Record, append, load, set_aside_if_outdated
 from bench.rivals.tidegate import Tidegate
 from bench.routed import RoutedLink
@@ -161,7 +162,8 @@ def one(experiment: Experiment, rule: Rule, build: str, blank: Record, source: D
             trial = Trial(Scenario(NAME, experiment.title), link, group, source, places.DESTINATIONS, places.SCRATCH)
             transfers.prepare(trial)
             clients = transfers.clients(trial)
-            measured = play(trial, clients, changes)
+            with quiet():
+                measured = play(trial, clients, changes)
             logs = logged(trial, len(clients))
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds,
                        rate_bps=moved_bits(logs) / measured.seconds,

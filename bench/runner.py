@@ -14,6 +14,7 @@ from bench.cgroup import Cgroup
 from bench.datasets import Dataset, Plan, generate, plan, repeated
 from bench.link import Link
 from bench.percon import PerConnectionCap
+from bench.quiet import quiet
 from bench.results import Record, append, load, set_aside_if_outdated
 from bench.rivals.base import Contender
 from bench.scenario import Scenario
@@ -103,7 +104,8 @@ def one(contender: Contender, blank: Record, settings: Settings, link: Link, sou
                 stack.enter_context(PerConnectionCap(group.path, scenario.per_connection_mbit))
             trial = Trial(scenario, link, group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
-            measured = measure(trial, contender.commands(trial), settings.timeout_s)
+            with quiet():
+                measured = measure(trial, contender.commands(trial), settings.timeout_s)
             rate, notes = contender.rate_bps(trial, measured), dict(contender.notes(trial))
         checked = ""
         if contender.moves_files:

@@ -24,6 +24,7 @@ from bench.get.sets import Listed, listed, wrong
 from bench.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from bench.link import Link
 from bench.percon import PerConnectionCap
+from bench.quiet import quiet
 from bench.results import Record, append, load, set_aside_if_outdated
 from bench.runner import alone, clean, memory
 from bench.shell import CommandFailed
@@ -102,11 +103,12 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
                 stack.enter_context(PerConnectionCap(group.path, case.per_connection_mbit))
             trial = GetTrial(case, link, group, source.dataset, places.DESTINATIONS, places.SCRATCH, source.files)
             contender.prepare(trial)
-            before = Times.now()
-            with Sampler(link.receiver, contender.ports) as sampler:
-                notes["samples"] = sampler.samples
-                measured = measure(trial, contender.commands(trial), timeout_s)
-            notes["noise"] = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
+            with quiet():
+                before = Times.now()
+                with Sampler(link.receiver, contender.ports) as sampler:
+                    notes["samples"] = sampler.samples
+                    measured = measure(trial, contender.commands(trial), timeout_s)
+                notes["noise"] = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             notes |= contender.notes(trial)
         files = contender.fetched(trial)
         if fault := wrong(files, contender.landing(trial)):
