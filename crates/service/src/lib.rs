@@ -1,0 +1,8 @@
+//! Estimates, remembers, schedules: the service of Yin, Yildirim, Kosar et al. (EOS) whole.
+//!
+//! A user names source, destination and size and is told the number of streams, the throughput and the time;
+//! a scheduler runs thousands of jobs with those answers, and what was seen makes the next answer free.
+//!
+//! Modules are listed from the ground up: each one imports only from those above it.
+
+pub mod pair;

@@ -1,0 +1,127 @@
+//! What history is kept by: a source and a destination, without paths and without secrets.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use url::Url;
+
+/// The longest name of a site: what a URL's scheme, host and port take, and some.
+const LONGEST: usize = 300;
+
+/// One end of transfers: `tg://host:port`, `gsiftp://host`, `s3://bucket`, or `local` for this host's files.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Site(String);
+
+/// Why a text names no site.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct SiteError(String);
+
+impl Site {
+    /// Files of the host that asks.
+    pub const LOCAL: &'static str = "local";
+
+    /// The site of a job's URL or path: what has no scheme is local, and the user, the secret and the path
+    /// of an address are left out.
+    pub fn of(address: &str) -> Result<Self, SiteError> {
+        let Some((scheme, _)) = address.split_once("://") else {
+            return Ok(Self(Self::LOCAL.to_owned()));
+        };
+        let scheme: String = scheme.chars().take(16).collect();
+        let wrong = |why: &dyn fmt::Display| SiteError(format!("{}://…: {why}", scheme.escape_debug()));
+        let url = Url::parse(address).map_err(|error| wrong(&error))?;
+        if url.scheme() == "file" {
+            return Ok(Self(Self::LOCAL.to_owned()));
+        }
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong(&"it names no host"))?;
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        let site = format!("{}://{}{port}", url.scheme(), host.to_ascii_lowercase());
+        if site.len() > LONGEST {
+            return Err(wrong(&format!("its host has more than {LONGEST} bytes")));
+        }
+        Ok(Self(site))
+    }
+
+    /// How it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Site {
+    type Err = SiteError;
+
+    fn from_str(text: &str) -> Result<Self, SiteError> {
+        Self::of(text)
+    }
+}
+
+impl TryFrom<String> for Site {
+    type Error = SiteError;
+
+    fn try_from(text: String) -> Result<Self, SiteError> {
+        text.parse()
+    }
+}
+
+impl From<Site> for String {
+    fn from(site: Site) -> Self {
+        site.0
+    }
+}
+
+/// Where data comes from and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Pair {
+    /// Where it comes from.
+    pub source: Site,
+    /// Where it goes.
+    pub destination: Site,
+}
+
+impl Pair {
+    /// The pair of two URLs or paths.
+    pub fn of(source: &str, destination: &str) -> Result<Self, SiteError> {
+        Ok(Self { source: Site::of(source)?, destination: Site::of(destination)? })
+    }
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} → {}", self.source, self.destination)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_has_no_path_and_no_secret() {
+        for (address, site) in [
+            ("/data/run 7", "local"),
+            ("./a:b", "local"),
+            ("file:///data", "local"),
+            ("tg://FINGERPRINT:secret@dtn1.example.org:7700/x/y", "tg://dtn1.example.org:7700"),
+            ("gsiftp://DTN2.example.org/etc/big", "gsiftp://dtn2.example.org"),
+            ("s3://bucket/key?x=1", "s3://bucket"),
+            ("https://[2001:db8::1]:8443/f", "https://[2001:db8::1]:8443"),
+        ] {
+            assert_eq!(Site::of(address).map(|site| site.to_string()), Ok(site.to_owned()), "{address}");
+            assert_eq!(site.parse::<Site>().map(|site| site.to_string()), Ok(site.to_owned()));
+        }
+        for address in ["http://", "tg:///x", "gsiftp://u:secret@host:99999/x"] {
+            let error = Site::of(address).expect_err("it names no site");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+}
