@@ -256,8 +256,10 @@ impl Read for Body {
         };
         match &mut self.left {
             Some(left) if count == 0 => {
-                let what = format!("the transfer ended {left} bytes before its end");
-                self.stream = None;
+                let mut what = format!("the transfer ended {left} bytes before its end");
+                if let Some(Err(said)) = self.stream.take().map(Transfer::finish) {
+                    what = format!("{what}: {}", Trouble::from(said).message("the server"));
+                }
                 Err(self.wrong(io::ErrorKind::UnexpectedEof, &what))
             }
             Some(left) => {
