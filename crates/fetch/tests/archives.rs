@@ -548,7 +548,10 @@ fn an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to() {
     // A POST is answered with the file too.
     let posted = "location /ena/ { default_type text/tab-separated-values; error_page 405 =200 $uri; }";
     let Some(nginx) = Nginx::with(root.path(), "", posted) else {
-        return skip("an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to", "nginx is missing");
+        return skip(
+            "an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to",
+            "nginx is missing",
+        );
     };
     let settings = |ca| ArchiveSettings {
         ena_url: nginx.secure_url("ena").to_string(),
