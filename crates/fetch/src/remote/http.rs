@@ -347,8 +347,8 @@ fn opened(
     promised: Option<u64>,
     ends: bool,
 ) -> Result<Opened, Refusal> {
-    let body = Body::new(body.into_reader(), promised, ends, shown(ask.url))
-        .map_err(|error| Refusal::new(Why::Senseless, error.to_string()))?;
+    let body = Body::new(body.into_reader(), promised, ends)
+        .map_err(|error| Refusal::new(Why::Senseless, format!("{}: {error}", shown(ask.url))))?;
     Ok(Opened { version, range, body: Box::new(body) })
 }
 
