@@ -2,7 +2,7 @@
 //! comes of it. Its connections stay with it, also while it is parked.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::BLOCK;
@@ -51,6 +51,10 @@ impl Asker for AtGate<'_, '_> {
 
     fn rate(&self) -> f64 {
         self.worker.rate
+    }
+
+    fn latency(&self) -> Duration {
+        self.worker.shared.latency()
     }
 }
 

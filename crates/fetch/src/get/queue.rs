@@ -19,6 +19,14 @@ use crate::host::Host;
 const STRETCH: Duration = Duration::from_secs(4);
 const LONGEST: u64 = 256 << 20;
 
+/// Towards the end what is left is handed out in so many rounds, so that all connections end together.
+const ROUNDS: u64 = 2;
+/// In so many if checksums are computed: these go from a file's first byte to its last, and what arrives far
+/// ahead of the front is taken in only after everything has come.
+const ROUNDS_SUMMED: u64 = 8;
+/// But no piece is so small that waiting for its answer takes more than one part in so many of its time.
+const PAUSES: f64 = 50.0;
+
 /// The least worth taking from another connection, in blocks (1 MiB), unless what is left of its claim
 /// would take it longer than this.
 const LEAST: u64 = (1 << 20) / BLOCK;
@@ -80,6 +88,8 @@ pub(super) trait Asker {
     fn is_proven(&self, host: &Arc<Host>) -> bool;
     /// Bytes a second of its connections.
     fn rate(&self) -> f64;
+    /// What an answer takes at least.
+    fn latency(&self) -> Duration;
 }
 
 /// The queue.
@@ -268,10 +278,10 @@ impl Queue {
         let file = piece.file;
         let order = match piece.task {
             Task::Look => Order::Look,
-            Task::First => Order::First(self.share(state, file.record.bytes, asker)),
+            Task::First => Order::First(self.share(state, &file, file.record.bytes, asker)),
             Task::Part(body, range) => {
                 let length = range.end - range.start;
-                let share = self.share(state, Some(length), asker);
+                let share = self.share(state, &file, Some(length), asker);
                 let end = match self.chunk {
                     Some(_) => (range.start + share).next_multiple_of(SEGMENT).min(range.end),
                     None => range.end,
@@ -290,14 +300,17 @@ impl Queue {
 
     /// What one worker is given of `length` bytes, if that is known: less towards the end, so that all
     /// end together.
-    fn share(&self, state: &State, length: Option<u64>, asker: &impl Asker) -> u64 {
+    fn share(&self, state: &State, file: &File, length: Option<u64>, asker: &impl Asker) -> u64 {
         let Some(chunk) = self.chunk else { return u64::MAX };
         let Some(length) = length.filter(|&length| length > 0) else { return chunk };
         let rate = asker.rate();
         let long = ((rate * STRETCH.as_secs_f64()) as u64).min(LONGEST).max(chunk);
-        let even = state.bytes.saturating_add(length) / (2 * u64::from(state.workers.max(1)));
+        let rounds = if file.record.checksums.is_empty() { ROUNDS } else { ROUNDS_SUMMED };
+        let left = state.bytes.saturating_add(length);
+        let even = |rounds: u64| left / (rounds * u64::from(state.workers.max(1)));
+        let worth = (rate * PAUSES * asker.latency().as_secs_f64()) as u64;
         // Whole segments, so that a journal can speak of them.
-        even.clamp(SEGMENT, long).next_multiple_of(SEGMENT)
+        even(rounds).max(worth.min(even(ROUNDS))).clamp(SEGMENT, long).next_multiple_of(SEGMENT)
     }
 
     fn steal(&self, state: &mut State, now: Instant, asker: &impl Asker) -> Option<Job> {
