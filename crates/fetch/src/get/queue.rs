@@ -302,13 +302,17 @@ impl Queue {
     /// end together.
     fn share(&self, state: &State, file: &File, length: Option<u64>, asker: &impl Asker) -> u64 {
         let Some(chunk) = self.chunk else { return u64::MAX };
-        let Some(length) = length.filter(|&length| length > 0) else { return chunk };
+        let summed = !file.record.checksums.is_empty();
         let rate = asker.rate();
+        let worth = (rate * PAUSES * asker.latency().as_secs_f64()) as u64;
+        let Some(length) = length.filter(|&length| length > 0) else {
+            // How much there is, the answer says: what is asked for blindly holds up the front.
+            return if summed { worth.next_multiple_of(SEGMENT).clamp(SEGMENT, chunk) } else { chunk };
+        };
         let long = ((rate * STRETCH.as_secs_f64()) as u64).min(LONGEST).max(chunk);
-        let rounds = if file.record.checksums.is_empty() { ROUNDS } else { ROUNDS_SUMMED };
+        let rounds = if summed { ROUNDS_SUMMED } else { ROUNDS };
         let left = state.bytes.saturating_add(length);
         let even = |rounds: u64| left / (rounds * u64::from(state.workers.max(1)));
-        let worth = (rate * PAUSES * asker.latency().as_secs_f64()) as u64;
         // Whole segments, so that a journal can speak of them.
         even(rounds).max(worth.min(even(ROUNDS))).clamp(SEGMENT, long).next_multiple_of(SEGMENT)
     }
