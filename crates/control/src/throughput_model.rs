@@ -204,6 +204,16 @@ impl Curve {
         }
     }
 
+    /// How many coefficients it counts for when models are compared. Where a knee lies is searched for among
+    /// all gaps between samples, and its decline often told from two: that costs more than a coefficient each.
+    fn price(&self) -> f64 {
+        match self {
+            Self::Knee(knee) if knee.freedom() == 2 => 3.0,
+            Self::Knee(_) => 5.0,
+            other => other.freedom() as f64,
+        }
+    }
+
     /// The throughput of `n` streams in Mbit/s; none where the model has none.
     fn mbps(&self, n: f64) -> Option<f64> {
         let mbps = match self {
@@ -271,25 +281,6 @@ impl Curve {
             (Some(below), Some(above)) if above.throughput > below.throughput => Some(above),
             (below, above) => below.or(above),
         }
-    }
-
-    /// The fewest streams from 1 to `most` with at least `enough`, if so many have it and throughput does
-    /// not fall before.
-    fn fewest_with(&self, enough: BitRate, most: u16) -> Option<u16> {
-        let has = |n: u16| self.predict(n).is_some_and(|throughput| throughput >= enough);
-        let (mut low, mut high) = (1, most.max(1));
-        if !has(high) {
-            return None;
-        }
-        while low < high {
-            let middle = low.midpoint(high);
-            if has(middle) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
-        Some(low)
     }
 
     /// The curve from 1 to `most` streams for a picture: at most `count` points, denser where there are few

@@ -3,10 +3,14 @@
 //! 1. For each model every combination of as many samples as it has coefficients is solved, what describes
 //!    no path is dropped, and the one nearest to *all* samples is kept (Yildirim et al., TPDS 2011).
 //! 2. From there least squares over all samples find the nearest curve of that model: three of six samples
-//!    hold half of what is known. Alone, the first step errs half as much again (docs/results/models.md).
-//! 3. Of the models the one with the least of (m + ν)·ln(Σr² + ν·s²) + 2k wins, r being ln(predicted/measured)
-//!    of m samples and k the coefficients: Akaike's criterion, where noise is expected to be about s.
-//! 4. The whole number beside the optimum, then fewer streams as long as throughput is as good.
+//!    hold half of what is known.
+//! 3. Each curve gets a weight by (m + ν)·ln(Σr² + ν·s²) + 2k, r being ln(predicted/measured) of m samples and k
+//!    the coefficients: Akaike's criterion, where noise is expected to be about s. The curve with the greatest is
+//!    the chosen one; what is predicted is the mean of all by their weights, since a handful of samples rarely
+//!    says which of two models is the true one, and between them is nearer to both.
+//! 4. The best whole number by that, then fewer streams as long as throughput is as good.
+//!
+//! What each step is worth: docs/results/models.md.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,14 +41,13 @@ pub struct Options {
     pub reach: f64,
     /// A model farther from the samples than this, as a root of the mean square, is not believed.
     pub most_error: f64,
-    /// s: the noise expected of a sample. 0.04, what samples of a second show on a quiet path.
+    /// s: the noise expected of a sample. 0.04, what samples of a second
+    /// show on a quiet path.
     pub noise: f64,
     /// ν: as many samples as that expectation is worth.
     pub confidence: f64,
-    /// What a coefficient costs.
-    pub price: f64,
-    /// What a knee costs beyond its coefficients, without and with decline.
-    pub knee_price: [f64; 2],
+    /// Whether the other curves count too, by their weights, or the best alone.
+    pub blend: bool,
 }
 
 impl Default for Options {
@@ -58,8 +61,7 @@ impl Default for Options {
             most_error: 0.25,
             noise: 0.04,
             confidence: 3.0,
-            price: 2.0,
-            knee_price: [0.0, 0.0],
+            blend: true,
         }
     }
 }
@@ -83,6 +85,8 @@ pub struct Fit {
     pub refined: bool,
     /// The root of the mean square of ln(predicted/measured): about its relative error at the samples.
     pub error: f64,
+    /// What it counts for beside the other curves; all weights sum to 1.
+    pub weight: f64,
 }
 
 /// A model that is not believed.
@@ -151,10 +155,21 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What `streams` streams would move: by the curve, or between the samples if there is none.
+    /// What `streams` streams would move: the geometric mean of all curves, by their weights; between the
+    /// samples if there is no curve.
     pub fn predict(&self, streams: u16) -> BitRate {
-        let by_curve = self.fit.as_ref().and_then(|fit| fit.curve.predict(streams));
-        by_curve.unwrap_or_else(|| between(&self.samples, streams))
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for fit in self.fits() {
+            if let Some(mbps) = fit.curve.mbps(f64::from(streams)) {
+                sum += fit.weight * mbps.ln();
+                weights += fit.weight;
+            }
+        }
+        if weights > 0.0 {
+            BitRate::from_mbps((sum / weights).exp())
+        } else {
+            between(&self.samples, streams)
+        }
     }
 
     /// All curves, the chosen one first.
@@ -226,7 +241,7 @@ fn fit(model: Model, samples: &[Sample], options: &Options) -> Result<Vec<Fit>, 
         }
         let cost = cost(&curve, samples).ok_or(Rejection::Spike)?;
         let error = (cost / samples.len() as f64).sqrt();
-        solved.push((cost, Fit { curve, from: from.to_vec(), refined, error }));
+        solved.push((cost, Fit { curve, from: from.to_vec(), refined, error, weight: 0.0 }));
         Ok(())
     };
     for from in combinations(&thinned(samples), model.samples()) {
@@ -255,7 +270,7 @@ fn fit(model: Model, samples: &[Sample], options: &Options) -> Result<Vec<Fit>, 
             if let Some(best) = nearest.iter_mut().find(|best| best.curve.freedom() == curve.freedom())
                 && error < best.error
             {
-                *best = Fit { curve, from: fit.from.clone(), refined: true, error };
+                *best = Fit { curve, from: fit.from.clone(), refined: true, error, weight: 0.0 };
             }
         }
     }
@@ -266,13 +281,31 @@ fn fit(model: Model, samples: &[Sample], options: &Options) -> Result<Vec<Fit>, 
 fn criterion(fit: &Fit, count: usize, options: &Options) -> f64 {
     let count = count as f64;
     let expected = options.confidence * options.noise.powi(2);
-    (count + options.confidence) * (count * fit.error.powi(2) + expected).ln()
-        + options.price * fit.curve.freedom() as f64
-        + if fit.curve.model() == Model::Knee {
-            options.knee_price[usize::from(fit.curve.freedom() == 3)]
-        } else {
-            0.0
+    (count + options.confidence) * (count * fit.error.powi(2) + expected).ln() + 2.0 * fit.curve.price()
+}
+
+/// `fits` with their weights, the best first, and the best of each model only.
+fn weighted(mut fits: Vec<Fit>, count: usize, options: &Options) -> Vec<Fit> {
+    let criteria: Vec<f64> = fits.iter().map(|fit| criterion(fit, count, options)).collect();
+    let least = criteria.iter().copied().fold(f64::INFINITY, f64::min);
+    for (fit, criterion) in fits.iter_mut().zip(criteria) {
+        fit.weight = (0.5 * (least - criterion)).exp();
+    }
+    fits.sort_by(|one, other| other.weight.total_cmp(&one.weight));
+    let mut best: Vec<Fit> = Vec::new();
+    for fit in fits {
+        if best.iter().all(|other| other.curve.model() != fit.curve.model()) {
+            best.push(fit);
         }
+    }
+    let sum: f64 = best.iter().map(|fit| fit.weight).sum();
+    for (i, fit) in best.iter_mut().enumerate() {
+        fit.weight = match options.blend {
+            true => fit.weight / sum,
+            false => f64::from(u8::from(i == 0)),
+        };
+    }
+    best
 }
 
 /// How many streams up to `most`, told from `samples` in any order.
@@ -291,18 +324,16 @@ pub fn choose_by(samples: &[Sample], most: u16, options: &Options) -> Choice {
             Err(why) => rejected.push(Rejected { model, why }),
         }
     }
-    let of = |fit: &Fit| criterion(fit, samples.len(), options);
-    fits.sort_by(|one, other| of(one).total_cmp(&of(other)));
-    let mut seen = Vec::new();
-    fits.retain(|fit| {
-        let model = fit.curve.model();
-        let first = !seen.contains(&model);
-        seen.push(model);
-        if first && fit.error > options.most_error {
-            rejected.push(Rejected { model, why: Rejection::Misses { error: fit.error } });
+    let (fits, far): (Vec<Fit>, Vec<Fit>) = fits.into_iter().partition(|fit| fit.error <= options.most_error);
+    for Fit { curve, error, .. } in far {
+        let model = curve.model();
+        if fits.iter().all(|fit| fit.curve.model() != model)
+            && rejected.iter().all(|rejected: &Rejected| rejected.model != model)
+        {
+            rejected.push(Rejected { model, why: Rejection::Misses { error } });
         }
-        first && fit.error <= options.most_error
-    });
+    }
+    let fits = weighted(fits, samples.len(), options);
     let mut fits = fits.into_iter();
     let fit = fits.next();
     let mut choice = Choice {
@@ -316,7 +347,7 @@ pub fn choose_by(samples: &[Sample], most: u16, options: &Options) -> Choice {
         samples,
     };
     let decided = match &choice.fit {
-        Some(fit) => by_curve(&fit.curve, &choice.samples, most, options),
+        Some(_) => by_curves(&choice, most, options),
         None => by_samples(&choice.samples, most, options),
     };
     if let Some((sample, reason)) = decided {
@@ -325,33 +356,35 @@ pub fn choose_by(samples: &[Sample], most: u16, options: &Options) -> Choice {
     choice
 }
 
-/// The fewest streams with the best of a curve.
-fn by_curve(curve: &Curve, samples: &[Sample], most: u16, options: &Options) -> Option<(Sample, Reason)> {
-    let sampled = samples.last()?.n();
-    let reach = (options.reach * sampled).clamp(1.0, f64::from(u16::MAX)) as u16;
+/// The fewest streams with as good as the best by the curves.
+fn by_curves(choice: &Choice, most: u16, options: &Options) -> Option<(Sample, Reason)> {
+    let reach = (options.reach * choice.samples.last()?.n()).clamp(1.0, f64::from(u16::MAX)) as u16;
     let limit = most.min(reach);
-    let best = curve.best(limit)?;
-    let at_limit = if limit < most { Reason::Reach } else { Reason::Bound };
-    let (enough, reason) = match curve.optimum() {
-        Optimum::Fewest => (best.throughput, Reason::Fewest),
-        Optimum::Unbounded => (best.throughput, at_limit),
-        Optimum::Peak { streams, .. } => {
-            let enough = (1.0 - options.same) * best.throughput.as_mbps();
-            let reason = match best.streams {
-                1 if limit > 1 => Reason::Fewest,
-                _ if streams > f64::from(limit) => at_limit,
-                _ => Reason::Peak,
-            };
-            (BitRate::from_mbps(enough), reason)
+    let predicted: Vec<Sample> = candidates(limit).map(|n| Sample::new(n, choice.predict(n))).collect();
+    let best = *predicted.iter().rev().max_by_key(|sample| sample.throughput)?;
+    let share = |share: f64, of: BitRate| BitRate::from_mbps((1.0 - share) * of.as_mbps());
+    let as_good = share(options.same, best.throughput);
+    let (enough, reason) = match choice.optimum? {
+        Optimum::Saturates { limit } if share(options.saturation, limit) <= best.throughput => {
+            (as_good.min(share(options.saturation, limit)), Reason::Saturation)
         }
-        Optimum::Saturates { limit: rate } => {
-            let enough = BitRate::from_mbps((1.0 - options.saturation) * rate.as_mbps());
-            let reason = if enough > best.throughput { at_limit } else { Reason::Saturation };
-            (enough.min(best.throughput), reason)
-        }
+        _ if best.streams == 1 && limit > 1 => (best.throughput, Reason::Fewest),
+        _ if best.streams < limit => (as_good, Reason::Peak),
+        Optimum::Unbounded => (best.throughput, bound(limit, most)),
+        _ => (as_good, bound(limit, most)),
     };
-    let streams = curve.fewest_with(enough, best.streams).unwrap_or(best.streams);
-    Some((Sample { streams, throughput: curve.predict(streams)? }, reason))
+    predicted.into_iter().find(|sample| sample.throughput >= enough).map(|sample| (sample, reason))
+}
+
+/// Why there are no more than `limit`, of `most` that are allowed.
+const fn bound(limit: u16, most: u16) -> Reason {
+    if limit < most { Reason::Reach } else { Reason::Bound }
+}
+
+/// The numbers of streams looked at: all up to 128, then in steps of a hundredth, and `limit`.
+fn candidates(limit: u16) -> impl Iterator<Item = u16> {
+    let step = move |&n: &u16| n.checked_add((n / 100).max(1)).filter(|&next| next < limit);
+    std::iter::successors(Some(1).filter(|&n| n < limit), step).chain([limit])
 }
 
 /// The fewest streams that were seen to be as good as the best.

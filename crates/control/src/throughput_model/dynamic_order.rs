@@ -9,7 +9,7 @@ use crate::throughput_model::{Optimum, Rejection, Sample};
 use crate::units::BitRate;
 
 /// The exponents looked for. Below the least, nᶜ is the logarithm; no path has shown the highest.
-pub(super) const EXPONENTS: (f64, f64) = (1e-3, 12.0);
+const EXPONENTS: (f64, f64) = (1e-3, 12.0);
 /// Steps that always suffice: bisection alone halves the interval down to 2⁻⁵² of it.
 const STEPS: u32 = 60;
 

@@ -4,7 +4,6 @@
 //! farther off than noise explains pulls no harder than one at that distance (Huber), so that one hiccup does
 //! not bend the curve. Levenberg and Marquardt's method from a curve that is near already.
 
-use crate::throughput_model::dynamic_order::EXPONENTS;
 use crate::throughput_model::{Curve, Dinda, DynamicOrder, FullSecondOrder, Hacker, Sample};
 
 /// Distances, in logarithms, beyond which the pull of a sample grows no more: thrice a noise of 5 %.
@@ -16,6 +15,9 @@ const ENOUGH: f64 = 1e-9;
 /// Half the interval of a numerical derivative; coefficients are scaled to about 1.
 const DELTA: f64 = 1e-6;
 
+/// Exponents that least squares may find. Where a single sample lies beyond the peak any high one is as near,
+/// and each puts a higher peak into the gap: at 5 it is as pointed as paths were seen to have it.
+const EXPONENTS: (f64, f64) = (1e-3, 5.0);
 /// A stream may move so many times what it does in the best sample, elsewhere on the curve: what nobody saw
 /// between two samples, one of twice the streams of the other, can hardly be more.
 const SPIKE: f64 = 1.3;

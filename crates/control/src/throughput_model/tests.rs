@@ -145,7 +145,7 @@ fn the_truth_is_chosen_when_nothing_strays() {
         assert_eq!(choice.fit.as_ref().map(|fit| fit.curve.model()), Some(truth.model()), "{choice:#?}");
         for n in 1..=32 {
             let (found, expected) = (choice.predict(n).as_mbps(), truth.mbps(n.into()).expect("some"));
-            assert!(near(found, expected, 0.01), "{truth:?} at {n}: {found}, not {expected}");
+            assert!(near(found, expected, 0.03), "{truth:?} at {n}: {found}, not {expected}");
         }
     }
 }
@@ -174,7 +174,8 @@ fn the_bound_and_what_was_sampled_limit_the_choice() {
     {
         let choice = choose(&linear, most);
         assert_eq!((choice.streams, choice.reason), (streams, reason), "at most {most}");
-        assert_eq!(choice.throughput, BitRate::mbps(10 * u64::from(streams)));
+        // Other models count a little too.
+        assert!(near(choice.throughput.as_mbps(), 10.0 * f64::from(streams), 0.1), "{choice:#?}");
     }
     let choice = choose(&sampled(&second_order(20.0, 1.0), &[1, 2, 4, 8, 16, 32]), 8);
     assert_eq!((choice.streams, choice.reason), (8, Reason::Bound));
@@ -253,7 +254,14 @@ fn a_choice_survives_json() {
     for part in ["\"model\":\"dynamic_order\"", "\"throughput_bps\":", "\"kind\":\"peak\"", "\"streams\":"] {
         assert!(text.contains(part), "{text}");
     }
-    assert_eq!(serde_json::from_str::<Choice>(&text).expect("read"), choice);
+    let read: Choice = serde_json::from_str(&text).expect("read");
+    assert_eq!(
+        (read.streams, read.throughput, read.reason),
+        (choice.streams, choice.throughput, choice.reason)
+    );
+    assert_eq!((&read.samples, &read.rejected), (&choice.samples, &choice.rejected));
+    // Of a float's digits the last may be lost.
+    assert!((1..=64).all(|n| near(read.predict(n).as_mbps(), choice.predict(n).as_mbps(), 1e-6)));
 }
 
 #[test]
