@@ -26,6 +26,7 @@ bench: build ## measure beside the rivals, then write docs/results/ (root, hours
 	python3 -m bench live --n 5
 	python3 -m bench get --n 5
 	cargo bench -p tidegate-control --bench simulators -- --write docs/results/simulators.md
+	cargo run --release -p tidegate-control --example models -- --write docs/results/models.md
 
 bench-smoke: build ## move tiny sets once with every contender (root, a minute)
 	python3 -m bench smoke

@@ -68,8 +68,8 @@ pub enum LinkRule {
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
-    /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin, or
-    /// coupled:RULE
+    /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
+    /// model_fit, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
     /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled

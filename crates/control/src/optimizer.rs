@@ -17,6 +17,7 @@ pub mod falcon;
 pub mod fixed;
 pub mod gradient;
 pub mod model_based;
+pub mod model_fit;
 pub mod per_stage;
 pub mod policy;
 pub mod registry;

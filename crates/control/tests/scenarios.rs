@@ -162,6 +162,21 @@ fn marlin_takes_half_a_minute_with_large_staging_and_fails_with_small() {
 }
 
 #[test]
+fn a_fitted_model_fills_a_link_within_a_dozen_epochs_and_holds() {
+    for (name, least) in [("per-stream-cap", 0.95), ("fastbiodl-500", 0.93), ("ldm-10g", 0.93)] {
+        let mut scenario = scenario(name);
+        scenario.dataset = None;
+        for seed in 1..=5 {
+            let run = play(&scenario, "model_fit", seed, 60);
+            assert!(run.summary.second_half_share >= least, "{name}, seed {seed}: {:?}", run.summary);
+            assert!(run.summary.epochs_to_95.is_some_and(|epoch| epoch <= 12), "{name}, seed {seed}");
+            let late: Vec<_> = run.delivered[30..].iter().map(|epoch| epoch.concurrency).collect();
+            assert!(late.iter().all(|n| *n == late[0]), "{name}, seed {seed}: {late:?}");
+        }
+    }
+}
+
+#[test]
 fn bayesian_optimisation_fills_a_link_and_keeps_probing() {
     for (name, rule, least) in [
         ("per-stream-cap", "bayesian", 0.8),

@@ -10,6 +10,7 @@ use crate::optimizer::falcon::{self, Falcon};
 use crate::optimizer::fixed::{self, Fixed};
 use crate::optimizer::gradient::{self, Gradient};
 use crate::optimizer::model_based::{self, ModelBased};
+use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::policy::{Choice, Learned};
 use crate::optimizer::{Optimizer, StageOptimizer};
@@ -18,7 +19,7 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are, the default first.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "auto",
     "model_based",
     "universal",
@@ -29,6 +30,7 @@ pub const NAMES: [&str; 10] = [
     "gradient",
     "bayesian",
     "marlin",
+    "model_fit",
 ];
 
 /// The policy for every path, as `tidegate train --universal` makes it.
@@ -52,7 +54,7 @@ pub enum OptimizerError {
     #[error(
         "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
          gradient:repaired, bayesian:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, \
-         gradient, bayesian",
+         gradient, bayesian, model_fit",
         NAMES.join(", ")
     )]
     Unknown {
@@ -103,6 +105,7 @@ fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOpt
         "gradient:repaired" => Box::new(gradient(true)),
         "bayesian" => Box::new(bayesian(false)),
         "bayesian:repaired" => Box::new(bayesian(true)),
+        "model_fit" => Box::new(ModelFit::new(model_fit::Config::default())),
         _ => return None,
     })
 }
@@ -185,6 +188,7 @@ mod tests {
         for name in [
             "coupled:aimd",
             "independent:gradient:repaired",
+            "independent:model_fit",
             "aimd:hold",
             "marlin:repaired",
             "explore:isolate",
