@@ -16,6 +16,10 @@ mod store;
 
 mod blocking;
 
+pub mod csv;
+pub mod import;
+pub mod warm_start;
+
 pub use blocking::Blocking;
 pub use kind::Kind;
 pub use record::{

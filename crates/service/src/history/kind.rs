@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::any::AnyRow;
-use sqlx::{Error, Row};
+use sqlx::{Error, Row as _};
 use std::time::Duration;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
@@ -47,12 +47,36 @@ pub trait Kind: Clone + Into<Record> + Send + Sync + Unpin + 'static {
     /// What those columns take, in their order.
     fn cells(&self) -> Vec<Cell>;
 
-    /// The record of a row.
-    fn from_row(row: &AnyRow) -> Result<Self, Error>;
+    /// The record that a row of fields tells of.
+    fn from_row(row: &impl Fields) -> Result<Self, Error>;
 }
 
 /// The tables of all kinds.
 pub const TABLES: [&str; 4] = [Sample::TABLE, Estimate::TABLE, Transfer::TABLE, Decision::TABLE];
+
+/// Values by the names of their columns: a row of the database, or a line of CSV.
+pub trait Fields {
+    /// A text; one that must be there and is not is an error.
+    fn text(&self, column: &str) -> Result<Option<String>, Error>;
+    /// A whole number.
+    fn whole(&self, column: &str) -> Result<Option<i64>, Error>;
+    /// A number.
+    fn real(&self, column: &str) -> Result<Option<f64>, Error>;
+}
+
+impl Fields for AnyRow {
+    fn text(&self, column: &str) -> Result<Option<String>, Error> {
+        self.try_get(column)
+    }
+
+    fn whole(&self, column: &str) -> Result<Option<i64>, Error> {
+        self.try_get(column)
+    }
+
+    fn real(&self, column: &str) -> Result<Option<f64>, Error> {
+        self.try_get(column)
+    }
+}
 
 use Holds::{MaybeReal, Plain};
 
@@ -77,7 +101,7 @@ impl Kind for Sample {
         ]
     }
 
-    fn from_row(row: &AnyRow) -> Result<Self, Error> {
+    fn from_row(row: &impl Fields) -> Result<Self, Error> {
         Ok(Self {
             pair: pair(row)?,
             method: of_word(row, "method")?,
@@ -123,13 +147,10 @@ impl Kind for Estimate {
         ]
     }
 
-    fn from_row(row: &AnyRow) -> Result<Self, Error> {
-        let model: Option<String> = row.try_get("model")?;
-        let basis = match model {
+    fn from_row(row: &impl Fields) -> Result<Self, Error> {
+        let basis = match row.text("model")? {
             Some(model) => Basis::Model { model, coefficients: of_json(row, "coefficients")? },
-            None => {
-                Basis::Fallback { reason: row.try_get::<Option<String>, _>("fallback")?.unwrap_or_default() }
-            }
+            None => Basis::Fallback { reason: row.text("fallback")?.unwrap_or_default() },
         };
         Ok(Self {
             pair: pair(row)?,
@@ -189,26 +210,26 @@ impl Kind for Transfer {
         ]
     }
 
-    fn from_row(row: &AnyRow) -> Result<Self, Error> {
+    fn from_row(row: &impl Fields) -> Result<Self, Error> {
         Ok(Self {
             pair: pair(row)?,
             origin: of_word(row, "origin")?,
-            job: row.try_get("job")?,
+            job: row.text("job")?,
             bytes: ByteCount(of_whole(row, "bytes")?),
             files: of_whole(row, "files")?,
             concurrency: PerStage {
-                read: row.try_get("concurrency_read")?,
-                network: row.try_get("concurrency_network")?,
-                write: row.try_get("concurrency_write")?,
+                read: row.real("concurrency_read")?,
+                network: row.real("concurrency_network")?,
+                write: row.real("concurrency_write")?,
             },
-            optimizer: row.try_get("optimizer")?,
+            optimizer: row.text("optimizer")?,
             goodput: BitRate(of_whole(row, "goodput_bps")?),
             duration: Duration::from_millis(of_whole(row, "duration_ms")?),
-            loss: row.try_get("loss")?,
+            loss: row.real("loss")?,
             rtt: of_maybe_whole(row, "rtt_us")?.map(Duration::from_micros),
             retransmits: of_maybe_whole(row, "retransmits")?,
             outcome: of_word(row, "outcome")?,
-            reason: row.try_get("reason")?,
+            reason: row.text("reason")?,
             at: at(row)?,
         })
     }
@@ -229,54 +250,53 @@ impl Kind for Decision {
         ]
     }
 
-    fn from_row(row: &AnyRow) -> Result<Self, Error> {
+    fn from_row(row: &impl Fields) -> Result<Self, Error> {
         Ok(Self {
             pair: pair(row)?,
-            job: row.try_get("job")?,
+            job: row.text("job")?,
             state: of_json(row, "state")?,
-            action: row.try_get("action")?,
-            reason: row.try_get("reason")?,
+            action: needed(row, "action")?,
+            reason: needed(row, "reason")?,
             at: at(row)?,
         })
     }
 }
 
 /// The pair of any row that has one.
-pub fn pair(row: &AnyRow) -> Result<Pair, Error> {
-    let site = |column: &str| {
-        let text: String = row.try_get(column)?;
-        text.parse::<Site>().map_err(|error| unknown(column, error))
-    };
+pub fn pair(row: &impl Fields) -> Result<Pair, Error> {
+    let site = |column: &str| needed(row, column)?.parse::<Site>().map_err(|error| unknown(column, error));
     Ok(Pair { source: site("source")?, destination: site("destination")? })
 }
 
 /// The time of any row that has one.
-pub fn at(row: &AnyRow) -> Result<Timestamp, Error> {
-    row.try_get("at_ms").map(Timestamp)
+pub fn at(row: &impl Fields) -> Result<Timestamp, Error> {
+    of_whole(row, "at_ms").map(Timestamp)
 }
 
-/// A whole number of 0 or more.
-pub fn of_whole<T: TryFrom<i64>>(row: &AnyRow, column: &str) -> Result<T, Error> {
-    let number: i64 = row.try_get(column)?;
+/// A whole number in the range of its type.
+pub fn of_whole<T: TryFrom<i64>>(row: &impl Fields, column: &str) -> Result<T, Error> {
+    let number = row.whole(column)?.ok_or_else(|| unknown(column, "nothing"))?;
     T::try_from(number).map_err(|_| unknown(column, format!("the number {number}")))
 }
 
-fn of_maybe_whole(row: &AnyRow, column: &str) -> Result<Option<u64>, Error> {
-    let number: Option<i64> = row.try_get(column)?;
-    Ok(number.and_then(|number| u64::try_from(number).ok()))
+fn of_maybe_whole(row: &impl Fields, column: &str) -> Result<Option<u64>, Error> {
+    Ok(row.whole(column)?.and_then(|number| u64::try_from(number).ok()))
 }
 
-fn of_word<T: DeserializeOwned>(row: &AnyRow, column: &str) -> Result<T, Error> {
-    let text: String = row.try_get(column)?;
-    serde_json::from_value(text.into()).map_err(|error| unknown(column, error))
+fn needed(row: &impl Fields, column: &str) -> Result<String, Error> {
+    Ok(row.text(column)?.unwrap_or_default())
 }
 
-fn of_json<T: DeserializeOwned>(row: &AnyRow, column: &str) -> Result<T, Error> {
-    let text: String = row.try_get(column)?;
-    serde_json::from_str(&text).map_err(|error| unknown(column, error))
+fn of_word<T: DeserializeOwned>(row: &impl Fields, column: &str) -> Result<T, Error> {
+    serde_json::from_value(needed(row, column)?.into()).map_err(|error| unknown(column, error))
 }
 
-fn unknown(column: &str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+fn of_json<T: DeserializeOwned>(row: &impl Fields, column: &str) -> Result<T, Error> {
+    serde_json::from_str(&needed(row, column)?).map_err(|error| unknown(column, error))
+}
+
+/// The error of a column that holds something else.
+pub fn unknown(column: &str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ColumnDecode { index: column.to_owned(), source: why.into() }
 }
 

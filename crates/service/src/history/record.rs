@@ -299,22 +299,22 @@ impl Record {
                 ..record
             }),
             Self::Transfer(record) => Self::Transfer(Transfer {
-                job: record.job.as_deref().map(scrub::text),
+                job: scrub::maybe_text(record.job.as_deref()),
                 bytes: scrub::bytes(record.bytes),
                 files: scrub::number(record.files),
                 concurrency: record.concurrency.map(|n| n.and_then(scrub::not_negative)),
-                optimizer: record.optimizer.as_deref().map(scrub::text),
+                optimizer: scrub::maybe_text(record.optimizer.as_deref()),
                 goodput: scrub::rate(record.goodput),
                 duration: scrub::to_milliseconds(record.duration),
                 loss: record.loss.and_then(scrub::not_negative),
                 rtt: record.rtt.map(scrub::to_microseconds),
                 retransmits: record.retransmits.map(scrub::number),
-                reason: record.reason.as_deref().map(scrub::text),
+                reason: scrub::maybe_text(record.reason.as_deref()),
                 at: scrub::moment(record.at),
                 ..record
             }),
             Self::Decision(record) => Self::Decision(Decision {
-                job: record.job.as_deref().map(scrub::text),
+                job: scrub::maybe_text(record.job.as_deref()),
                 state: scrub::state(record.state),
                 action: scrub::text(&record.action),
                 reason: scrub::text(&record.reason),

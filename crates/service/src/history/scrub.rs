@@ -25,27 +25,37 @@ pub fn text(text: &str) -> String {
             break;
         }
     }
-    match kept.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &kept[..end]),
-        None => kept,
+    if let Some((end, _)) = kept.char_indices().nth(LONGEST) {
+        kept.truncate(end);
+        // So that the same once more changes nothing.
+        kept.truncate(kept.trim_end().len());
     }
+    kept
+}
+
+/// The same of a text that may be missing; an empty one is missing.
+pub fn maybe_text(text: Option<&str>) -> Option<String> {
+    text.map(self::text).filter(|text| !text.is_empty())
 }
 
 /// A word whose URLs, if it holds any, end before the question and name no user.
 fn without_secret(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
     let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = match rest.find('/') {
-        Some(slash) => rest.split_at(slash),
-        None => (rest, ""),
-    };
-    // A ticket that was cut off has no '@', and is longer than any host.
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => host,
-        None if authority.len() > 255 => "…",
-        None => authority,
-    };
-    format!("{scheme}://{host}{}", without_secret(path))
+    let mut kept = scheme.to_owned();
+    for address in rest.split("://") {
+        let (authority, path) = address.split_at(address.find('/').unwrap_or(address.len()));
+        // A ticket that was cut off has no '@', and is longer than any host.
+        let host = match authority.rsplit_once('@') {
+            Some((_, host)) => host,
+            None if authority.len() > 255 => "…",
+            None => authority,
+        };
+        kept.push_str("://");
+        kept.push_str(host);
+        kept.push_str(path);
+    }
+    kept
 }
 
 /// A number that a database can hold.
@@ -100,7 +110,10 @@ pub fn basis(basis: Basis) -> Basis {
         }
         Basis::Model { model, mut coefficients } => {
             coefficients.truncate(MOST);
-            Basis::Model { model: text(&model), coefficients }
+            Basis::Model {
+                model: maybe_text(Some(&model)).unwrap_or_else(|| "unnamed".to_owned()),
+                coefficients,
+            }
         }
         Basis::Fallback { reason } => Basis::Fallback { reason: text(&reason) },
     }
@@ -123,12 +136,13 @@ mod tests {
             ("get https://u:p@h/a?X-Amz-Signature=abc failed", "get https://h/a failed"),
             ("a\r\nb\tc\0d", "a b c d"),
             ("'s3://key:secret@bucket/k'", "'s3://bucket/k'"),
-            ("http://proxy/http://u:p@h/x", "http://proxy/http://h/x"),
+            ("http://proxy/http://u:p@h/x@y", "http://proxy/http://h/x@y"),
+            ("url=http://http://u:p@h", "url=http://http://h"),
             ("größer als 1 → 2", "größer als 1 → 2"),
         ] {
             assert_eq!(text(before), after);
         }
-        assert_eq!(text(&"ä".repeat(5000)).chars().count(), LONGEST + 1);
+        assert_eq!(text(&"ä".repeat(5000)).chars().count(), LONGEST);
         assert!(!text(&format!("tg://{}", "A".repeat(300))).contains("AAA"));
     }
 
