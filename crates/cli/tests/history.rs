@@ -30,7 +30,7 @@ fn a_log_is_imported_and_shown() {
     let ran = world.run(&IMPORT);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ran.err, "tidegate: gridftp.log:6: has no TYPE\n");
-    assert!(ran.out.contains("4 records (gridftp), 4 of them new, 1 bad lines left out"), "{ran:?}");
+    assert!(ran.out.contains("4 records (gridftp), 4 new, 1 bad line left out"), "{ran:?}");
     assert!(ran.out.contains("4 samples made of the transfers of logs"), "{ran:?}");
     let mode = world.path("state/tidegate/history.db").metadata().expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -40,6 +40,7 @@ const LOCK: i64 = 0x7469_6465_6761_7465;
 pub struct DatabaseError {
     text: String,
     temporary: bool,
+    conflict: bool,
 }
 
 /// The outcome of speaking to a database.
@@ -51,14 +52,22 @@ impl DatabaseError {
         self.temporary
     }
 
+    /// Whether another's change at the same moment stood in the way, so that the same will work at once.
+    pub fn is_conflict(&self) -> bool {
+        self.conflict
+    }
+
     fn of(place: &str, what: &str, error: &sqlx::Error) -> Self {
         let (why, temporary) = explain(error);
+        // SQLSTATE class 40: deadlocks and failed serializations.
+        let code = error.as_database_error().and_then(|error| error.code());
+        let conflict = code.is_some_and(|code| code.len() == 5 && code.starts_with("40"));
         let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { text: format!("{place}: cannot {what}: {why}"), temporary }
+        Self { text: format!("{place}: cannot {what}: {why}"), temporary, conflict }
     }
 
     fn usage(text: impl Into<String>) -> Self {
-        Self { text: text.into(), temporary: false }
+        Self { text: text.into(), temporary: false, conflict: false }
     }
 }
 
@@ -83,9 +92,9 @@ fn explain(error: &sqlx::Error) -> (String, bool) {
             } else if has(&["is full", "readonly", "unable to open", "disk I/O"]) {
                 (format!("{message}; see that the disk has room and the file may be written"), true)
             } else {
-                // Classes of SQLSTATE: connection, resources, operator's intervention.
+                // Classes of SQLSTATE: connection, conflict, resources, operator's intervention.
                 let code = error.code().unwrap_or_default().into_owned();
-                (message.to_owned(), ["08", "53", "57"].iter().any(|class| code.starts_with(class)))
+                (message.to_owned(), ["08", "40", "53", "57"].iter().any(|class| code.starts_with(class)))
             }
         }
         other => (other.to_string(), false),
@@ -304,7 +313,7 @@ async fn use_log_ahead(connection: &mut AnyConnection) -> std::result::Result<()
 
 fn too_slow(place: &str, what: &str, bound: Duration) -> DatabaseError {
     let text = format!("{place}: cannot {what}: no answer within {} s", bound.as_secs());
-    DatabaseError { text, temporary: true }
+    DatabaseError { text, temporary: true, conflict: false }
 }
 
 fn read_url(url: &str) -> Result<(Backend, String, AnyConnectOptions)> {
@@ -342,7 +351,7 @@ fn prepare_file(path: &str) -> Result<PathBuf> {
     let path = Path::new(path);
     let failed = |error: std::io::Error| {
         let text = format!("{}: cannot be opened: {error}", path.display());
-        DatabaseError { text, temporary: false }
+        DatabaseError { text, temporary: false, conflict: false }
     };
     let name = path.file_name().ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -152,6 +152,7 @@ on_both!(
     what_is_old_or_too_much_is_forgotten,
     no_secret_and_no_odd_number_is_kept,
     a_recorder_writes_what_it_is_given,
+    writers_of_the_same_do_not_stop_each_other,
 );
 
 async fn what_is_recorded_comes_back(history: History) {
@@ -301,6 +302,20 @@ async fn a_recorder_writes_what_it_is_given(history: History) {
     assert!(recorder.flush(Duration::from_secs(30)).await);
     assert_eq!(recorder.lost(), 0);
     assert_eq!(history.pairs().await.expect("read")[0].decisions, 2_000);
+}
+
+async fn writers_of_the_same_do_not_stop_each_other(history: History) {
+    let there: Vec<Record> = (0..1_000).map(|i| sample(1, i, i as i64).into()).collect();
+    let back: Vec<Record> = there.iter().rev().cloned().collect();
+    let writers = [&there, &back, &there, &back].map(|records| {
+        let (history, records) = (history.clone(), records.clone());
+        tokio::spawn(async move { history.record(&records).await })
+    });
+    let mut new = 0;
+    for writer in writers {
+        new += writer.await.expect("no panic").expect("recorded");
+    }
+    assert_eq!(new, 1_000);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn iperf3_documents_are_samples() {
     let pair = Pair::of("local", "iperf3://dtn2.example.org").expect("a pair");
     let at = Timestamp(1_795_295_938_000);
     let sample = Sample {
-        pair: pair.clone(),
+        pair,
         method: Method::Iperf3,
         streams: 4,
         throughput: BitRate::mbps(56),
@@ -164,7 +164,14 @@ fn broken_documents_do_not_hide_the_next() {
 
 #[test]
 fn what_is_no_format_is_said() {
-    for text in ["", "hello\nworld\n", "\n\n\n", "a,b,c\n1,2,3\n"] {
+    for text in ["", "\n \n\n"] {
+        assert_eq!(
+            import(text.as_bytes(), None, Sites::default()),
+            (vec![], vec![]),
+            "an empty log is no error"
+        );
+    }
+    for text in ["hello\nworld\n", "a,b,c\n1,2,3\n"] {
         let error = Import::new(text.as_bytes(), None, Sites::default(), NOW).err().expect("no format");
         assert!(error.to_string().contains("gridftp, iperf3, jsonl, csv"), "{error}");
     }
@@ -316,7 +323,7 @@ fn export_all(history: &Blocking) -> (usize, String, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_export_imported_is_the_same(records in records()) {
@@ -328,7 +335,7 @@ proptest! {
         let kept = first.wait(first.history().record(&records)).expect("recorded");
         let (count, lines, tables) = export_all(&first);
         prop_assert_eq!(count as u64, kept);
-        for (name, texts) in [("lines.db", vec![lines.clone()]), ("tables.db", tables.clone())] {
+        for (name, texts) in [("lines.db", vec![lines.clone()]), ("tables.db", tables)] {
             let again = open(name);
             for text in texts {
                 let (records, bad) = import(text.as_bytes(), None, Sites::default());

@@ -308,7 +308,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         if args.open.json {
             terminal::print(&serde_json::json!({ "records": written }).to_string())?;
         } else {
-            terminal::print(&format!("{written} records"))?;
+            terminal::print(&show::count(written, "record"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -395,7 +395,7 @@ fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
     if args.open.json {
         terminal::print(&serde_json::json!({ "forgotten": forgotten }).to_string())?;
     } else {
-        terminal::print(&format!("{forgotten} records forgotten"))?;
+        terminal::print(&format!("{} forgotten", show::count(forgotten, "record")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

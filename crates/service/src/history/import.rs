@@ -149,11 +149,15 @@ impl<R: BufRead> Import<R> {
     /// Reads `file` as `format`, or as what its first lines say. `now` is the time of what tells none.
     pub fn new(file: R, format: Option<Format>, sites: Sites, now: Timestamp) -> io::Result<Self> {
         let mut lines = Lines::new(file, LONGEST_LINE);
-        let (mut first, mut format) = (Vec::new(), format);
+        let (mut first, mut format) = (Vec::<Line>::new(), format);
         while format.is_none() && first.len() < FIRST_LINES {
             let Some(line) = lines.next()? else { break };
             format = Format::of(&line.text);
             first.push(line);
+        }
+        // Logs are rotated: one with nothing in it is not a wrong one.
+        if first.iter().all(|line| line.text.trim().is_empty() && !line.is_cut) && first.len() < FIRST_LINES {
+            format = format.or(Some(Format::Jsonl));
         }
         let format = format.ok_or_else(|| {
             let why = format!("is none of the known formats ({}); name one", Format::NAMES.join(", "));

@@ -26,6 +26,9 @@ const ROWS: usize = 100;
 /// Records in one transaction, so that no other writer waits for long.
 const BATCH: usize = 1000;
 
+/// How often a batch that another's change stood in the way of is tried again.
+const CONFLICTS: u32 = 5;
+
 /// Most records of a page.
 pub const MOST: u32 = 1000;
 
@@ -130,7 +133,14 @@ impl History {
     pub async fn record(&self, records: &[Record]) -> Result<u64> {
         let mut new = 0;
         for batch in records.chunks(BATCH) {
-            new += self.database.patiently("remember records", self.record_batch(batch)).await?;
+            let mut left = CONFLICTS;
+            new += loop {
+                match self.database.patiently("remember records", self.record_batch(batch)).await {
+                    // Another server is importing the same, in another order.
+                    Err(error) if error.is_conflict() && left > 0 => left -= 1,
+                    done => break done?,
+                }
+            };
         }
         Ok(new)
     }

@@ -12,7 +12,7 @@ use tidegate_service::history::import::{Format, Import, Sites};
 use tidegate_service::history::{Blocking, Origin, Record, Timestamp};
 use tidegate_service::pair::{Pair, Site};
 
-use super::OpenArgs;
+use super::{OpenArgs, show};
 use crate::{exit, terminal};
 
 /// Records written at once.
@@ -108,7 +108,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let object = serde_json::json!({ "files": files, "samples_of_transfers": samples });
         terminal::print(&object.to_string())?;
     } else if samples > 0 {
-        terminal::print(&format!("{samples} samples made of the transfers of logs"))?;
+        terminal::print(&format!("{} made of the transfers of logs", show::count(samples, "sample")))?;
     }
     let is_all = files.iter().all(|imported| imported.error.is_none());
     Ok(ExitCode::from(if is_all { 0 } else { exit::SOME_FAILED }))
@@ -176,8 +176,13 @@ fn tell(imported: &Imported) -> std::io::Result<()> {
     }
     match imported.format {
         Some(format) => {
-            let bad = if *bad > 0 { format!(", {bad} bad lines left out") } else { String::new() };
-            terminal::print(&format!("{file}: {records} records ({format}), {new} of them new{bad}"))
+            let bad = if *bad > 0 {
+                format!(", {} left out", show::count(*bad, "bad line"))
+            } else {
+                String::new()
+            };
+            let records = show::count(*records, "record");
+            terminal::print(&format!("{file}: {records} ({format}), {new} new{bad}"))
         }
         None => Ok(()),
     }

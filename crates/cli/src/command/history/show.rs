@@ -30,10 +30,10 @@ pub fn line(record: &Record) -> String {
                 Basis::Fallback { reason } => format!("without a model: {reason}"),
             };
             format!(
-                "{} expected to reach {}, from {} samples {basis}",
+                "{} expected to reach {}, from {} {basis}",
                 streams(estimate.streams),
                 estimate.throughput,
-                estimate.samples.len()
+                count(estimate.samples.len() as u64, "sample")
             )
         }
         Record::Transfer(transfer) => {
@@ -70,8 +70,13 @@ pub fn line(record: &Record) -> String {
     format!("{}  {}  {what}", record.at(), record.pair())
 }
 
+/// So many of something.
+pub fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
 fn streams(streams: u32) -> String {
-    if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") }
+    count(streams.into(), "stream")
 }
 
 /// The word of an enumeration, as in the JSON.
