@@ -12,7 +12,7 @@ use sqlx::query::Query as Statement;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use tidegate_control::BitRate;
 
-use crate::database::Result;
+use crate::database::{Backend, Result};
 use crate::pair::{Pair, Site};
 
 use super::History;
@@ -27,7 +27,7 @@ const ROWS: usize = 100;
 const BATCH: usize = 1000;
 
 /// How often a batch that another's change stood in the way of is tried again.
-const CONFLICTS: u32 = 5;
+const CONFLICTS: u32 = 1;
 
 /// Most records of a page.
 pub const MOST: u32 = 1000;
@@ -136,7 +136,7 @@ impl History {
             let mut left = CONFLICTS;
             new += loop {
                 match self.database.patiently("remember records", self.record_batch(batch)).await {
-                    // Another server is importing the same, in another order.
+                    // Rare, since records go in by their identity: another server forgets what this one brings.
                     Err(error) if error.is_conflict() && left > 0 => left -= 1,
                     done => break done?,
                 }
@@ -157,6 +157,12 @@ impl History {
                 Record::Transfer(record) => transfers.add(identity, &record.pair, record.at, record.cells()),
                 Record::Decision(record) => decisions.add(identity, &record.pair, record.at, record.cells()),
             }
+        }
+        if self.database.backend() == Backend::Postgres {
+            // Two servers that bring the same records wait for each other's: in one order, and never in a circle.
+            [&mut samples.cells, &mut estimates.cells, &mut transfers.cells, &mut decisions.cells]
+                .into_iter()
+                .for_each(|rows| rows.sort_by_key(|(identity, _)| *identity));
         }
         let mut change = self.database.begin().await?;
         let new = samples.insert(&mut change).await?
@@ -316,7 +322,8 @@ impl Conditions {
 
 /// Rows of one table on their way into it.
 struct Rows<K> {
-    cells: Vec<Vec<Cell>>,
+    /// By identity, which is also the first of them.
+    cells: Vec<(i64, Vec<Cell>)>,
     kind: PhantomData<K>,
 }
 
@@ -332,7 +339,7 @@ impl<K: Kind> Rows<K> {
         cells.push(Cell::Text(pair.destination.to_string()));
         cells.push(Cell::Whole(at.0));
         cells.extend(more);
-        self.cells.push(cells);
+        self.cells.push((identity, cells));
     }
 
     /// Says how many were new.
@@ -340,7 +347,7 @@ impl<K: Kind> Rows<K> {
         let mut new = 0;
         let mut cells = self.cells.into_iter().peekable();
         while cells.peek().is_some() {
-            let rows: Vec<Vec<Cell>> = cells.by_ref().take(ROWS).collect();
+            let rows: Vec<Vec<Cell>> = cells.by_ref().take(ROWS).map(|(_, cells)| cells).collect();
             let text = insert_statement::<K>(rows.len());
             // Kept prepared only where the same text comes again.
             let again = rows.len() == ROWS || rows.len() == 1;
