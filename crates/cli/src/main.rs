@@ -20,6 +20,7 @@ mod command {
     pub mod explore;
     pub mod generate;
     pub mod get;
+    pub mod history;
     pub mod probe;
     pub mod put;
     pub mod remote;
@@ -63,6 +64,7 @@ enum Command {
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
     Train(command::train::TrainArgs),
+    History(Box<command::history::HistoryArgs>),
     Demo(command::demo::DemoArgs),
     #[command(hide = true)]
     Generate(command::generate::GenerateArgs),
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
         Command::Train(args) => command::train::run(args),
+        Command::History(args) => command::history::run(args),
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
     };
