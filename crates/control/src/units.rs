@@ -184,10 +184,12 @@ impl FromStr for ByteCount {
                 "mb" => 1e6,
                 "gb" => 1e9,
                 "tb" => 1e12,
+                "pb" => 1e15,
                 "k" | "kib" => 1024.0,
                 "m" | "mib" => 1024f64.powi(2),
                 "g" | "gib" => 1024f64.powi(3),
                 "t" | "tib" => 1024f64.powi(4),
+                "p" | "pib" => 1024f64.powi(5),
                 _ => return None,
             };
             whole(number * factor).map(Self)
@@ -285,6 +287,7 @@ mod tests {
         assert_eq!("256MiB".parse(), Ok(ByteCount::mib(256)));
         assert_eq!("10 GB".parse(), Ok(ByteCount(10_000_000_000)));
         assert_eq!("0B".parse(), Ok(ByteCount(0)));
+        assert_eq!("10PB".parse(), Ok(ByteCount(10_000_000_000_000_000)));
         assert_eq!("10Gbit/s".parse(), Ok(BitRate(10_000_000_000)));
         assert_eq!("2.5 Gbps".parse(), Ok(BitRate(2_500_000_000)));
         for bad in ["", "12", "MiB", "-1MiB", "1e400GB", "5 apples", "99999999999TiB"] {

@@ -6,3 +6,5 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod pair;
+
+pub mod sampler;
