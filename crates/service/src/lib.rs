@@ -7,4 +7,8 @@
 
 pub mod pair;
 
+pub mod database;
+
+pub mod history;
+
 pub mod sampler;
