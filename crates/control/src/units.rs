@@ -231,7 +231,7 @@ impl FromStr for BitRate {
     }
 }
 
-/// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min` or `1h`.
+/// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min`, `1h` or `7d`.
 pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
     let parse = || {
         let (number, unit) = number_and_unit(input)?;
@@ -241,6 +241,7 @@ pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
             "s" => 1.0,
             "min" => 60.0,
             "h" => 3600.0,
+            "d" => 86_400.0,
             _ => return None,
         };
         Duration::try_from_secs_f64(number * factor).ok()
@@ -261,6 +262,7 @@ mod tests {
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("7d"), Ok(Duration::from_secs(604_800)));
         for bad in ["", "12", "s", "-1s", "1e3s", "3 weeks", "9999999999999999999999h"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }

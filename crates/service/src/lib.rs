@@ -12,3 +12,5 @@ pub mod database;
 pub mod history;
 
 pub mod sampler;
+
+pub mod estimate;

@@ -137,10 +137,12 @@ impl Answer {
         self.throughput_bps = Some(choice.throughput);
         // What was measured is better than what is computed.
         let first = choice.samples.iter().find(|sample| sample.streams == 1);
-        self.single_throughput_bps = Some(first.map_or_else(|| choice.predict(1), |sample| sample.throughput));
+        self.single_throughput_bps =
+            Some(first.map_or_else(|| choice.predict(1), |sample| sample.throughput));
         self.model = choice.fit.as_ref().map(|fit| fit.curve.model());
         self.reason = choice.reason.to_string();
-        let widest = choice.samples.iter().map(|sample| sample.streams).max().unwrap_or(1).max(choice.streams);
+        let widest =
+            choice.samples.iter().map(|sample| sample.streams).max().unwrap_or(1).max(choice.streams);
         // The part of the axis that anything is known of, and a little more.
         let end = widest.saturating_add(widest / 4).min(most.max(widest));
         let drawn = choice.fits().enumerate().map(|(i, fit)| Drawn {
@@ -218,7 +220,8 @@ mod tests {
     #[test]
     fn the_cost_is_told_apart_and_counted() {
         let samples: Vec<Sample> = [1, 2, 4, 8, 16].map(link).to_vec();
-        let mut answer = Answer::unknown(pair(), ByteCount(1_000_000_000), "").chosen(choose(&samples, 32), 32);
+        let mut answer =
+            Answer::unknown(pair(), ByteCount(1_000_000_000), "").chosen(choose(&samples, 32), 32);
         assert!((7..=9).contains(&answer.streams), "{answer:?}");
         assert_eq!(answer.single_time_ms, Some(80_000));
         let time = answer.time_ms.expect("a time");
@@ -227,7 +230,8 @@ mod tests {
         let answer = answer.timed();
         assert_eq!((answer.pays, answer.total_ms()), (Some(false), Some(time + 75_000)));
         assert!(answer.curves[0].chosen && answer.curves.iter().skip(1).all(|curve| !curve.chosen));
-        let ends: Vec<u16> = answer.curves.iter().filter_map(|curve| Some(curve.points.last()?.streams)).collect();
+        let ends: Vec<u16> =
+            answer.curves.iter().filter_map(|curve| Some(curve.points.last()?.streams)).collect();
         assert!(ends.iter().all(|&end| end == 20), "{ends:?}");
         let text = serde_json::to_string(&answer).expect("plain data");
         assert!(text.contains("\"throughput_bps\"") && text.contains("\"source\":\"local\""), "{text}");

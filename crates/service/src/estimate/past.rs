@@ -8,8 +8,8 @@ use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::database::Result;
-use crate::history::{Basis, Estimate, History, Method, Point, Record, Timestamp};
 use crate::history::Sample as Kept;
+use crate::history::{Basis, Estimate, History, Method, Point, Record, Timestamp};
 use crate::pair::Pair;
 use crate::sampler::Kind;
 
@@ -106,7 +106,8 @@ impl Past {
             }
         }
         Ok(estimate.map(|estimate| {
-            let points: Vec<_> = estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
+            let points: Vec<_> =
+                estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
             let choice = choose(&samples(&points), *most);
             Known::new(pair, *most, (estimate.at, estimate.method), choice)
         }))
@@ -118,7 +119,10 @@ impl Past {
         if let Err(error) = self.history.record(&records).await {
             notes.push(format!("it is not remembered: {error}"));
         }
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner).retain(|(pair, _), _| *pair != answer.pair);
+        self.recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(pair, _), _| *pair != answer.pair);
     }
 }
 
@@ -211,7 +215,9 @@ fn basis(choice: &Choice) -> Basis {
 /// In the order they are written: that of the names.
 fn coefficients(curve: &Curve) -> Vec<f64> {
     match serde_json::to_value(curve) {
-        Ok(serde_json::Value::Object(fields)) => fields.values().filter_map(serde_json::Value::as_f64).collect(),
+        Ok(serde_json::Value::Object(fields)) => {
+            fields.values().filter_map(serde_json::Value::as_f64).collect()
+        }
         _ => Vec::new(),
     }
 }

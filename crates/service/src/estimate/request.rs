@@ -199,7 +199,11 @@ impl Request {
                 let reverse = match (is_here(&self.source), is_here(&self.destination)) {
                     (true, false) => false,
                     (false, true) => true,
-                    _ => return Err(usage("iperf3 measures between this host and a server: one end is to be here")),
+                    _ => {
+                        return Err(usage(
+                            "iperf3 measures between this host and a server: one end is to be here",
+                        ));
+                    }
                 };
                 Box::new(Iperf3::new(Server::parse(server)?, reverse, buffer))
             }
@@ -244,7 +248,10 @@ mod tests {
             "terms":{"clear":true,"limit_network_bps":1,"limit_link_bps":2}}"#;
         let request = read(all).expect("a request");
         assert_eq!(request.amount(), Ok(Some(Amount::Bytes(ByteCount(10_000_000)))));
-        assert_eq!(request.terms.options(), ["--data-plane=clear", "--limit-network=1bit/s", "--limit-link=2bit/s"]);
+        assert_eq!(
+            request.terms.options(),
+            ["--data-plane=clear", "--limit-network=1bit/s", "--limit-link=2bit/s"]
+        );
         for bad in [
             "{}",
             r#"{"source":"a","destination":"b","bytes":-1}"#,
@@ -271,7 +278,9 @@ mod tests {
             let Err(error) = request.sampler(&ours()) else { panic!("{request:?}") };
             assert_eq!(error.failure, Failure::Usage, "{error}");
         }
-        for (ms, bytes) in [(Some(1), None), (None, Some(1)), (Some(1000), Some(10 << 20)), (Some(u64::MAX), None)] {
+        for (ms, bytes) in
+            [(Some(1), None), (None, Some(1)), (Some(1000), Some(10 << 20)), (Some(u64::MAX), None)]
+        {
             let request = Request { sample_ms: ms, sample_bytes: bytes.map(ByteCount), ..ok.clone() };
             assert!(request.amount().is_err(), "{ms:?} {bytes:?}");
         }
@@ -279,7 +288,9 @@ mod tests {
             assert!(Request { most_streams, ..ok.clone() }.doubling(512).is_err());
         }
         for share in [-0.1, 1.1, f64::NAN] {
-            assert!(Request { threshold: Some(Threshold::Relative(share)), ..ok.clone() }.doubling(512).is_err());
+            assert!(
+                Request { threshold: Some(Threshold::Relative(share)), ..ok.clone() }.doubling(512).is_err()
+            );
         }
         assert_eq!(ok.doubling(8).expect("a plan").most, 8);
     }
