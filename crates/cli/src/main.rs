@@ -4,6 +4,7 @@
 mod chart;
 mod drive;
 mod exit;
+mod iperf3_server;
 mod place;
 mod progress;
 mod recorder;

@@ -46,6 +46,38 @@ fn the_knee_of_a_path_is_found_between_two_endpoints_and_from_here() {
 }
 
 #[test]
+fn an_endpoint_runs_iperf3_for_whoever_samples() {
+    let world = World::new();
+    let has = |program: &str| {
+        ["/usr/bin", "/usr/local/bin"].iter().any(|path| std::path::Path::new(path).join(program).is_file())
+    };
+    if !has("iperf3") {
+        return common::skip(
+            "an_endpoint_runs_iperf3_for_whoever_samples",
+            "iperf3 is missing; install the package iperf3",
+        );
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
+        .port();
+    let a = world.endpoint("a", &[&format!("--iperf3={port}")]);
+    let server = format!("127.0.0.1:{port}");
+    let all = ["--iperf3", &server, "--max-streams", "2", "--bytes", "10TiB"];
+    let (code, answer) = world.json(&[&["estimate", "x", &a.at("x")][..], &all].concat());
+    assert_eq!(
+        (code, &answer["sampler"], &answer["origin"]["kind"]),
+        (0, &"iperf3".into(), &"sampled".into()),
+        "{answer}"
+    );
+    // Each client has a server of its own, and with the endpoint they end.
+    assert_eq!(answer["samples"].as_array().map(Vec::len), Some(2), "{answer}");
+    assert_eq!(a.terminate(), 0);
+    let ran = world.run(&[&["estimate", "x", "tg://h", "--always-sample"][..], &all].concat());
+    assert!(ran.code == 1 && ran.err.contains("Connection refused"), "{ran:?}");
+}
+
+#[test]
 fn what_was_sampled_answers_the_next_time() {
     let world = World::new();
     let b = world.endpoint("b", &[]);
@@ -106,7 +138,7 @@ fn what_cannot_be_measured_is_one_line() {
         (&["x", "y"], 2, "no sampler speaks to both ends"),
         (&["x", "https://h/y"], 2, "no sampler speaks to both ends"),
         (&["tg://h", "tg://i", "--iperf3", "h"], 2, "one end is to be here"),
-        (&["x", &nowhere, "--sampler", "iperf3"], 2, "iperf3 needs a server"),
+        (&["x", "ftp://h/y", "--sampler", "iperf3"], 2, "iperf3 needs a server"),
         (&["x", &nowhere, "--sampler", "ping"], 2, "no sampler"),
         (&["x", &nowhere, "--sample-time", "1ms"], 2, "400ms"),
         (&["x", &nowhere, "--threshold", "7"], 2, "share"),

@@ -39,7 +39,7 @@ pub struct Request {
     /// What measures; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Kind>,
-    /// `HOST:PORT` of an iperf3 server at the remote site.
+    /// `HOST:PORT` of an iperf3 server at the remote site; beside a Tidegate endpoint if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
     /// How long each sample is.
@@ -192,8 +192,14 @@ impl Request {
                 Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
             }
             Kind::Iperf3 => {
-                let server = self.iperf3.as_deref().ok_or_else(|| {
-                    usage("iperf3 needs a server at the remote site: run `iperf3 -s` there and name it HOST:PORT")
+                let server = match self.iperf3.as_deref() {
+                    Some(server) => Some(Server::parse(server)?),
+                    None => Server::beside(&self.destination).or_else(|| Server::beside(&self.source)),
+                };
+                let server = server.ok_or_else(|| {
+                    usage(
+                        "iperf3 needs a server at the remote site: run `iperf3 -s` there and name it HOST:PORT",
+                    )
                 })?;
                 let is_here = |address: &str| !address.contains("://") || address.starts_with("file://");
                 let reverse = match (is_here(&self.source), is_here(&self.destination)) {
@@ -205,7 +211,7 @@ impl Request {
                         ));
                     }
                 };
-                Box::new(Iperf3::new(Server::parse(server)?, reverse, buffer))
+                Box::new(Iperf3::new(server, reverse, buffer))
             }
             Kind::GridFtp => {
                 let options = gridftp::Options { buffer, proxy: self.x509proxy.clone() };
@@ -269,7 +275,7 @@ mod tests {
         let bad = [
             Request { destination: "/copy".into(), ..ok.clone() },
             Request { destination: "https://h/x".into(), ..ok.clone() },
-            Request { sampler: Some(Kind::Iperf3), ..ok.clone() },
+            Request { sampler: Some(Kind::Iperf3), destination: "ftp://h/x".into(), ..ok.clone() },
             Request { iperf3: Some("-c".into()), ..ok.clone() },
             Request { iperf3: Some("h".into()), source: "tg://T@a".into(), ..ok.clone() },
             Request { sampler: Some(Kind::GridFtp), ..ok.clone() },

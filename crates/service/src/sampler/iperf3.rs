@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
+use url::Url;
 
 use crate::sampler::program::{Ended, Program};
 use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
@@ -21,6 +22,11 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What it says while it serves another.
 const BUSY: &str = "the server is busy";
 
+/// What it says between two clients of a server that is started anew for each; of a server that is not there it
+/// says the same, and so it is believed sooner.
+const REFUSED: &str = "Connection refused";
+const REFUSALS: u32 = 3;
+
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
@@ -29,6 +35,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// The one that an endpoint at `address` runs beside it, unless told otherwise.
+    pub fn beside(address: &str) -> Option<Self> {
+        let url = Url::parse(address).ok().filter(|url| url.scheme() == "tg")?;
+        Self::parse(url.host_str()?).ok()
+    }
+
     /// Reads `host`, `host:port` or `[address]:port`; the port is 5201 if none is given.
     pub fn parse(text: &str) -> Result<Self, SamplerError> {
         let wrong = || {
@@ -114,12 +126,12 @@ impl Sampler for Iperf3 {
                     })
                     .await?;
                 tries += 1;
-                match read(&ended, &said, streams) {
-                    Err(error) if error.to_string().contains(BUSY) && tries < TRIES => {
-                        tokio::time::sleep(PAUSE).await;
-                    }
-                    result => return result,
+                let result = read(&ended, &said, streams);
+                let says = |words: &str| matches!(&result, Err(error) if error.to_string().contains(words));
+                if !(says(BUSY) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
+                    return result;
                 }
+                tokio::time::sleep(PAUSE).await;
             }
         })
     }
@@ -243,6 +255,10 @@ mod tests {
 
     #[test]
     fn a_server_is_a_host_and_a_port() {
+        let beside = Server::beside("tg://ticket@dtn.example.org:7117/x");
+        assert_eq!(beside, Server::parse("dtn.example.org").ok());
+        assert_eq!(Server::beside("tg://t@[2001:db8::1]:7117"), Server::parse("[2001:db8::1]").ok());
+        assert_eq!(Server::beside("ftp://dtn.example.org"), None);
         for (text, host, port) in [
             ("dtn.example.org", "dtn.example.org", 5201),
             ("192.0.2.1:5202", "192.0.2.1", 5202),
