@@ -153,7 +153,6 @@ impl Estimator {
         }
         let plan = Plan { doubling, amount, bytes: request.bytes, always: request.always_sample };
         let samples = sampling::take(&mut *sampler, &plan, tell).await;
-        drop(turn);
         let answer = self.conclude(request, unknown(""), sampler.kind(), samples, doubling.most);
         let mut answer = match answer {
             Ok(answer) => {
@@ -172,6 +171,8 @@ impl Estimator {
             }
         };
         answer.notes.extend(notes);
+        // Who waits for the path finds in history what was found out here.
+        drop(turn);
         Ok(answer)
     }
 

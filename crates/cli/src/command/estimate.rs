@@ -273,6 +273,9 @@ fn found_out(answer: &Answer) -> String {
         Origin::Sampled => {
             let worth = match answer.pays {
                 Some(true) => "which pays",
+                Some(false) if answer.streams == 1 && answer.samples.len() > 1 => {
+                    "and one stream is as good as any"
+                }
                 Some(false) => "which does not pay for so few bytes",
                 None => "which nobody can tell to pay",
             };
