@@ -51,8 +51,8 @@ impl Program {
         let program = program.as_ref();
         let mut command = Command::new(program);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        // What it prints is read by a program.
-        command.env("LC_ALL", "C");
+        // What it prints is read by a program; what the service keeps to itself is none of its business.
+        command.env("LC_ALL", "C").env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_DATABASE");
         Self { name: program.to_string_lossy().into_owned(), package, command, input: Vec::new() }
     }
 
