@@ -10,3 +10,7 @@ pub mod pair;
 pub mod database;
 
 pub mod history;
+
+pub mod sampler;
+
+pub mod estimate;
