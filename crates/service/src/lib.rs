@@ -6,3 +6,7 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod pair;
+
+pub mod job;
+
+pub mod queue;
