@@ -49,6 +49,8 @@ pub struct Work<'a> {
     pub restarts: bool,
     /// The stages that it has here or at the other end.
     pub stages: &'static [Stage],
+    /// Streams that the other end bears from the first second, where that is known.
+    pub streams: Option<u16>,
     /// Memory between the stages, at each end.
     pub staging: ByteCount,
     /// Stops it.
@@ -63,6 +65,7 @@ impl Work<'_> {
         Self {
             restarts: true,
             stages: &Stage::ALL,
+            streams: None,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
             interrupt: setup.interrupt.clone(),
             dry: setup.terms.dry,
@@ -159,7 +162,7 @@ impl Job<'_> {
         let mut transfer = (self.work.begin)()?;
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
-        let start = self.control.start(optimizer, transfer.bounds());
+        let start = self.control.start(optimizer, transfer.bounds(), self.work.streams);
         let offset = started.elapsed();
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
         let result = run(&mut *transfer, optimizer, start, |epoch| {

@@ -82,7 +82,8 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors]
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, and 8
+    /// connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
     /// Seed of rules that draw at random
@@ -249,13 +250,23 @@ impl ControlArgs {
     }
 
     /// The set-point to begin with. A host with few processors is not helped by more workers than
-    /// those while nothing else is known, and a short transfer ends before any rule acts.
-    pub fn start(&self, optimizer: &mut dyn Optimizer, bounds: PerStage<Bounds>) -> Concurrency {
+    /// those while nothing else is known, and a short transfer ends before any rule acts; `streams` is what
+    /// the other end is known to bear from the first second.
+    pub fn start(
+        &self,
+        optimizer: &mut dyn Optimizer,
+        bounds: PerStage<Bounds>,
+        streams: Option<u16>,
+    ) -> Concurrency {
         let rule = optimizer.start(bounds);
         let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
         match self.start {
             Some(n) => bounds.clamp(PerStage::all(n)),
-            None if self.optimizer == "auto" => bounds.clamp(rule.map(|n| n.min(processors.max(1)))),
+            None if self.optimizer == "auto" => {
+                let mut start = rule.map(|n| n.min(processors.max(1)));
+                start.network = streams.unwrap_or(start.network);
+                bounds.clamp(start)
+            }
             None => rule,
         }
     }

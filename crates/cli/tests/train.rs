@@ -109,7 +109,10 @@ fn an_interrupt_keeps_the_best_policy_so_far() {
     let caught = |line: &str| u64::from_str_radix(line.trim_start_matches("SigCgt:").trim(), 16).unwrap_or(0);
     eventually(|| {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        status.lines().find(|line| line.starts_with("SigCgt:")).is_some_and(|line| caught(line) & (1 << 14) != 0)
+        status
+            .lines()
+            .find(|line| line.starts_with("SigCgt:"))
+            .is_some_and(|line| caught(line) & (1 << 14) != 0)
     });
     signal(child.id(), Signal::INT);
     let ran = wait(child);

@@ -1,12 +1,16 @@
 //! Accessions resolved against the stand-in archive: every kind, every shape of run, every way to say
 //! nothing, and what goes wrong between.
 
+mod common;
 #[path = "common/standin.rs"]
 mod standin;
 
+use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use common::nginx::Nginx;
+use common::skip;
 use serde_json::Value;
 use standin::{DataSet, Standin, data, id, is_there, resolve};
 use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Layout, Naming, Source, Wish};
@@ -530,4 +534,37 @@ fn a_stream_that_nobody_reads_ends() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(watch.strong_count(), 0);
+}
+
+#[test]
+fn an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to() {
+    let root = tempfile::tempdir().expect("a directory");
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/ena");
+    fs::create_dir(root.path().join("ena")).expect("made");
+    for name in ["filereport", "search"] {
+        let report = format!("{samples}/SRR7706354.filereport.tsv");
+        fs::copy(report, root.path().join("ena").join(name)).expect("copied");
+    }
+    // A POST is answered with the file too.
+    let posted = "location /ena/ { default_type text/tab-separated-values; error_page 405 =200 $uri; }";
+    let Some(nginx) = Nginx::with(root.path(), "", posted) else {
+        return skip(
+            "an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to",
+            "nginx is missing",
+        );
+    };
+    let settings = |ca| ArchiveSettings {
+        ena_url: nginx.secure_url("ena").to_string(),
+        ca,
+        retries: 0,
+        ..ArchiveSettings::default()
+    };
+    let wish = || from(Source::Ena, Format::Fastq);
+    let outcome = resolve(settings(Some(nginx.certificates.ca.clone())), &["SRR7706354"], wish());
+    assert!(outcome.problems.is_empty(), "{outcome:?}");
+    assert_eq!(outcome.runs(), ["SRR7706354"]);
+    let outcome = resolve(settings(None), &["SRR7706354"], wish());
+    assert_eq!(outcome.problem().kind, ErrorKind::Denied, "{}", outcome.problem());
+    let outcome = resolve(settings(Some(root.path().join("none.pem"))), &["SRR7706354"], wish());
+    assert!(outcome.problem().message.contains("none.pem"), "{}", outcome.problem());
 }

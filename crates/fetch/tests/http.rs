@@ -265,7 +265,8 @@ fn read(
     let mut data = Vec::new();
     let error = opened.body.read_to_end(&mut data).err();
     if let Some(error) = &error {
-        assert!(error.to_string().contains("/file"), "{error}");
+        // Whoever reads knows where, and says it once.
+        assert!(!error.to_string().contains("/file"), "{error}");
     }
     (data, error.map(|error| error.kind()))
 }

@@ -36,7 +36,8 @@ impl Site {
         if url.scheme() == "file" {
             return Ok(Self(Self::LOCAL.to_owned()));
         }
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong(&"it names no host"))?;
+        let host =
+            url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong(&"it names no host"))?;
         let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
         let site = format!("{}://{}{port}", url.scheme(), host.to_ascii_lowercase());
         if site.len() > LONGEST {

@@ -27,6 +27,9 @@ use crate::settings::{ControlArgs, StateArgs};
 use crate::terminal;
 use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
 
+/// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
+const CONNECTIONS: u16 = 8;
+
 /// Get public data by accession, URL or list, verified and resumable.
 ///
 /// NAME is an accession of a sequence archive (run, experiment, sample, study, project, submission,
@@ -124,6 +127,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
             begin: Box::new(begin),
             restarts: false,
             stages: &[Stage::Network, Stage::Write],
+            streams: Some(CONNECTIONS),
             staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
             interrupt,
             dry: false,

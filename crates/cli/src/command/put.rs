@@ -283,6 +283,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
             // Every request is tried again by itself.
             restarts: false,
             stages: &[Stage::Read, Stage::Network],
+            streams: None,
             staging: args.server.staging,
             interrupt: Interrupt::clone(&interrupt),
             dry: false,

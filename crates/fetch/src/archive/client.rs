@@ -5,19 +5,21 @@
 //! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
 use std::fmt;
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tidegate_control::Rng;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 use ureq::http::Response;
-use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 use url::Url;
 
 use super::pace::{Pace, sleep};
+use crate::remote::http;
+use crate::remote::tls::Tls;
 
 /// Largest answer that is read: a project of 100,000 runs is about 100 MB.
 const MAX_ANSWER: u64 = 256 << 20;
@@ -57,6 +59,8 @@ pub struct ArchiveSettings {
     pub api_key: Option<String>,
     /// An address that NCBI may write to.
     pub email: Option<String>,
+    /// Certificates (PEM) to trust besides the system's.
+    pub ca: Option<PathBuf>,
     /// How long to wait for a connection and for the beginning of an answer.
     pub timeout: Duration,
     /// How often to try again.
@@ -80,6 +84,7 @@ impl Default for ArchiveSettings {
             aws_url: "https://sra-pub-run-odp.s3.amazonaws.com".to_owned(),
             api_key: None,
             email: None,
+            ca: None,
             timeout: Duration::from_secs(60),
             retries: 4,
             backoff: Duration::from_secs(1),
@@ -201,10 +206,8 @@ struct Failure {
 impl Client {
     /// With these settings.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .tls_config(tls)
             .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(settings.timeout))
             .timeout_recv_response(Some(settings.timeout))
@@ -216,7 +219,7 @@ impl Client {
         let eutils_rate = settings.ncbi_rate.unwrap_or(allowed);
         let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
-            agent: config.new_agent(),
+            agent: http::agent(config, &Arc::new(Tls::new(settings.ca))),
             ena: Service { says_404: true, ..Service::new("ENA", &settings.ena_url, settings.ena_rate)? },
             eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
             sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,

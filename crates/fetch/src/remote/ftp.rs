@@ -130,7 +130,6 @@ impl Remote for Ftp {
                     stream: Some(stream),
                     left: (range.end != u64::MAX).then(|| range.end - range.start),
                     to_the_end: range.end == size,
-                    url: shown(ask.url),
                 };
                 Ok(Opened { version, range, body: Box::new(body) })
             }
@@ -199,14 +198,9 @@ struct Body {
     left: Option<u64>,
     /// Whether the end of what was promised is the end of the file.
     to_the_end: bool,
-    url: String,
 }
 
 impl Body {
-    fn wrong(&self, kind: io::ErrorKind, what: &str) -> io::Error {
-        io::Error::new(kind, format!("{}: {what}", self.url))
-    }
-
     /// All that was promised is here.
     fn end(&mut self) -> io::Result<()> {
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
@@ -215,7 +209,7 @@ impl Body {
         // The answer says that the transfer was complete, or that it was cut short, which it was.
         let _ = stream.finish();
         if more {
-            return Err(self.wrong(io::ErrorKind::InvalidData, "the server sent more than it promised"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the server sent more than it promised"));
         }
         Ok(())
     }
@@ -225,7 +219,7 @@ impl Body {
         match self.stream.take().map(Transfer::finish) {
             None | Some(Ok(())) => Ok(0),
             Some(Err(_)) => {
-                Err(self.wrong(io::ErrorKind::UnexpectedEof, "the server broke the transfer off"))
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server broke the transfer off"))
             }
         }
     }
@@ -245,9 +239,11 @@ impl Read for Body {
             Err(error) => {
                 self.stream = None;
                 return Err(match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self
-                        .wrong(io::ErrorKind::TimedOut, "the server fell silent in the middle of a transfer"),
-                    _ => self.wrong(
+                    io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "the server fell silent in the middle of a transfer",
+                    ),
+                    _ => io::Error::new(
                         io::ErrorKind::UnexpectedEof,
                         "the data connection was lost in the middle of a transfer",
                     ),
@@ -256,9 +252,11 @@ impl Read for Body {
         };
         match &mut self.left {
             Some(left) if count == 0 => {
-                let what = format!("the transfer ended {left} bytes before its end");
-                self.stream = None;
-                Err(self.wrong(io::ErrorKind::UnexpectedEof, &what))
+                let mut what = format!("the transfer ended {left} bytes before its end");
+                if let Some(Err(said)) = self.stream.take().map(Transfer::finish) {
+                    what = format!("{what}: {}", Trouble::from(said).message("the server"));
+                }
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, what))
             }
             Some(left) => {
                 *left -= count as u64;

@@ -16,8 +16,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_transfer::manifest::MAX_SIZE;
-use ureq::Body as Answer;
+use ureq::config::Config;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::{Agent, Body as Answer};
 use url::Url;
 
 use self::body::Body;
@@ -25,12 +27,19 @@ use self::lines::Lines;
 pub use self::lines::Shared;
 use self::trouble::refused;
 use super::login::Login;
+use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// Most redirects that are followed for one request.
 const REDIRECTS: usize = 10;
 /// Longest body of an answer that is no file (a redirect, an error) that is read to keep the connection.
 const SMALL_BODY: u64 = 64 << 10;
+/// An agent for questions that bring no file, with the trust of all others. Proxies are the environment's.
+pub fn agent(config: Config, tls: &Arc<Tls>) -> Agent {
+    let connector = wire::connector(tls, &wire::Opened::default());
+    Agent::with_parts(config, connector, DefaultResolver::default())
+}
+
 /// One worker's way to HTTP servers: at most one idle connection a host.
 #[derive(Debug)]
 pub struct Http {
@@ -338,8 +347,8 @@ fn opened(
     promised: Option<u64>,
     ends: bool,
 ) -> Result<Opened, Refusal> {
-    let body = Body::new(body.into_reader(), promised, ends, shown(ask.url))
-        .map_err(|error| Refusal::new(Why::Senseless, error.to_string()))?;
+    let body = Body::new(body.into_reader(), promised, ends)
+        .map_err(|error| Refusal::new(Why::Senseless, format!("{}: {error}", shown(ask.url))))?;
     Ok(Opened { version, range, body: Box::new(body) })
 }
 

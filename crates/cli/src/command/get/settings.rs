@@ -210,6 +210,7 @@ impl ArchiveArgs {
             aws_url: or(&self.aws_url, usual.aws_url),
             api_key: self.api_key.clone().filter(|key| !key.is_empty()),
             email: self.email.clone().filter(|email| !email.is_empty()),
+            ca: server.ca.clone(),
             timeout: server.timeout,
             retries: server.retries.min(usual.retries),
             seed,

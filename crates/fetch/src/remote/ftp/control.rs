@@ -3,9 +3,12 @@
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
+use rustls::ClientConfig;
+use rustls::client::Resumption;
 use suppaftp::types::FileType;
 use suppaftp::{
     FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream,
@@ -32,6 +35,9 @@ const PORT: u16 = 21;
 
 /// Longest wait for one address of a host that has several.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
+
+/// TLS sessions remembered for one control connection.
+const SESSIONS: usize = 8;
 
 /// What tells one control connection from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,8 +237,12 @@ impl Control {
     pub fn connect(key: Key, settings: &ServerSettings, tls: &Tls) -> Result<Self, Trouble> {
         let timeout = settings.timeout;
         let patient = || {
-            let config = tls.client().map_err(Trouble::Ours)?;
-            Ok::<_, Trouble>(Patient { tls: RustlsConnector::from(config), timeout })
+            let shared = tls.client().map_err(Trouble::Ours)?;
+            // A data connection must resume its own control connection's session (vsftpd's
+            // `require_ssl_reuse`), and tickets kept for all would hand it another worker's.
+            let mut config = ClientConfig::clone(&shared);
+            config.resumption = Resumption::in_memory_sessions(SESSIONS);
+            Ok::<_, Trouble>(Patient { tls: RustlsConnector::from(Arc::new(config)), timeout })
         };
         let (address, stream) = reach(&key.host, key.port, timeout)?;
         let ftp = match key.security {

@@ -11,20 +11,13 @@ pub struct Body {
     left: Option<u64>,
     /// Whether its end is marked, so that the connection can be used again after it.
     ends: bool,
-    /// For people.
-    url: String,
 }
 
 impl Body {
     /// The next `promised` bytes of `inner`; with nothing promised, all of it. `ends` says that it has an
     /// end other than that of the connection.
-    pub fn new(
-        inner: BodyReader<'static>,
-        promised: Option<u64>,
-        ends: bool,
-        url: String,
-    ) -> io::Result<Self> {
-        let mut body = Self { inner, left: promised, ends, url };
+    pub fn new(inner: BodyReader<'static>, promised: Option<u64>, ends: bool) -> io::Result<Self> {
+        let mut body = Self { inner, left: promised, ends };
         if promised == Some(0) {
             body.end()?;
         }
@@ -38,14 +31,10 @@ impl Body {
         }
         match self.inner.read(&mut [0]) {
             Ok(0) => Ok(()),
-            Ok(_) => Err(self.wrong(io::ErrorKind::InvalidData, "the server sent more than it promised")),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "the server sent more than it promised")),
             // All that was promised is here; the connection is of no more use, and ureq has dropped it.
             Err(_) => Ok(()),
         }
-    }
-
-    fn wrong(&self, kind: io::ErrorKind, what: &str) -> io::Error {
-        io::Error::new(kind, format!("{}: {what}", self.url))
     }
 }
 
@@ -59,13 +48,13 @@ impl Read for Body {
             .map_or(buffer.len(), |left| buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
         let count = match self.inner.read(&mut buffer[..most]) {
             Ok(count) => count,
-            Err(error) => return Err(self.explain(&error)),
+            Err(error) => return Err(explain(&error)),
         };
         match &mut self.left {
             Some(left) if count == 0 => {
                 let missing = *left;
                 let what = format!("the answer ended {missing} bytes before its end");
-                Err(self.wrong(io::ErrorKind::UnexpectedEof, &what))
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, what))
             }
             Some(left) => {
                 *left -= count as u64;
@@ -79,23 +68,19 @@ impl Read for Body {
     }
 }
 
-impl Body {
-    fn explain(&self, error: &io::Error) -> io::Error {
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
-        match (inner, error.kind()) {
-            (Some(ureq::Error::Timeout(_)), _) | (_, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-                self.wrong(io::ErrorKind::TimedOut, "the server fell silent in the middle of an answer")
-            }
-            (
-                _,
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset,
-            ) => {
-                self.wrong(io::ErrorKind::UnexpectedEof, "the connection was lost in the middle of an answer")
-            }
-            (Some(ureq::Error::Protocol(_)), _) => {
-                self.wrong(io::ErrorKind::UnexpectedEof, "the answer is garbled")
-            }
-            (_, kind) => self.wrong(kind, &format!("the answer could not be read: {error}")),
+/// What went wrong, for people; whoever reads knows where.
+fn explain(error: &io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    match (inner, error.kind()) {
+        (Some(ureq::Error::Timeout(_)), _) | (_, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            io::Error::new(io::ErrorKind::TimedOut, "the server fell silent in the middle of an answer")
         }
+        (_, io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was lost in the middle of an answer")
+        }
+        (Some(ureq::Error::Protocol(_)), _) => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is garbled")
+        }
+        (_, kind) => io::Error::new(kind, format!("the answer could not be read: {error}")),
     }
 }
