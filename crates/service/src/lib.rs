@@ -7,6 +7,12 @@
 
 pub mod pair;
 
+pub mod database;
+
+pub mod history;
+
 pub mod job;
 
 pub mod queue;
+
+pub mod mover;

@@ -1,0 +1,368 @@
+//! One SQL database, a file of SQLite or a server of PostgreSQL: opened, brought to its schema by one program
+//! at a time, and never waited for longer than is said here.
+//!
+//! Both are spoken to through sqlx's `Any` driver, so one statement serves both. A nullable
+//! `DOUBLE PRECISION` is bound as a number and `NULLIF($n, -1.0)`, never as `Option<f64>`: of a missing one
+//! the driver (0.9) tells PostgreSQL another type than of one that is there, and the prepared statement keeps
+//! the first.
+
+use std::fmt;
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Transaction};
+use thiserror::Error;
+use url::Url;
+
+/// Longest wait for a connection, and for any one question or change.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest wait for tables to be made, which another program may be doing.
+pub const OPENING: Duration = Duration::from_secs(15);
+
+/// Longest that SQLite waits for another program's change; less than [`PATIENCE`], so that the reason is told.
+const BUSY: Duration = Duration::from_secs(4);
+
+/// Connections that read at the same time.
+const READERS: u32 = 4;
+
+/// What keeps two programs from making tables at the same time in one PostgreSQL database ("tidegate").
+const LOCK: i64 = 0x7469_6465_6761_7465;
+
+/// Why the database did not do what was asked: one line, without any secret.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{text}")]
+pub struct DatabaseError {
+    text: String,
+    temporary: bool,
+}
+
+/// The outcome of speaking to a database.
+pub type Result<T> = std::result::Result<T, DatabaseError>;
+
+impl DatabaseError {
+    /// Whether the same may work later: the server is gone, full of clients, or another program was busy.
+    pub fn is_temporary(&self) -> bool {
+        self.temporary
+    }
+
+    fn of(place: &str, what: &str, error: &sqlx::Error) -> Self {
+        let (why, temporary) = explain(error);
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { text: format!("{place}: cannot {what}: {why}"), temporary }
+    }
+
+    fn usage(text: impl Into<String>) -> Self {
+        Self { text: text.into(), temporary: false }
+    }
+}
+
+/// In words what sqlx says, with what to do, and whether waiting may help.
+fn explain(error: &sqlx::Error) -> (String, bool) {
+    match error {
+        sqlx::Error::Io(error) => (format!("{error}; is the server running, and is this its address?"), true),
+        sqlx::Error::Tls(error) => (format!("TLS: {error}; see `sslmode` of PostgreSQL's URLs"), true),
+        sqlx::Error::PoolTimedOut => (format!("it gave no connection within {} s", PATIENCE.as_secs()), true),
+        sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => ("it was closed".to_owned(), true),
+        sqlx::Error::Configuration(error) => (error.to_string(), false),
+        sqlx::Error::ColumnDecode { index, source } => {
+            (format!("{index} holds what this version does not know: {source}"), false)
+        }
+        sqlx::Error::Database(error) => {
+            let message = error.message();
+            let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+            if has(&["is locked", "is busy"]) {
+                (format!("{message}: another program holds it for more than {} s", BUSY.as_secs()), true)
+            } else if has(&["not a database", "malformed"]) {
+                (format!("{message}; move that file away or name another"), false)
+            } else if has(&["is full", "readonly", "unable to open", "disk I/O"]) {
+                (format!("{message}; see that the disk has room and the file may be written"), true)
+            } else {
+                // Classes of SQLSTATE: connection, resources, operator's intervention.
+                let code = error.code().unwrap_or_default().into_owned();
+                (message.to_owned(), ["08", "53", "57"].iter().any(|class| code.starts_with(class)))
+            }
+        }
+        other => (other.to_string(), false),
+    }
+}
+
+/// What a commit waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing: a power failure may take the last moment's commits, and never harms the rest. A crash of the
+    /// program takes none. For what can be measured again.
+    Relaxed,
+    /// The disk. For what somebody was promised.
+    Full,
+}
+
+/// Whose database it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// A file.
+    Sqlite,
+    /// A server.
+    Postgres,
+}
+
+/// An open database; clones share its connections.
+#[derive(Clone)]
+pub struct Database {
+    place: Arc<str>,
+    backend: Backend,
+    reads: AnyPool,
+    writes: AnyPool,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the pools: their options hold the password.
+        f.debug_struct("Database").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens `sqlite:PATH` (made if it is missing, for its owner only) or `postgres://USER:PASSWORD@HOST/NAME`.
+    pub async fn open(url: &str, durability: Durability) -> Result<Self> {
+        sqlx::any::install_default_drivers();
+        let (backend, place, options) = read_url(url)?;
+        let options = options.disable_statement_logging();
+        let failed = |error: &sqlx::Error| DatabaseError::of(&place, "be opened", error);
+        // The pool would hide why a server refuses, and try again for as long as it may.
+        let first = async {
+            let mut connection = AnyConnection::connect_with(&options).await?;
+            if backend == Backend::Sqlite {
+                use_log_ahead(&mut connection).await?;
+            }
+            connection.close().await
+        };
+        match tokio::time::timeout(PATIENCE, first).await {
+            Ok(done) => done.map_err(|error| failed(&error))?,
+            Err(_) => return Err(too_slow(&place, "be opened", PATIENCE)),
+        }
+        let settings: &'static [&'static str] = match (backend, durability) {
+            (Backend::Sqlite, Durability::Relaxed) => &["PRAGMA synchronous = NORMAL"],
+            (Backend::Sqlite, Durability::Full) => &["PRAGMA synchronous = FULL"],
+            (Backend::Postgres, Durability::Relaxed) => &["SET synchronous_commit = off"],
+            (Backend::Postgres, Durability::Full) => &[],
+        };
+        let pool = |connections| {
+            AnyPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(PATIENCE)
+                // A file is not lost as a server is.
+                .test_before_acquire(backend == Backend::Postgres)
+                .after_connect(move |connection, _| {
+                    Box::pin(async move {
+                        for &setting in settings {
+                            sqlx::query(setting).execute(&mut *connection).await?;
+                        }
+                        if backend == Backend::Sqlite {
+                            let busy = format!("PRAGMA busy_timeout = {}", BUSY.as_millis());
+                            sqlx::query(AssertSqlSafe(busy)).execute(&mut *connection).await?;
+                        }
+                        Ok(())
+                    })
+                })
+                .connect_lazy_with(options.clone())
+        };
+        let reads = pool(READERS);
+        // SQLite has one writer at a time: ours wait for each other here, in turn, and not by trying again.
+        let writes = if backend == Backend::Sqlite { pool(1) } else { reads.clone() };
+        Ok(Self { place: place.into(), backend, reads, writes })
+    }
+
+    /// How it is called: its path or its address, without user and password.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Whose it is.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Connections to read by.
+    pub fn reads(&self) -> &AnyPool {
+        &self.reads
+    }
+
+    /// Begins a change, which holds off other changes on SQLite.
+    pub async fn begin(&self) -> std::result::Result<Transaction<'static, Any>, sqlx::Error> {
+        let statement = match self.backend {
+            Backend::Sqlite => "BEGIN IMMEDIATE",
+            Backend::Postgres => "BEGIN",
+        };
+        self.writes.begin_with(statement).await
+    }
+
+    /// Waits for `work`, at most [`PATIENCE`]; `what` completes "cannot …".
+    pub async fn patiently<T>(
+        &self,
+        what: &str,
+        work: impl Future<Output = std::result::Result<T, sqlx::Error>>,
+    ) -> Result<T> {
+        self.within(PATIENCE, what, work).await
+    }
+
+    /// The same with another bound.
+    pub async fn within<T>(
+        &self,
+        bound: Duration,
+        what: &str,
+        work: impl Future<Output = std::result::Result<T, sqlx::Error>>,
+    ) -> Result<T> {
+        match tokio::time::timeout(bound, work).await {
+            Ok(done) => done.map_err(|error| DatabaseError::of(&self.place, what, &error)),
+            Err(_) => Err(too_slow(&self.place, what, bound)),
+        }
+    }
+
+    /// Brings the tables of `component` to the last of `steps`, each of which is applied once, whichever and
+    /// however many programs open the database. `{id}` in a step stands for a key that counts up.
+    pub async fn migrate(&self, component: &'static str, steps: &'static [&'static str]) -> Result<()> {
+        self.within(OPENING, "make its tables", async {
+            let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+            // Most often there is nothing to do, and nobody is held up by finding out.
+            if matches!(version(&self.reads, component).await, Ok(Some(found)) if found == known) {
+                return Ok(());
+            }
+            let mut change = self.begin().await?;
+            if self.backend == Backend::Postgres {
+                // Tables are not made again as records are: this commit waits for the disk.
+                sqlx::query("SET LOCAL synchronous_commit = on").execute(&mut *change).await?;
+                sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *change).await?;
+            }
+            let table = "CREATE TABLE IF NOT EXISTS tidegate_schema \
+                         (component TEXT PRIMARY KEY, version BIGINT NOT NULL)";
+            sqlx::query(table).execute(&mut *change).await?;
+            let found = version(&mut *change, component).await?.unwrap_or(0);
+            let Some(missing) = usize::try_from(found).ok().and_then(|found| steps.get(found..)) else {
+                let why = format!(
+                    "its {component} is of a newer version ({found}, this one knows {known}): upgrade tidegate"
+                );
+                return Err(sqlx::Error::Configuration(why.into()));
+            };
+            let key = match self.backend {
+                Backend::Sqlite => "INTEGER PRIMARY KEY AUTOINCREMENT",
+                Backend::Postgres => "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+            };
+            for step in missing {
+                let step = AssertSqlSafe(step.replace("{id}", key));
+                sqlx::raw_sql(step).execute(&mut *change).await?;
+            }
+            let remember = "INSERT INTO tidegate_schema (component, version) VALUES ($1, $2) \
+                            ON CONFLICT (component) DO UPDATE SET version = excluded.version";
+            sqlx::query(remember).bind(component).bind(known).execute(&mut *change).await?;
+            change.commit().await
+        })
+        .await
+    }
+
+    /// Lets go of every connection.
+    pub async fn close(&self) {
+        self.reads.close().await;
+        self.writes.close().await;
+    }
+}
+
+async fn version<'c>(
+    from: impl sqlx::Executor<'c, Database = Any>,
+    component: &str,
+) -> std::result::Result<Option<i64>, sqlx::Error> {
+    let question = "SELECT version FROM tidegate_schema WHERE component = $1";
+    sqlx::query_scalar(question).bind(component.to_owned()).fetch_optional(from).await
+}
+
+/// Readers do not wait for a writer when changes go to a log beside the file. The file remembers it.
+async fn use_log_ahead(connection: &mut AnyConnection) -> std::result::Result<(), sqlx::Error> {
+    loop {
+        let mode: std::result::Result<String, _> =
+            sqlx::query_scalar("PRAGMA journal_mode = WAL").fetch_one(&mut *connection).await;
+        match mode {
+            // Another program is doing the same: SQLite does not wait here by itself. The caller's bound ends it.
+            Err(sqlx::Error::Database(error)) if error.message().contains("locked") => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => return Err(error),
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let why = format!(
+                    "its file system has no shared memory for a log ahead (mode {mode}): name a local disk"
+                );
+                return Err(sqlx::Error::Configuration(why.into()));
+            }
+        }
+    }
+}
+
+fn too_slow(place: &str, what: &str, bound: Duration) -> DatabaseError {
+    let text = format!("{place}: cannot {what}: no answer within {} s", bound.as_secs());
+    DatabaseError { text, temporary: true }
+}
+
+fn read_url(url: &str) -> Result<(Backend, String, AnyConnectOptions)> {
+    let wanted = "a database is sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME";
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        let path = prepare_file(path.strip_prefix("//").unwrap_or(path))?;
+        let place = path.display().to_string();
+        let encoded = percent_encoded(&path)?;
+        let options = encoded.parse().map_err(|error| DatabaseError::of(&place, "be opened", &error))?;
+        return Ok((Backend::Sqlite, place, options));
+    }
+    // The text is not repeated: it may hold a password.
+    let parsed = Url::parse(url).map_err(|error| DatabaseError::usage(format!("{wanted}: {error}")))?;
+    if !["postgres", "postgresql"].contains(&parsed.scheme()) {
+        return Err(DatabaseError::usage(wanted));
+    }
+    let host = parsed.host_str().unwrap_or("localhost");
+    let port = parsed.port().map_or_else(String::new, |port| format!(":{port}"));
+    let place = format!("postgres://{host}{port}{}", parsed.path());
+    let options = AnyConnectOptions::from_url(&parsed);
+    Ok((
+        Backend::Postgres,
+        place.clone(),
+        options.map_err(|error| DatabaseError::of(&place, "be opened", &error))?,
+    ))
+}
+
+/// Makes the file and its directory if they are missing: a history says who moves what where, so they are for
+/// their owner only. SQLite's files beside it get the mode of the file.
+fn prepare_file(path: &str) -> Result<PathBuf> {
+    if path.is_empty() || path.starts_with(":memory:") || path.contains('?') {
+        let why = "sqlite:PATH names a file, without options; what is only in memory would not be remembered";
+        return Err(DatabaseError::usage(why));
+    }
+    let path = Path::new(path);
+    let failed = |error: std::io::Error| {
+        let text = format!("{}: cannot be opened: {error}", path.display());
+        DatabaseError { text, temporary: false }
+    };
+    let name = path.file_name().ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    let path = directory.canonicalize().map_err(failed)?.join(name);
+    fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
+    Ok(path)
+}
+
+fn percent_encoded(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| {
+        DatabaseError::usage(format!("{}: the path of a database must be UTF-8", path.display()))
+    })?;
+    let mut url = "sqlite://".to_owned();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            url.push(byte.into());
+        } else {
+            url.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Ok(url)
+}

@@ -1,0 +1,56 @@
+//! What was measured, concluded, moved and decided between two sites, remembered so that the next answer is free.
+//!
+//! Every sample, estimate, transfer and decision is kept by source and destination, in SQLite by default or in
+//! one PostgreSQL database for many servers. History is advice: it may be lost, and nothing waits for it longer
+//! than [`PATIENCE`](crate::database::PATIENCE). So commits are relaxed: a power failure takes the last moment's
+//! records at most, which the next sampling brings back.
+
+mod identity;
+mod kind;
+pub mod record;
+mod scrub;
+
+mod recorder;
+mod retention;
+mod store;
+
+mod blocking;
+
+pub use blocking::Blocking;
+pub use kind::Kind;
+pub use record::{
+    Basis, Decision, Estimate, Method, Origin, Outcome, Point, Record, Sample, Timestamp, Transfer,
+};
+pub use recorder::Recorder;
+pub use retention::{Retention, Selection};
+pub use store::{Cursor, Page, PairSummary, Query};
+
+use crate::database::{Database, Durability, Result};
+
+/// What made the tables, version by version; an older one is never edited.
+const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];
+
+/// An open history; clones share its connections.
+#[derive(Clone, Debug)]
+pub struct History {
+    database: Database,
+}
+
+impl History {
+    /// Opens `sqlite:PATH` or `postgres://…`, and makes or renews its tables.
+    pub async fn open(url: &str) -> Result<Self> {
+        let database = Database::open(url, Durability::Relaxed).await?;
+        database.migrate("history", SCHEMA).await?;
+        Ok(Self { database })
+    }
+
+    /// Where it is, without user and password.
+    pub fn place(&self) -> &str {
+        self.database.place()
+    }
+
+    /// Lets go of the database.
+    pub async fn close(&self) {
+        self.database.close().await;
+    }
+}

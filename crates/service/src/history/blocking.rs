@@ -1,0 +1,46 @@
+//! History for callers that have no runtime: the command line.
+
+use std::future::Future;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::database::Result;
+
+use super::History;
+
+/// A history with a runtime of its own, on the thread that waits.
+#[derive(Debug)]
+pub struct Blocking {
+    history: History,
+    runtime: Runtime,
+}
+
+impl Blocking {
+    /// Opens `sqlite:PATH` or `postgres://…`, and makes or renews its tables.
+    ///
+    /// # Panics
+    ///
+    /// Called from within a runtime, or if the system has no descriptors left for one.
+    pub fn open(url: &str) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("descriptors for a runtime");
+        let history = runtime.block_on(History::open(url))?;
+        Ok(Self { history, runtime })
+    }
+
+    /// The history, whose answers [`Self::wait`] waits for.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Waits for `work`.
+    pub fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        // So that SQLite puts its log away.
+        self.runtime.block_on(self.history.close());
+    }
+}
