@@ -10,6 +10,7 @@ mod recorder;
 mod remotes;
 mod s3;
 mod settings;
+mod share;
 mod summary;
 mod terminal;
 mod whole_file;
@@ -27,6 +28,7 @@ mod command {
     pub mod ticket;
     pub mod train;
     pub mod verify;
+    pub mod with_parent;
 }
 
 use std::process::ExitCode;
@@ -66,6 +68,8 @@ enum Command {
     Demo(command::demo::DemoArgs),
     #[command(hide = true)]
     Generate(command::generate::GenerateArgs),
+    #[command(hide = true)]
+    WithParent(command::with_parent::WithParentArgs),
 }
 
 impl Command {
@@ -104,6 +108,7 @@ fn main() -> ExitCode {
         Command::Train(args) => command::train::run(args),
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
+        Command::WithParent(args) => command::with_parent::run(args),
     };
     result.unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {

@@ -64,6 +64,8 @@ pub struct Job {
     pub reason: String,
     /// How often it was begun.
     pub attempts: u32,
+    /// How often it failed and was to be tried again.
+    pub failures: u32,
     /// When it was submitted, in ms since the epoch.
     pub submitted_ms: i64,
     /// When it was begun last.

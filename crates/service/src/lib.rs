@@ -15,4 +15,8 @@ pub mod job;
 
 pub mod queue;
 
+pub mod event_log;
+
 pub mod mover;
+
+pub mod scheduler;

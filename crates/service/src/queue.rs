@@ -185,9 +185,9 @@ impl Queue {
         };
         let to = from.after(event).map_err(|illegal| QueueError::Illegal(id, illegal))?;
         let claimed = event == Event::Claimed;
-        // A moment's rest asked for by a user is not the job's failure, and is not held against it.
+        // Only what ends in another try counts: a rest, or the end of the service, is not the job's failure.
         let update = concat!(
-            "UPDATE job SET state = $1, reason = $2, attempts = attempts + $3, not_before_ms = $4, ",
+            "UPDATE job SET state = $1, reason = $2, attempts = attempts + $3, failures = failures + $11, not_before_ms = $4, ",
             "started_ms = CASE WHEN $3 = 1 THEN $5 ELSE started_ms END, ended_ms = $6, ",
             "summary = coalesce($7, summary), progress = coalesce($8, progress) WHERE id = $9 AND state = $10"
         );
@@ -202,6 +202,7 @@ impl Queue {
             .bind(json(note.progress.as_ref()))
             .bind(number(id))
             .bind(from.name())
+            .bind(i64::from(to == State::Retrying))
             .execute(&mut **tx)
             .await
             .map_err(|error| self.failed(&error))?;

@@ -253,6 +253,16 @@ impl Request {
         if self.kind == Kind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
         }
+        if self.kind == Kind::Estimation && !self.after.is_empty() {
+            return Err("an estimation waits for nothing: it is answered at once".to_owned());
+        }
+        // It would stand on a command line, which every user of the host can read.
+        if self.route() == Ok(Route::Put) && address::public(&self.destination) != self.destination {
+            return Err(
+                "the destination has a password or a query in it: leave it out, and put logins into ~/.netrc"
+                    .to_owned(),
+            );
+        }
         let size = serde_json::to_vec(self).map_err(|error| error.to_string())?.len();
         if size > MOST_BYTES {
             return Err(format!("it takes {size} bytes; at most {MOST_BYTES} are taken"));

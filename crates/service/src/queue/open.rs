@@ -37,6 +37,7 @@ CREATE TABLE job (
     reason TEXT NOT NULL,
     priority INTEGER NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
     waits_for INTEGER NOT NULL,
     submitted_ms INTEGER NOT NULL,
     started_ms INTEGER,

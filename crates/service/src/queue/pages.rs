@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
 use super::{MOST_PAGE, Queue, Result, number};
-use crate::job::{Job, JobId, Progress, State};
+use crate::job::{Job, JobId, Progress, Request, State};
 use crate::pair::{Pair, Site};
 
 /// The most pairs of sites that are looked at to choose a job.
@@ -16,7 +16,7 @@ const MOST_PAIRS: i64 = 10_000;
 const FORGOTTEN: i64 = 1000;
 
 /// Who is next between two sites.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The job.
     pub id: JobId,
@@ -24,10 +24,14 @@ pub struct Candidate {
     pub priority: i32,
     /// Between which sites.
     pub pair: Pair,
+    /// What is asked for.
+    pub request: Request,
+    /// When, in ms since the epoch.
+    pub submitted_ms: i64,
 }
 
 const JOB: &str = "SELECT id, request, state, reason, attempts, submitted_ms, started_ms, ended_ms, \
-not_before_ms, waits_for, progress, summary FROM job ";
+not_before_ms, waits_for, progress, summary, failures FROM job ";
 
 impl Queue {
     /// A job.
@@ -96,7 +100,7 @@ impl Queue {
             "SELECT min(pair) FROM job WHERE state = 'queued' UNION ALL ",
             "SELECT (SELECT min(pair) FROM job WHERE state = 'queued' AND pair > waiting.pair) ",
             "FROM waiting WHERE pair IS NOT NULL LIMIT $1) ",
-            "SELECT job.id, job.priority, pair.source, pair.destination FROM waiting ",
+            "SELECT job.id, job.priority, pair.source, pair.destination, job.request, job.submitted_ms FROM waiting ",
             "JOIN pair ON pair.id = waiting.pair ",
             "JOIN job ON job.id = (SELECT id FROM job WHERE state = 'queued' AND pair = waiting.pair ",
             "ORDER BY priority DESC, id LIMIT 1)"
@@ -106,7 +110,12 @@ impl Queue {
         for row in rows.map_err(|error| self.failed(&error))? {
             let priority = row.try_get(1).map_err(|error| self.failed(&error))?;
             let pair = Pair { source: self.site(&row, 2)?, destination: self.site(&row, 3)? };
-            found.push(Candidate { id: self.id(&row, 0)?, priority, pair });
+            let id = self.id(&row, 0)?;
+            let text: String = row.try_get(4).map_err(|error| self.failed(&error))?;
+            let request = serde_json::from_str(&text)
+                .map_err(|error| self.broken(format!("job {id} cannot be read: {error}")))?;
+            let submitted_ms = row.try_get(5).map_err(|error| self.failed(&error))?;
+            found.push(Candidate { id, priority, pair, request, submitted_ms });
         }
         found.sort_by_key(|candidate| (std::cmp::Reverse(candidate.priority), candidate.id));
         Ok(found)
@@ -157,6 +166,7 @@ impl Queue {
             state: text(2)?.parse().map_err(|why| self.broken(why))?,
             reason: text(3)?,
             attempts: count(4)?,
+            failures: count(12)?,
             submitted_ms: row.try_get(5).map_err(failed)?,
             started_ms: maybe(6)?,
             ended_ms: maybe(7)?,

@@ -7,7 +7,7 @@ use sqlx::{Row, Sqlite, Transaction};
 
 use super::{MOST_WAITING, Queue, QueueError, Result, number};
 use crate::job::file::MOST_JOBS;
-use crate::job::{Dependency, JobId, Request, State};
+use crate::job::{Dependency, Event, JobId, Kind, Request, State};
 use crate::pair::Pair;
 
 /// A request that was checked, before its batch is written.
@@ -50,7 +50,10 @@ impl Queue {
                 elders.insert(elder, state);
                 match state {
                     None => {
-                        return Err(refused(i + 1, format!("it waits for job {elder}, which does not exist")));
+                        return Err(refused(
+                            i + 1,
+                            format!("it waits for job {elder}, which does not exist"),
+                        ));
                     }
                     Some(state @ (State::Failed | State::Cancelled)) => {
                         return Err(refused(i + 1, format!("it waits for job {elder}, which is {state}")));
@@ -107,10 +110,16 @@ impl Queue {
         waits_for: usize,
         now_ms: i64,
     ) -> Result<JobId> {
-        let state = if waits_for > 0 { State::Blocked } else { State::Queued };
+        let state = match (job.request.kind, waits_for) {
+            // It is answered at once: whoever submits it runs it.
+            (Kind::Estimation, 0) => State::Queued.after(Event::Claimed).unwrap_or(State::Queued),
+            (_, 0) => State::Queued,
+            _ => State::Blocked,
+        };
+        let runs = state == State::Running;
         let insert = concat!(
-            "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request) ",
-            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6)"
+            "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request, attempts, started_ms) ",
+            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8)"
         );
         let done = sqlx::query(insert)
             .bind(pair)
@@ -119,6 +128,8 @@ impl Queue {
             .bind(i64::try_from(waits_for).unwrap_or(i64::MAX))
             .bind(now_ms)
             .bind(&job.json)
+            .bind(i64::from(runs))
+            .bind(runs.then_some(now_ms))
             .execute(&mut **tx)
             .await
             .map_err(|error| self.failed(&error))?;
