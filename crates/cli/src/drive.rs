@@ -101,6 +101,8 @@ pub struct Ended {
     pub error: Option<Error>,
     /// Every epoch.
     pub epochs: Vec<Epoch>,
+    /// Bytes moved by the last try, those of files that were not completed included.
+    pub moved: ByteCount,
 }
 
 impl Job<'_> {
@@ -146,8 +148,9 @@ impl Job<'_> {
             return Err(error.clone());
         }
         let duration = started.elapsed();
+        let moved = ByteCount(sum.last.bytes_moved);
         let summary = sum.summary(duration, &self, &record, error.as_ref());
-        Ok(Ended { summary, error, epochs: record.epochs })
+        Ok(Ended { summary, error, epochs: record.epochs, moved })
     }
 
     fn attempt(

@@ -4,6 +4,7 @@
 mod chart;
 mod drive;
 mod exit;
+mod iperf3_server;
 mod place;
 mod progress;
 mod recorder;
@@ -18,6 +19,7 @@ mod command {
     pub mod copy;
     pub mod demo;
     pub mod endpoint;
+    pub mod estimate;
     pub mod explore;
     pub mod generate;
     pub mod get;
@@ -62,6 +64,7 @@ enum Command {
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
+    Estimate(Box<command::estimate::EstimateArgs>),
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
     Train(command::train::TrainArgs),
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Command::Remote(args) => command::remote::run(args),
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),
+        Command::Estimate(args) => command::estimate::run(args),
         Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
         Command::Train(args) => command::train::run(args),

@@ -1,5 +1,6 @@
 //! Options shared by everything that moves data, and what they become.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -351,6 +352,15 @@ impl TrustArgs {
     /// The state directory, made if it is missing.
     pub fn state_dir(&self) -> Result<PathBuf> {
         self.state.state_dir()
+    }
+
+    /// The same said to a child of ours, whose state directory is `state`.
+    pub fn arguments(&self, state: &Path) -> Vec<OsString> {
+        let files =
+            [("--tls-ca", &self.tls_ca), ("--tls-cert", &self.tls_cert), ("--tls-key", &self.tls_key)];
+        let given = files.into_iter().filter_map(|(option, file)| Some((option, file.as_deref()?)));
+        let all = [("--state", state)].into_iter().chain(given);
+        all.flat_map(|(option, path)| [option.into(), path.into()]).collect()
     }
 
     /// The site's own PKI, if asked for.

@@ -78,7 +78,11 @@ async fn files_are_moved_and_what_is_there_is_skipped() {
     // The same again finds all there and verified; the way back is another job.
     let ids = scheduler.submit(&[there(), back]).await.expect("taken");
     let job = end(&scheduler, ids[0]).await;
-    assert_eq!((job.state, &job.reason[..]), (State::Done, "complete: 2 files were there already"), "{job:?}");
+    assert_eq!(
+        (job.state, &job.reason[..]),
+        (State::Done, "complete: 2 files were there already"),
+        "{job:?}"
+    );
     assert_eq!(end(&scheduler, ids[1]).await.state, State::Done);
     assert_eq!(world.read("back"), world.read("data/a"));
     // What does not exist is not asked for again, and no secret is told.
@@ -142,10 +146,25 @@ fn a_transfer_keeps_to_its_share_as_it_changes() {
     world.write("bounds", "1\n");
     let server = world.endpoint("store", &["--data-plane", "clear"]);
     let arguments = [
-        "copy", "--data-plane=clear", "--limit-network=2Mbit/s", "--chunk-size=1MiB", "--optimizer=fixed:6",
-        "--epoch=200ms", "--epochs=epochs", "--bounds=bounds", "--json", "--quiet",
+        "copy",
+        "--data-plane=clear",
+        "--limit-network=2Mbit/s",
+        "--chunk-size=1MiB",
+        "--optimizer=fixed:6",
+        "--epoch=200ms",
+        "--epochs=epochs",
+        "--bounds=bounds",
+        "--json",
+        "--quiet",
     ];
-    let child = world.command().args(arguments).args([&world.text("data"), &server.at("copy")]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let child = world
+        .command()
+        .args(arguments)
+        .args([&world.text("data"), &server.at("copy")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
     let streams = || -> Vec<u64> {
         let text = std::fs::read_to_string(world.path("epochs")).unwrap_or_default();
         let epochs = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -178,13 +197,18 @@ fn a_child_ends_with_the_one_that_began_it() {
     parent.wait().expect("waited");
     // Nobody may be left to collect it: then it is a zombie, which runs no more.
     let gone = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap_or_default();
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero())).unwrap_or_default();
         stat.is_empty() || stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'))
     };
     eventually(gone);
     let ran = common::finish(Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["with-parent", "1", "true"]));
     assert_eq!(ran.code, 2, "{ran:?}");
     let own = std::process::id().to_string();
-    let ran = common::finish(Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["with-parent", &own, "no-such-program"]));
+    let ran = common::finish(Command::new(env!("CARGO_BIN_EXE_tidegate")).args([
+        "with-parent",
+        &own,
+        "no-such-program",
+    ]));
     assert!(ran.code == 2 && ran.err.contains("not installed here"), "{ran:?}");
 }

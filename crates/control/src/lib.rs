@@ -19,6 +19,9 @@ pub mod utility;
 
 pub mod waiting;
 
+// What n streams would move.
+pub mod throughput_model;
+
 // The papers' simulators, to hold ours against.
 pub mod events;
 

@@ -184,10 +184,12 @@ impl FromStr for ByteCount {
                 "mb" => 1e6,
                 "gb" => 1e9,
                 "tb" => 1e12,
+                "pb" => 1e15,
                 "k" | "kib" => 1024.0,
                 "m" | "mib" => 1024f64.powi(2),
                 "g" | "gib" => 1024f64.powi(3),
                 "t" | "tib" => 1024f64.powi(4),
+                "p" | "pib" => 1024f64.powi(5),
                 _ => return None,
             };
             whole(number * factor).map(Self)
@@ -229,7 +231,7 @@ impl FromStr for BitRate {
     }
 }
 
-/// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min` or `1h`.
+/// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min`, `1h` or `7d`.
 pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
     let parse = || {
         let (number, unit) = number_and_unit(input)?;
@@ -239,6 +241,7 @@ pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
             "s" => 1.0,
             "min" => 60.0,
             "h" => 3600.0,
+            "d" => 86_400.0,
             _ => return None,
         };
         Duration::try_from_secs_f64(number * factor).ok()
@@ -259,6 +262,7 @@ mod tests {
         assert_eq!(parse_duration("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(parse_duration("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_duration("7d"), Ok(Duration::from_secs(604_800)));
         for bad in ["", "12", "s", "-1s", "1e3s", "3 weeks", "9999999999999999999999h"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
         }
@@ -285,6 +289,7 @@ mod tests {
         assert_eq!("256MiB".parse(), Ok(ByteCount::mib(256)));
         assert_eq!("10 GB".parse(), Ok(ByteCount(10_000_000_000)));
         assert_eq!("0B".parse(), Ok(ByteCount(0)));
+        assert_eq!("10PB".parse(), Ok(ByteCount(10_000_000_000_000_000)));
         assert_eq!("10Gbit/s".parse(), Ok(BitRate(10_000_000_000)));
         assert_eq!("2.5 Gbps".parse(), Ok(BitRate(2_500_000_000)));
         for bad in ["", "12", "MiB", "-1MiB", "1e400GB", "5 apples", "99999999999TiB"] {

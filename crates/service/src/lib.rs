@@ -11,6 +11,10 @@ pub mod database;
 
 pub mod history;
 
+pub mod sampler;
+
+pub mod estimate;
+
 pub mod job;
 
 pub mod queue;

@@ -4,6 +4,7 @@
 //! What is to happen is written to the queue first and done then. So whatever is lost with the service is only
 //! work under way, which its successor finds in the queue and begins again.
 
+mod estimates;
 mod live;
 mod pause;
 mod round;
@@ -43,7 +44,7 @@ const STOPPING: Duration = Duration::from_secs(15);
 pub struct Estimated {
     /// The chosen number of streams.
     pub streams: u16,
-    /// What they reach.
+    /// What they reach; zero if that is not known, and then so many streams are only a guess.
     pub throughput: BitRate,
     /// Where that comes from, in one line.
     pub reason: String,

@@ -14,6 +14,7 @@ use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
+use crate::iperf3_server::Iperf3Server;
 use crate::settings::{Plane, TrustArgs};
 
 /// Serve a directory to those who hold a ticket.
@@ -37,6 +38,10 @@ pub struct EndpointArgs {
     /// Whether peers may ask for data streams that are not encrypted
     #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     data_plane: Plane,
+    /// Run `iperf3 -s` beside it, so that `tidegate estimate --sampler iperf3` can measure the path to here; it
+    /// answers whoever reaches the port, without a ticket [default port: 5201]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "5201")]
+    iperf3: Option<u16>,
     #[command(flatten)]
     trust: TrustArgs,
 }
@@ -44,9 +49,10 @@ pub struct EndpointArgs {
 /// Runs the command.
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
+    let listen = listen_address(&args.listen)?;
     let config = Config {
         root: args.root.clone(),
-        listen: listen_address(&args.listen)?,
+        listen,
         state: args.trust.state_dir()?,
         read_only: args.read_only,
         clear: args.data_plane == Plane::Clear,
@@ -61,6 +67,8 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
     }
     drain_on_signals(&endpoint);
+    // Ends with the endpoint.
+    let _beside = args.iperf3.map(|port| Iperf3Server::start(listen, port)).transpose()?;
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::units::parse_duration;
+use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount, Epoch};
 use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Memory, Verify};
@@ -36,6 +36,9 @@ pub struct ProbeArgs {
     /// How long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = probe_time)]
     time: Duration,
+    /// End after so much, if that is before the time is over [default: no such end]
+    #[arg(long, value_name = "SIZE", value_parser = probe_size)]
+    bytes: Option<ByteCount>,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -59,11 +62,21 @@ fn probe_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn probe_size(text: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if (ByteCount(1)..=ENDLESS).contains(&size) {
+        Ok(size)
+    } else {
+        Err("must be from 1B to 1EiB".to_owned())
+    }
+}
+
 #[derive(Serialize)]
 struct Report<'a> {
     status: &'static str,
     optimizer: &'a str,
     duration_ms: u64,
+    bytes: u64,
     throughput_bps: u64,
     best_throughput_bps: u64,
     best_concurrency: u16,
@@ -91,7 +104,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         Place::Local(_) => Err(usage("a path is measured against an endpoint: tg://… or name:")),
     };
     let destination = endpoint(&args.destination)?;
-    let memory = Memory { bytes: ENDLESS };
+    let memory = Memory { bytes: args.bytes.unwrap_or(ENDLESS) };
     let title = format!("measuring {} for {} s", destination.public(), args.time.as_secs_f64());
     let (from, to) = match (&args.from, args.pull) {
         (Some(source), _) => (From::EndpointZero(endpoint(source)?, memory), To::Endpoint(destination)),
@@ -129,6 +142,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             status: ended.summary.status,
             optimizer: &args.control.optimizer,
             duration_ms: ended.summary.duration_ms,
+            bytes: ended.moved.0,
             throughput_bps: mean.0,
             best_throughput_bps: best.map_or(0, |epoch| network(epoch).0),
             best_concurrency: best.map_or(0, |epoch| epoch.concurrency.network),

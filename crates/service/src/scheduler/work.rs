@@ -116,6 +116,10 @@ impl Task {
             }
         };
         match estimated {
+            Ok(Estimated { throughput: BitRate::ZERO, reason, .. }) => {
+                shared.decide(pair, *id, &[], "start as the rule does".to_owned(), reason);
+                Ok(None)
+            }
             Ok(Estimated { streams, throughput, reason, .. }) => {
                 let streams = streams.clamp(1, most.max(1));
                 let state = [("streams", f64::from(streams)), ("throughput_bps", throughput.0 as f64)];

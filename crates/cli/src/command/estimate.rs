@@ -1,0 +1,448 @@
+//! `tidegate estimate`: how many streams, how fast, how long.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate_control::throughput_model::sampling::Threshold;
+use tidegate_control::units::{UnitError, parse_duration};
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_service::estimate::{
+    Answer, EstimateError, Event, Origin, Program, Request, Sampled, Terms, estimate_and_wait,
+};
+use tidegate_service::sampler::{Amount, Kind};
+use tidegate_transfer::error::Error;
+use tidegate_transfer::wire::ticket::Address;
+
+use crate::exit::{INTERRUPTED, usage};
+use crate::place::Place;
+use crate::settings::{Plane, TrustArgs};
+use crate::terminal;
+
+/// Tell how many streams a path can use, how fast they are, and how long so many bytes take.
+///
+/// Samples are taken with 1, 2, 4, … streams until more bring too little; a model of throughput through them
+/// gives the optimum. Samples and answer are remembered.
+#[derive(Debug, Args)]
+pub struct EstimateArgs {
+    /// Where the data is: tg://…, NAME:…, gsiftp://…, ftp://… or a path of this host
+    #[arg(value_name = "SRC")]
+    source: OsString,
+    /// Where it is to go, in the same words
+    #[arg(value_name = "DST")]
+    destination: OsString,
+    /// How much there is [default: the size of SRC, if that is a file of this host]
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<ByteCount>,
+    /// Print one JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
+    #[arg(long, value_name = "NAME", help_heading = "Samples")]
+    sampler: Option<Kind>,
+    /// An iperf3 server that runs at the other site [default: that of an endpoint with --iperf3]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Samples")]
+    iperf3: Option<String>,
+    /// How long each sample is [default: 400ms to 1s, by the size]
+    #[arg(long, value_name = "TIME", value_parser = sample_time, conflicts_with = "sample_size", help_heading = "Samples")]
+    sample_time: Option<Duration>,
+    /// How much each sample is, instead
+    #[arg(long, value_name = "SIZE", value_parser = sample_size, help_heading = "Samples")]
+    sample_size: Option<ByteCount>,
+    /// What one more stream must add: a share of what the first one carries, or a rate [default: 0.1]
+    #[arg(long, value_name = "SHARE|RATE", value_parser = threshold, help_heading = "Samples")]
+    threshold: Option<Threshold>,
+    /// Most streams
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Samples")]
+    max_streams: u16,
+    /// Sample even where that costs more than it can bring
+    #[arg(long, help_heading = "Samples")]
+    always_sample: bool,
+    /// The buffer of each connection, for iperf3 and gridftp
+    #[arg(long, value_name = "SIZE", help_heading = "Samples")]
+    tcp_buffer: Option<ByteCount>,
+    /// Take the answer from history, if it is not older than AGE [default: 1d]
+    #[arg(
+        long, value_name = "AGE", num_args = 0..=1, require_equals = true, default_missing_value = "1d",
+        value_parser = age, help_heading = "History"
+    )]
+    use_history: Option<Duration>,
+    /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "TIDEGATE_DATABASE",
+        hide_env_values = true,
+        help_heading = "History"
+    )]
+    database: Option<String>,
+    /// How the bulk will travel
+    #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls, help_heading = "Transfer")]
+    data_plane: Plane,
+    /// Rate of each network stream
+    #[arg(long, value_name = "RATE", help_heading = "Transfer")]
+    limit_network: Option<BitRate>,
+    /// Rate of all streams together
+    #[arg(long, value_name = "RATE", help_heading = "Transfer")]
+    limit_link: Option<BitRate>,
+    #[command(flatten)]
+    trust: TrustArgs,
+}
+
+fn sample_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    Amount::Time(time).checked().map(|_| time).map_err(|error| error.to_string())
+}
+
+fn sample_size(text: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
+    Amount::Bytes(size).checked().map(|_| size).map_err(|error| error.to_string())
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn threshold(text: &str) -> Result<Threshold, String> {
+    if let Ok(share) = text.parse::<f64>() {
+        let fits = (0.0..=1.0).contains(&share);
+        return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
+    }
+    text.parse().map(Threshold::Absolute).map_err(|error: UnitError| error.to_string())
+}
+
+/// What is printed when there is no answer and a script asked.
+#[derive(Serialize)]
+struct Failed<'a> {
+    status: &'static str,
+    error: &'a str,
+}
+
+/// Runs the command.
+pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
+    let result = estimate(args);
+    if args.json {
+        let text = match &result {
+            Ok(answer) => serde_json::to_string(answer)?,
+            Err((code, error)) => {
+                let status = if *code == INTERRUPTED { "interrupted" } else { "failed" };
+                serde_json::to_string(&Failed { status, error })?
+            }
+        };
+        terminal::print(&text)?;
+    }
+    match result {
+        Ok(answer) => {
+            if !args.json {
+                terminal::print(&shown(&answer).join("\n"))?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Err((code, error)) => {
+            terminal::complain(&error);
+            Ok(ExitCode::from(code))
+        }
+    }
+}
+
+/// The answer, or an exit code and why there is none.
+fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
+    let misused = |error: Error| (crate::exit::of_kind(error.kind), error.to_string());
+    let request = args.request().map_err(misused)?;
+    let state = args.trust.state_dir().map_err(misused)?;
+    let program = Program::ours(args.trust.arguments(&state));
+    let database = match &args.database {
+        Some(url) => url.clone(),
+        None => format!("sqlite:{}", state.join("history.db").display()),
+    };
+    let tells = !args.json && terminal::can_show_view();
+    let answer = estimate_and_wait(program, &database, &request, &mut |event| {
+        if tells {
+            terminal::tell(&told(&event));
+        }
+    });
+    answer.map_err(|error| {
+        let code = match error {
+            EstimateError::Usage(_) => crate::exit::USAGE,
+            EstimateError::Interrupted => INTERRUPTED,
+            _ => crate::exit::SOME_FAILED,
+        };
+        (code, error.to_string())
+    })
+}
+
+impl EstimateArgs {
+    fn request(&self) -> Result<Request, Error> {
+        let bytes = match self.bytes {
+            Some(bytes) => bytes,
+            None => size_of(&self.source)?,
+        };
+        let terms = Terms {
+            clear: self.data_plane == Plane::Clear,
+            limit_network: self.limit_network,
+            limit_link: self.limit_link,
+        };
+        Ok(Request {
+            sampler: self.sampler,
+            iperf3: self.iperf3.clone(),
+            sample_ms: self.sample_time.map(|time| time.as_millis() as u64),
+            sample_bytes: self.sample_size,
+            threshold: self.threshold,
+            most_streams: self.max_streams,
+            use_history: self.use_history.is_some(),
+            history_age_s: self.use_history.unwrap_or_default().as_secs(),
+            always_sample: self.always_sample,
+            buffer_bytes: self.tcp_buffer,
+            x509proxy: std::env::var_os("X509_USER_PROXY").map(Into::into),
+            terms,
+            ..Request::new(address(&self.source)?, address(&self.destination)?, bytes)
+        })
+    }
+}
+
+/// An argument as the service knows it: a URL as it is, a remembered name as its address, else a path.
+fn address(argument: &OsStr) -> Result<String, Error> {
+    let text = argument.to_string_lossy();
+    if text.contains("://") && !Address::is_address(text.as_bytes()) {
+        return Ok(text.into_owned());
+    }
+    Ok(match Place::parse(argument)? {
+        Place::Endpoint(address) => String::from_utf8_lossy(&address.to_bytes()).into_owned(),
+        Place::Local(path) => String::from_utf8_lossy(&path).into_owned(),
+    })
+}
+
+/// The size of a file of this host.
+fn size_of(source: &OsStr) -> Result<ByteCount, Error> {
+    let needed = || usage("--bytes SIZE is needed, unless SRC is a file of this host");
+    if source.to_string_lossy().contains("://") {
+        return Err(needed());
+    }
+    let file = std::fs::metadata(Path::new(source)).map_err(|_| needed())?;
+    if file.is_file() { Ok(ByteCount(file.len())) } else { Err(needed()) }
+}
+
+/// A line of what happens.
+fn told(event: &Event) -> String {
+    let streams = |n: u16| format!("{n:>4} {:<7}", if n == 1 { "stream" } else { "streams" });
+    match event {
+        Event::Waiting => "waiting for another estimate of this path".to_owned(),
+        Event::Sampling { streams: n } => format!("{}  …", streams(*n)),
+        Event::Sampled(sampled) => {
+            let Sampled { throughput, bytes, spent_ms, .. } = sampled;
+            format!("{}  {throughput:>12}   {bytes} in {}", streams(sampled.streams), period(*spent_ms))
+        }
+        Event::Failed { streams: n, why, again } => {
+            format!("{}  {why}{}", streams(*n), if *again { "; trying again" } else { "" })
+        }
+    }
+}
+
+/// The answer for people.
+fn shown(answer: &Answer) -> Vec<String> {
+    let mut lines = vec![format!("{}   {}", answer.pair, answer.bytes)];
+    let picture = picture(answer);
+    if !picture.is_empty() {
+        lines.push(String::new());
+        lines.extend(picture);
+        lines.push(String::new());
+    }
+    let rate = |rate: Option<BitRate>| rate.map_or_else(|| "not known".to_owned(), |rate| rate.to_string());
+    let time = |time: Option<u64>| time.map_or_else(|| "not known".to_owned(), period);
+    let by = answer.model.map_or_else(String::new, |model| format!(", by the model {model}"));
+    let row = |name: &str, value: String| format!("{name:<12}{value}");
+    lines.push(row("streams", format!("{} ({}{by})", answer.streams, answer.reason)));
+    lines.push(row("throughput", rate(answer.throughput_bps)));
+    lines.push(row("time", time(answer.time_ms)));
+    if let (Some(rate), Some(time)) = (answer.single_throughput_bps, answer.single_time_ms) {
+        lines.push(row("one stream", format!("{rate}, {}", period(time))));
+    }
+    lines.push(row("found out", found_out(answer)));
+    lines.extend(answer.notes.iter().map(|note| row("note", note.clone())));
+    lines
+}
+
+fn found_out(answer: &Answer) -> String {
+    let by = answer.sampler.map_or_else(|| "transfers".to_owned(), |kind| kind.to_string());
+    match answer.origin {
+        Origin::NotSampled => "not at all".to_owned(),
+        Origin::History { age_ms } => format!("{} ago, by {by}", period(age_ms)),
+        Origin::Sampled => {
+            let worth = match answer.pays {
+                Some(true) => "which pays",
+                Some(false) if answer.streams == 1 && answer.samples.len() > 1 => {
+                    "and one stream is as good as any"
+                }
+                Some(false) => "which does not pay for so few bytes",
+                None => "which nobody can tell to pay",
+            };
+            format!("in {} with {} by {by}, {worth}", period(answer.cost_ms), answer.cost_bytes)
+        }
+    }
+}
+
+/// Height and width of the picture.
+const ROWS: usize = 9;
+const COLUMNS: usize = 56;
+
+/// The samples and the curve believed, over the logarithm of the streams; nothing without two of them.
+fn picture(answer: &Answer) -> Vec<String> {
+    let curve = answer.curves.iter().find(|curve| curve.chosen).map_or(&[][..], |curve| &curve.points);
+    let samples = answer.samples.iter().map(|sampled| (sampled.streams, sampled.throughput));
+    let samples: Vec<(u16, BitRate)> = samples.filter(|(streams, _)| *streams > 0).collect();
+    let chosen = answer.throughput_bps.map(|rate| (answer.streams, rate));
+    let all = || curve.iter().map(|point| (point.streams, point.throughput)).chain(samples.iter().copied());
+    let (end, top) =
+        all().chain(chosen).fold((1, BitRate::ZERO), |(n, rate), (m, other)| (n.max(m), rate.max(other)));
+    if samples.len() < 2 || end < 2 || top == BitRate::ZERO {
+        return Vec::new();
+    }
+    let column = |n: u16| {
+        let share = f64::from(n.max(1)).ln() / f64::from(end).ln();
+        (share * (COLUMNS - 1) as f64).round() as usize
+    };
+    let row = |rate: BitRate| {
+        let share = (rate.0 as f64 / top.0 as f64).clamp(0.0, 1.0);
+        ((1.0 - share) * (ROWS - 1) as f64).round() as usize
+    };
+    let mut grid = vec![[' '; COLUMNS]; ROWS];
+    for point in curve {
+        grid[row(point.throughput)][column(point.streams)] = '·';
+    }
+    for &(streams, rate) in &samples {
+        grid[row(rate)][column(streams)] = 'o';
+    }
+    if let Some((streams, rate)) = chosen {
+        grid[row(rate)][column(streams)] = '◆';
+    }
+    let label = |i: usize| match i {
+        0 => top.to_string(),
+        _ if i == ROWS - 1 => "0".to_owned(),
+        _ => String::new(),
+    };
+    let mut lines: Vec<String> = grid
+        .iter()
+        .enumerate()
+        .map(|(i, cells)| {
+            format!("{:>12} │{}", label(i), cells.iter().collect::<String>()).trim_end().to_owned()
+        })
+        .collect();
+    let mut axis = [' '; COLUMNS + 4];
+    let mut free = 0;
+    for &(streams, _) in &samples {
+        let (at, text) = (column(streams), streams.to_string());
+        if at >= free {
+            for (i, digit) in text.chars().enumerate() {
+                axis[at + i] = digit;
+            }
+            free = at + text.len() + 1;
+        }
+    }
+    lines.push(format!("{:>12} └{}", "", "─".repeat(COLUMNS)));
+    let axis: String = axis.iter().collect();
+    lines.push(format!("{:>12}  {}", "streams", axis.trim_end()));
+    lines.push(format!("{:>12}  o measured   · model   ◆ chosen", ""));
+    lines
+}
+
+/// A time, as a person would say it.
+fn period(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{:.1} s", ms as f64 / 1000.0),
+        60..3600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
+        3600..172_800 => format!("{}:{:02} h", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::throughput_model::{Sample, choose};
+    use tidegate_service::pair::Pair;
+
+    use super::*;
+
+    fn answer(bytes: ByteCount) -> Answer {
+        let samples: Vec<Sample> = [1, 2, 4, 8, 16]
+            .map(|n: u16| Sample::new(n, BitRate::mbps((u64::from(n) * 100).min(800))))
+            .to_vec();
+        let pair = Pair::of("/data", "tg://dtn2:7117").expect("a pair");
+        let mut answer = Answer::unknown(pair, bytes, "");
+        let sampled = |sample: &Sample| Sampled {
+            streams: sample.streams,
+            throughput: sample.throughput,
+            bytes: ByteCount::mib(10),
+            spent_ms: 1700,
+            note: None,
+        };
+        answer.samples = samples.iter().map(sampled).collect();
+        answer.origin = Origin::Sampled;
+        answer.sampler = Some(Kind::Native);
+        (answer.cost_ms, answer.cost_bytes) = (8500, ByteCount::mib(50));
+        answer.chosen(choose(&samples, 32), 32)
+    }
+
+    #[test]
+    fn an_answer_reads_well() {
+        let lines = shown(&answer(ByteCount::gib(10)));
+        let all = lines.join("\n");
+        assert!(lines.iter().all(|line| line.chars().count() <= 100), "{all}");
+        for part in [
+            "local → tg://dtn2:7117   10 GiB",
+            "800 Mbit/s │",
+            "◆",
+            "o",
+            "14:18 min",
+            "in 8.5 s with 50 MiB by native, which pays",
+        ] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        let axis = lines.iter().find(|line| line.contains("streams  1")).expect("an axis");
+        assert_eq!(
+            axis.split_whitespace().collect::<Vec<_>>(),
+            ["streams", "1", "2", "4", "8", "16"],
+            "{all}"
+        );
+        let small = shown(&answer(ByteCount::mib(20))).join("\n");
+        assert!(small.contains("does not pay"), "{small}");
+    }
+
+    #[test]
+    fn an_answer_of_nothing_reads_well() {
+        let pair = Pair::of("/data", "tg://dtn2:7117").expect("a pair");
+        let answer = Answer::unknown(pair, ByteCount(0), "there is nothing to move");
+        let lines = shown(&answer);
+        assert_eq!(lines[1], "streams     1 (there is nothing to move)");
+        assert_eq!(lines[3], "time        0 ms");
+        assert_eq!(lines.last().map(String::as_str), Some("found out   not at all"));
+    }
+
+    #[test]
+    fn times_are_said_as_people_do() {
+        for (ms, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (9_400, "9.4 s"),
+            (75_000, "1:15 min"),
+            (7_300_000, "2:01 h"),
+            (80_000_000_000, "925 days"),
+        ] {
+            assert_eq!(period(ms), text);
+        }
+        assert!(!period(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_threshold_is_a_share_or_a_rate() {
+        assert_eq!(threshold("0.2"), Ok(Threshold::Relative(0.2)));
+        assert_eq!(threshold("20Mbit/s"), Ok(Threshold::Absolute(BitRate::mbps(20))));
+        for bad in ["", "2", "-0.1", "NaN", "20MB/s", "much"] {
+            assert!(threshold(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `tidegate estimate` against real endpoints: how many streams, how fast, how long, and what it says when it
+//! cannot tell.
+
+mod common;
+
+use common::World;
+use serde_json::Value;
+
+/// 10 Mbit/s a stream and 40 Mbit/s in all: four streams.
+const FOUR: [&str; 4] = ["--limit-network", "10Mbit/s", "--limit-link", "40Mbit/s"];
+
+fn streams(answer: &Value) -> u64 {
+    answer["streams"].as_u64().expect("a number")
+}
+
+/// The address of an endpoint that has ended.
+fn nowhere(world: &World) -> String {
+    world.endpoint("gone", &[]).at("x")
+}
+
+#[test]
+fn the_knee_of_a_path_is_found_between_two_endpoints_and_from_here() {
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    for (from, to) in
+        [(a.at(""), b.at("x")), ("./here".to_owned(), b.at("x")), (a.at("x"), "here".to_owned())]
+    {
+        let arguments = ["estimate", &from, &to, "--bytes", "1GiB", "--sample-time", "400ms"];
+        let (code, answer) = world.json(&[&arguments[..], &FOUR].concat());
+        assert_eq!(code, 0, "{answer}");
+        assert!((3..=6).contains(&streams(&answer)), "{from} {to}: {answer}");
+        let sampled = answer["samples"].as_array().expect("samples");
+        let ns: Vec<u64> = sampled.iter().map(streams).collect();
+        assert!(ns.starts_with(&[1, 2, 4]), "{answer}");
+        assert_eq!((&answer["origin"]["kind"], &answer["sampler"]), (&"sampled".into(), &"native".into()));
+        assert!(answer["pays"] == true && answer["cost_ms"].as_u64() > Some(0), "{answer}");
+        let bytes: u64 = sampled.iter().map(|sample| sample["bytes"].as_u64().expect("bytes")).sum();
+        assert_eq!(answer["cost_bytes"].as_u64(), Some(bytes));
+        assert!(bytes > 0, "{answer}");
+        assert!(!answer.to_string().contains(a.secret()) && !answer.to_string().contains(b.secret()));
+    }
+    // Under a limit of one's own nothing is learned about the path.
+    let arguments = ["estimate", "here", &b.at("x"), "--bytes", "1MiB", "--use-history"];
+    let (_, answer) = world.json(&arguments);
+    assert_eq!(answer["origin"]["kind"], "not_sampled", "{answer}");
+}
+
+#[test]
+fn an_endpoint_runs_iperf3_for_whoever_samples() {
+    let world = World::new();
+    let has = |program: &str| {
+        ["/usr/bin", "/usr/local/bin"].iter().any(|path| std::path::Path::new(path).join(program).is_file())
+    };
+    if !has("iperf3") {
+        return common::skip(
+            "an_endpoint_runs_iperf3_for_whoever_samples",
+            "iperf3 is missing; install the package iperf3",
+        );
+    }
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
+        .port();
+    let a = world.endpoint("a", &[&format!("--iperf3={port}")]);
+    let server = format!("127.0.0.1:{port}");
+    let all = ["--iperf3", &server, "--max-streams", "2", "--bytes", "10TiB"];
+    let (code, answer) = world.json(&[&["estimate", "x", &a.at("x")][..], &all].concat());
+    assert_eq!(
+        (code, &answer["sampler"], &answer["origin"]["kind"]),
+        (0, &"iperf3".into(), &"sampled".into()),
+        "{answer}"
+    );
+    // Each client has a server of its own, and with the endpoint they end.
+    assert_eq!(answer["samples"].as_array().map(Vec::len), Some(2), "{answer}");
+    assert_eq!(a.terminate(), 0);
+    let ran = world.run(&[&["estimate", "x", "tg://h", "--always-sample"][..], &all].concat());
+    assert!(ran.code == 1 && ran.err.contains("Connection refused"), "{ran:?}");
+}
+
+#[test]
+fn what_was_sampled_answers_the_next_time() {
+    let world = World::new();
+    let b = world.endpoint("b", &[]);
+    let all = ["--max-streams", "4", "--sample-time", "400ms"];
+    let first = ["estimate", "here", &b.at("x"), "--bytes", "10PB"];
+    let text = world.ok(&[&first[..], &all].concat());
+    assert!(text.starts_with("local → tg://127.0.0.1:") && text.contains("◆"), "{text}");
+    assert!(text.contains(" days\n") && !text.contains(b.secret()), "{text}");
+    let again = ["estimate", "other", &b.at("y"), "--bytes", "1GiB", "--max-streams", "4"];
+    for age in ["--use-history", "--use-history=1h"] {
+        let (code, answer) = world.json(&[&again[..], &[age]].concat());
+        assert_eq!((code, &answer["origin"]["kind"]), (0, &"history".into()), "{answer}");
+        assert_eq!(answer["cost_ms"], 0);
+        assert!(answer["samples"].as_array().is_some_and(|samples| samples.len() == 3), "{answer}");
+        assert!(text.contains(&format!("streams     {} (", streams(&answer))), "{text}\n{answer}");
+    }
+    // A small file is not worth a sample, but what is known costs nothing.
+    let small = ["estimate", "other", &b.at("y"), "--bytes", "1MiB"];
+    let (_, answer) = world.json(&small);
+    assert_eq!(answer["origin"]["kind"], "history", "{answer}");
+    assert!(answer["notes"][0].as_str().is_some_and(|note| note.contains("sooner")), "{answer}");
+    // Neither is there a path any more, and it is still known.
+    drop(b);
+    let (code, answer) = world.json(&again);
+    assert_eq!((code, &answer["origin"]["kind"]), (0, &"history".into()), "{answer}");
+    assert!(
+        answer["notes"][0].as_str().is_some_and(|note| note.contains("could not be measured")),
+        "{answer}"
+    );
+}
+
+#[test]
+fn nothing_and_little_are_answered_without_a_sample() {
+    let world = World::new();
+    world.write("empty", "");
+    let nowhere = nowhere(&world);
+    let (code, answer) = world.json(&["estimate", "empty", &nowhere]);
+    assert_eq!((code, streams(&answer), answer["time_ms"].as_u64()), (0, 1, Some(0)), "{answer}");
+    let text = world.ok(&["estimate", "x", &nowhere, "--bytes", "900KiB"]);
+    assert!(
+        text.contains("900 KiB is moved sooner than sampling pays") && text.contains("not known"),
+        "{text}"
+    );
+    let text = world.ok(&["estimate", "x", &nowhere, "--bytes", "99MiB", "--sample-size", "10MiB"]);
+    assert!(text.contains("less than 10 samples of 10 MiB"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_one_line() {
+    let world = World::new();
+    let nowhere = nowhere(&world);
+    let secret = nowhere.split_once('@').expect("a ticket").0.trim_start_matches("tg://");
+    let big = ["--bytes", "1GiB"];
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["x", &nowhere], 1, "onnection refused"),
+        (&["x", "ftp://127.0.0.1:1/x", "--sample-size", "1MiB"], 1, "globus-url-copy"),
+        (&["x", "https://127.0.0.1:1/x", "--iperf3", "127.0.0.1:1"], 1, "iperf3"),
+        (&["x", "y"], 2, "no sampler speaks to both ends"),
+        (&["x", "https://h/y"], 2, "no sampler speaks to both ends"),
+        (&["tg://h", "tg://i", "--iperf3", "h"], 2, "one end is to be here"),
+        (&["x", "ftp://h/y", "--sampler", "iperf3"], 2, "iperf3 needs a server"),
+        (&["x", &nowhere, "--sampler", "ping"], 2, "no sampler"),
+        (&["x", &nowhere, "--sample-time", "1ms"], 2, "400ms"),
+        (&["x", &nowhere, "--threshold", "7"], 2, "share"),
+        (&["x", "unknown:y"], 2, "no endpoint is called 'unknown'"),
+    ];
+    for (arguments, code, part) in cases {
+        let arguments = [&["estimate"], *arguments, &big].concat();
+        let ran = world.run(&arguments);
+        assert!(ran.code == *code && ran.err.lines().count() == 1, "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains(part) && !ran.err.contains(secret), "{arguments:?}: {ran:?}");
+    }
+    let (code, answer) = world.json(&["estimate", "x", &nowhere, "--bytes", "1GiB"]);
+    assert_eq!((code, &answer["status"]), (1, &"failed".into()), "{answer}");
+    let ran = world.run(&["estimate", "missing", &nowhere]);
+    assert!(ran.code == 2 && ran.err.contains("--bytes SIZE is needed"), "{ran:?}");
+}
+
+#[test]
+fn an_interrupted_estimate_ends_at_once_and_so_does_its_sample() {
+    let world = World::new();
+    let b = world.endpoint("b", &[]);
+    let mut command = world.command();
+    command.args(["estimate", "x", &b.at("x"), "--bytes", "1PB", "--sample-time", "60s"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("started");
+    // The log of the run that measures.
+    common::eventually(|| world.path("state/tidegate/runs").exists());
+    common::signal(child.id(), rustix::process::Signal::TERM);
+    let ran = common::wait(child);
+    assert!(ran.code == 130 && ran.err.contains("interrupted"), "{ran:?}");
+}

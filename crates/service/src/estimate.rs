@@ -1,0 +1,273 @@
+//! How many streams for a path, how fast they are, and how long so many bytes take: measured by Algorithm 2 and
+//! the throughput models, or remembered (Yin, Yildirim, Kosar et al.; EOS).
+//!
+//! An answer always says what it rests on, what it cost to find out, and whether that pays. Where sampling fails
+//! or costs more than it can bring there is an answer all the same, from history if there is any, and it says so.
+
+mod answer;
+mod past;
+mod request;
+mod sampling;
+mod waiting;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use thiserror::Error;
+use tidegate_control::throughput_model::{Sample, choose};
+use tidegate_control::{BitRate, ByteCount};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::history::{History, Timestamp};
+use crate::pair::Pair;
+use crate::sampler::{Amount, Failure, SamplerError};
+
+pub use answer::{Answer, Drawn, Origin, Sampled, time_ms};
+pub use request::{Request, Terms};
+pub use sampling::Event;
+pub use waiting::estimate_and_wait;
+
+use past::Past;
+use sampling::{Plan, Samples, WORTH};
+
+/// Estimates that sample at the same time: each loads this host, and more would measure each other.
+const AT_ONCE: usize = 4;
+/// How long an estimate waits for others to end before it gives up.
+const WAITING: Duration = Duration::from_secs(600);
+/// Less than this is moved within a second or so by any path that streams help: it is not sampled for.
+const SMALL: ByteCount = ByteCount::mib(16);
+
+/// Our own executable.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is always told: the state directory and the keys.
+    pub arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// The one that is running.
+    pub fn ours(arguments: Vec<OsString>) -> Self {
+        // Found in the search path if the system does not say.
+        Self { path: std::env::current_exe().unwrap_or_else(|_| "tidegate".into()), arguments }
+    }
+}
+
+/// Why there is no answer: one line, without secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EstimateError {
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// It cannot be measured, and nothing is known.
+    #[error("{0}")]
+    Unknown(String),
+    /// Too many others came first.
+    #[error("other estimates of this path did not end within {} s; try again later", WAITING.as_secs())]
+    Busy,
+    /// Somebody ended it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<SamplerError> for EstimateError {
+    fn from(error: SamplerError) -> Self {
+        match error.failure {
+            Failure::Usage => Self::Usage(error.to_string()),
+            _ => Self::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// Answers requests. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    program: Program,
+    past: Option<Past>,
+    /// Who samples a path keeps others from it: two at once would measure each other.
+    paths: Mutex<HashMap<Pair, Weak<Semaphore>>>,
+    slots: Semaphore,
+}
+
+impl Estimator {
+    /// Measures with `program` and others, and remembers in `history`.
+    pub fn new(program: Program, history: Option<History>) -> Self {
+        let past = history.map(Past::new);
+        let shared = Shared { program, past, paths: Mutex::default(), slots: Semaphore::new(AT_ONCE) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
+    pub async fn estimate(
+        &self,
+        request: &Request,
+        tell: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Answer, EstimateError> {
+        // Everything that makes no sense is said before anything is looked up or measured.
+        let pair = request.pair()?;
+        let amount = request.amount()?;
+        let mut sampler = request.sampler(&self.shared.program)?;
+        let doubling = request.doubling(sampler.most_streams())?;
+        let unknown = |why: &str| Answer::unknown(pair.clone(), request.bytes, why);
+        let past = self.shared.past.as_ref().filter(|_| !request.terms.are_limited());
+        let asked = Timestamp::now();
+        let mut notes = Vec::new();
+
+        if request.bytes.0 == 0 {
+            return Ok(unknown("there is nothing to move"));
+        }
+        let young = asked.before(Duration::from_secs(request.history_age_s));
+        if request.use_history
+            && let Some(past) = past
+            && let Some(answer) = past.answer(request, &pair, young, &mut notes).await
+        {
+            return Ok(answer);
+        }
+        if !request.always_sample
+            && let Some(why) = too_little(request.bytes, amount)
+        {
+            let known = match past {
+                Some(past) => past.answer(request, &pair, Timestamp(0), &mut notes).await,
+                None => None,
+            };
+            let Some(known) = known else { return Ok(unknown(&why)) };
+            return Ok(known.with_note(why));
+        }
+
+        let turn = self.turn(&pair, tell).await?;
+        if turn.waited
+            && let Some(past) = past
+            // Somebody has just found out.
+            && let Some(answer) = past.answer(request, &pair, asked, &mut notes).await
+        {
+            return Ok(answer);
+        }
+        let plan = Plan { doubling, amount, bytes: request.bytes, always: request.always_sample };
+        let samples = sampling::take(&mut *sampler, &plan, tell).await;
+        let answer = self.conclude(request, unknown(""), sampler.kind(), samples, doubling.most);
+        let mut answer = match answer {
+            Ok(answer) => {
+                if let Some(past) = past {
+                    past.remember(&answer, &mut notes).await;
+                }
+                answer
+            }
+            Err(error) => {
+                let known = match past {
+                    Some(past) => past.answer(request, &pair, Timestamp(0), &mut notes).await,
+                    None => None,
+                };
+                let Some(known) = known else { return Err(error) };
+                known.with_note(format!("it could not be measured now: {error}"))
+            }
+        };
+        answer.notes.extend(notes);
+        // Who waits for the path finds in history what was found out here.
+        drop(turn);
+        Ok(answer)
+    }
+
+    /// What follows from `samples`.
+    fn conclude(
+        &self,
+        request: &Request,
+        empty: Answer,
+        kind: crate::sampler::Kind,
+        samples: Samples,
+        most: u16,
+    ) -> Result<Answer, EstimateError> {
+        let Samples { taken, cost_bytes, cost_ms, failed, too_little } = samples;
+        let points: Vec<Sample> =
+            taken.iter().map(|sampled| Sample::new(sampled.streams, sampled.throughput)).collect();
+        if points.iter().all(|point| point.throughput == BitRate::ZERO) {
+            return Err(failed.map_or_else(
+                || EstimateError::Unknown("nothing came through in any sample: is the path up?".to_owned()),
+                Into::into,
+            ));
+        }
+        let choice = choose(&points, if too_little { 1 } else { most });
+        let mut answer =
+            Answer { origin: Origin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
+        answer.notes.extend(taken.iter().filter_map(|sampled| {
+            sampled.note.as_ref().map(|note| format!("{} streams: {note}", sampled.streams))
+        }));
+        answer.samples = taken;
+        let mut answer = answer.chosen(choice, most);
+        if too_little {
+            answer.reason = format!("{} is moved sooner than sampling pays", request.bytes);
+        }
+        if let Some(error) = failed {
+            answer.notes.push(format!("sampling ended early: {error}"));
+        }
+        Ok(answer)
+    }
+
+    /// Waits until nobody else samples the path.
+    async fn turn(
+        &self,
+        pair: &Pair,
+        tell: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Turn<'_>, EstimateError> {
+        let path = {
+            let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
+            paths.retain(|_, path| path.strong_count() > 0);
+            let known = paths.get(pair).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let path = Arc::new(Semaphore::new(1));
+                paths.insert(pair.clone(), Arc::downgrade(&path));
+                path
+            })
+        };
+        let waited = path.available_permits() == 0;
+        if waited || self.shared.slots.available_permits() == 0 {
+            tell(Event::Waiting);
+        }
+        let both = async {
+            let path = path.acquire_owned().await.ok()?;
+            Some((path, self.shared.slots.acquire().await.ok()?))
+        };
+        match tokio::time::timeout(WAITING, both).await {
+            Ok(Some((path, slot))) => Ok(Turn { waited, _path: path, _slot: slot }),
+            _ => Err(EstimateError::Busy),
+        }
+    }
+}
+
+/// The right to sample a path.
+struct Turn<'a> {
+    waited: bool,
+    _path: tokio::sync::OwnedSemaphorePermit,
+    _slot: SemaphorePermit<'a>,
+}
+
+/// Why so few bytes are not worth a sample, if they are not.
+fn too_little(bytes: ByteCount, amount: Option<Amount>) -> Option<String> {
+    match amount {
+        Some(Amount::Bytes(sample)) => (bytes.0 < sample.0.saturating_mul(WORTH.into()))
+            .then(|| format!("{bytes} is less than {WORTH} samples of {sample}: sampling does not pay")),
+        _ => (bytes < SMALL).then(|| format!("{bytes} is moved sooner than sampling pays")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_sizes_are_not_worth_a_sample() {
+        let ten = Some(Amount::Bytes(ByteCount::mib(10)));
+        assert!(too_little(ByteCount::mib(99), ten).is_some_and(|why| why.contains("10 samples of 10 MiB")));
+        assert!(too_little(ByteCount::mib(100), ten).is_none());
+        assert!(too_little(ByteCount::mib(15), None).is_some());
+        assert!(too_little(ByteCount(10_000_000_000_000_000), None).is_none());
+    }
+}

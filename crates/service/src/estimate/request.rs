@@ -1,0 +1,309 @@
+//! What is asked of an estimate, read strictly: it may come from anybody with a token.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::throughput_model::sampling::{Config, Threshold};
+use tidegate_control::{BitRate, ByteCount};
+
+use crate::pair::Pair;
+use crate::sampler::gridftp::GridFtp;
+use crate::sampler::iperf3::{Iperf3, Server};
+use crate::sampler::native::{End, Native};
+use crate::sampler::{Amount, Failure, Kind, Sampler, SamplerError, gridftp};
+
+use super::Program;
+
+/// Most streams that are tried unless told otherwise; the same as a transfer's own default.
+const MOST_STREAMS: u16 = 32;
+/// Most streams that may be asked for.
+const CEILING: u16 = 512;
+
+/// How old an answer of the history may be unless told otherwise: paths have their hours, and a day has them all.
+const AGE: Duration = Duration::from_secs(86_400);
+
+/// How many streams between these two, and how long for so many bytes?
+///
+/// Serialised it holds secrets, as the addresses do.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// A URL, or a path of this host.
+    pub source: String,
+    /// A URL, or a path of this host.
+    pub destination: String,
+    /// How much is to be moved.
+    pub bytes: ByteCount,
+    /// What measures; by the addresses if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<Kind>,
+    /// `HOST:PORT` of an iperf3 server at the remote site; beside a Tidegate endpoint if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iperf3: Option<String>,
+    /// How long each sample is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_ms: Option<u64>,
+    /// How much each sample is, instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_bytes: Option<ByteCount>,
+    /// What a stream must add for sampling to go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+    /// Most streams.
+    #[serde(default = "most_streams")]
+    pub most_streams: u16,
+    /// Whether the history may answer.
+    #[serde(default)]
+    pub use_history: bool,
+    /// How old that answer may be.
+    #[serde(default = "history_age_s")]
+    pub history_age_s: u64,
+    /// Samples even where that costs more than it can bring.
+    #[serde(default)]
+    pub always_sample: bool,
+    /// The buffer of each connection, for iperf3 and GridFTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<ByteCount>,
+    /// The credential for GridFTP servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x509proxy: Option<PathBuf>,
+    /// How the transfer will go, where it differs from the default.
+    #[serde(default)]
+    pub terms: Terms,
+}
+
+/// What a transfer of ours keeps to, and so its samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// Data streams that are not encrypted.
+    #[serde(default)]
+    pub clear: bool,
+    /// Rate of each stream.
+    #[serde(default, rename = "limit_network_bps", skip_serializing_if = "Option::is_none")]
+    pub limit_network: Option<BitRate>,
+    /// Rate of all streams together.
+    #[serde(default, rename = "limit_link_bps", skip_serializing_if = "Option::is_none")]
+    pub limit_link: Option<BitRate>,
+}
+
+impl Terms {
+    /// Whether what is measured says nothing about the path itself, and so is not to be remembered.
+    pub fn are_limited(&self) -> bool {
+        self.limit_network.is_some() || self.limit_link.is_some()
+    }
+
+    fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        if self.clear {
+            options.push("--data-plane=clear".to_owned());
+        }
+        let limits = [("network", self.limit_network), ("link", self.limit_link)];
+        for (name, rate) in limits.into_iter().filter_map(|(name, rate)| Some((name, rate?))) {
+            options.push(format!("--limit-{name}={}bit/s", rate.0));
+        }
+        options
+    }
+}
+
+fn most_streams() -> u16 {
+    MOST_STREAMS
+}
+
+fn history_age_s() -> u64 {
+    AGE.as_secs()
+}
+
+impl Request {
+    /// With every default.
+    pub fn new(source: impl Into<String>, destination: impl Into<String>, bytes: ByteCount) -> Self {
+        Self {
+            source: source.into(),
+            destination: destination.into(),
+            bytes,
+            sampler: None,
+            iperf3: None,
+            sample_ms: None,
+            sample_bytes: None,
+            threshold: None,
+            most_streams: MOST_STREAMS,
+            use_history: false,
+            history_age_s: AGE.as_secs(),
+            always_sample: false,
+            buffer_bytes: None,
+            x509proxy: None,
+            terms: Terms::default(),
+        }
+    }
+
+    /// By what history is kept.
+    pub fn pair(&self) -> Result<Pair, SamplerError> {
+        Pair::of(&self.source, &self.destination).map_err(|error| usage(&error.to_string()))
+    }
+
+    /// How long, or how much, each sample is to be; `None` leaves it to what is seen.
+    pub fn amount(&self) -> Result<Option<Amount>, SamplerError> {
+        let amount = match (self.sample_ms, self.sample_bytes) {
+            (None, None) => return Ok(None),
+            (Some(ms), None) => Amount::Time(Duration::from_millis(ms)),
+            (None, Some(bytes)) => Amount::Bytes(bytes),
+            (Some(_), Some(_)) => return Err(usage("a sample has a time or a size, not both")),
+        };
+        amount.checked().map(Some)
+    }
+
+    /// What decides on the next sample, for a sampler that opens at most so many streams.
+    pub fn doubling(&self, most: u16) -> Result<Config, SamplerError> {
+        if !(1..=CEILING).contains(&self.most_streams) {
+            return Err(usage("the most streams are from 1 to 512"));
+        }
+        let config = Config::up_to(self.most_streams.min(most));
+        let threshold = self.threshold.unwrap_or(config.threshold);
+        match threshold {
+            Threshold::Relative(share) if !(0.0..=1.0).contains(&share) => {
+                Err(usage("the threshold is from 0 to 1 of what the first stream moves, or a rate"))
+            }
+            _ => Ok(Config { threshold, ..config }),
+        }
+    }
+
+    /// Which sampler measures.
+    pub fn kind(&self) -> Result<Kind, SamplerError> {
+        let by_server = self.iperf3.is_some().then_some(Kind::Iperf3);
+        let known = self.sampler.or(by_server).or_else(|| Kind::of(&self.source, &self.destination));
+        known.ok_or_else(|| {
+            usage(
+                "no sampler speaks to both ends: one is to be tg://, gsiftp:// or ftp://, the other the same or a \
+                 path of this host; or name an iperf3 server at the remote site",
+            )
+        })
+    }
+
+    /// What measures.
+    pub fn sampler(&self, ours: &Program) -> Result<Box<dyn Sampler>, SamplerError> {
+        let buffer = self.buffer_bytes;
+        Ok(match self.kind()? {
+            Kind::Native => {
+                let options = ours.arguments.iter().cloned();
+                let options = options.chain(self.terms.options().into_iter().map(Into::into)).collect();
+                let ends = (End::of(&self.source), End::of(&self.destination));
+                Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
+            }
+            Kind::Iperf3 => {
+                let server = match self.iperf3.as_deref() {
+                    Some(server) => Some(Server::parse(server)?),
+                    None => Server::beside(&self.destination).or_else(|| Server::beside(&self.source)),
+                };
+                let server = server.ok_or_else(|| {
+                    usage(
+                        "iperf3 needs a server at the remote site: run `iperf3 -s` there and name it HOST:PORT",
+                    )
+                })?;
+                let is_here = |address: &str| !address.contains("://") || address.starts_with("file://");
+                let reverse = match (is_here(&self.source), is_here(&self.destination)) {
+                    (true, false) => false,
+                    (false, true) => true,
+                    _ => {
+                        return Err(usage(
+                            "iperf3 measures between this host and a server: one end is to be here",
+                        ));
+                    }
+                };
+                Box::new(Iperf3::new(server, reverse, buffer))
+            }
+            Kind::GridFtp => {
+                let options = gridftp::Options { buffer, proxy: self.x509proxy.clone() };
+                Box::new(GridFtp::new(&self.source, &self.destination, options)?)
+            }
+        })
+    }
+}
+
+fn usage(why: &str) -> SamplerError {
+    SamplerError::new(Failure::Usage, why)
+}
+
+/// The addresses hold tickets and passwords.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pair = self.pair().map_or_else(|error| error.to_string(), |pair| pair.to_string());
+        f.debug_struct("Request").field("pair", &pair).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours() -> Program {
+        Program { path: "tidegate".into(), arguments: vec!["--state=/s".into()] }
+    }
+
+    #[test]
+    fn a_request_is_read_strictly() {
+        let read = |text: &str| serde_json::from_str::<Request>(text);
+        let least = r#"{"source":"/data","destination":"tg://T@dtn/x","bytes":0}"#;
+        let request = read(least).expect("a request");
+        assert_eq!((request.most_streams, request.use_history, request.history_age_s), (32, false, 86_400));
+        assert!(request.amount().expect("none").is_none());
+        let all = r#"{"source":"a","destination":"ftp://b","bytes":10000000000000000,"sampler":"gridftp",
+            "sample_bytes":10000000,"threshold":{"absolute_bps":1000000},"most_streams":8,"use_history":true,
+            "history_age_s":60,"always_sample":true,"buffer_bytes":131072,"x509proxy":"/p",
+            "terms":{"clear":true,"limit_network_bps":1,"limit_link_bps":2}}"#;
+        let request = read(all).expect("a request");
+        assert_eq!(request.amount(), Ok(Some(Amount::Bytes(ByteCount(10_000_000)))));
+        assert_eq!(
+            request.terms.options(),
+            ["--data-plane=clear", "--limit-network=1bit/s", "--limit-link=2bit/s"]
+        );
+        for bad in [
+            "{}",
+            r#"{"source":"a","destination":"b","bytes":-1}"#,
+            r#"{"source":"a","destination":"b","bytes":1,"sampler":"ping"}"#,
+            r#"{"source":"a","destination":"b","bytes":1,"unknown":1}"#,
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let ok = Request::new("/data", "tg://T@dtn/x", ByteCount(1));
+        assert!(ok.sampler(&ours()).is_ok());
+        let bad = [
+            Request { destination: "/copy".into(), ..ok.clone() },
+            Request { destination: "https://h/x".into(), ..ok.clone() },
+            Request { sampler: Some(Kind::Iperf3), destination: "ftp://h/x".into(), ..ok.clone() },
+            Request { iperf3: Some("-c".into()), ..ok.clone() },
+            Request { iperf3: Some("h".into()), source: "tg://T@a".into(), ..ok.clone() },
+            Request { sampler: Some(Kind::GridFtp), ..ok.clone() },
+        ];
+        for request in bad {
+            let Err(error) = request.sampler(&ours()) else { panic!("{request:?}") };
+            assert_eq!(error.failure, Failure::Usage, "{error}");
+        }
+        for (ms, bytes) in
+            [(Some(1), None), (None, Some(1)), (Some(1000), Some(10 << 20)), (Some(u64::MAX), None)]
+        {
+            let request = Request { sample_ms: ms, sample_bytes: bytes.map(ByteCount), ..ok.clone() };
+            assert!(request.amount().is_err(), "{ms:?} {bytes:?}");
+        }
+        for most_streams in [0, 513] {
+            assert!(Request { most_streams, ..ok.clone() }.doubling(512).is_err());
+        }
+        for share in [-0.1, 1.1, f64::NAN] {
+            assert!(
+                Request { threshold: Some(Threshold::Relative(share)), ..ok.clone() }.doubling(512).is_err()
+            );
+        }
+        assert_eq!(ok.doubling(8).expect("a plan").most, 8);
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        let request = Request::new("tg://SECRET@a/x", "ftp://u:SECRET@b/y", ByteCount(1));
+        assert!(!format!("{request:?}").contains("SECRET"), "{request:?}");
+    }
+}

@@ -1,0 +1,56 @@
+//! One estimate for a caller that has no runtime: the command line.
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::history::History;
+
+use super::{Answer, EstimateError, Estimator, Event, Program, Request};
+
+/// The answer to `request`, remembered in the history at `database`. Ctrl-C and SIGTERM end it, and the program
+/// that measures with it.
+///
+/// # Panics
+///
+/// Called from within a runtime, or if the system has no descriptors left for one.
+pub fn estimate_and_wait(
+    program: Program,
+    database: &str,
+    request: &Request,
+    tell: &mut (dyn FnMut(Event) + Send),
+) -> Result<Answer, EstimateError> {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("descriptors for a runtime");
+    runtime.block_on(async {
+        // An answer is worth more than its being remembered.
+        let (history, refused) = match History::open(database).await {
+            Ok(history) => (Some(history), None),
+            Err(error) => (None, Some(format!("it is not remembered: {error}"))),
+        };
+        let estimator = Estimator::new(program, history.clone());
+        let answer = tokio::select! {
+            answer = estimator.estimate(request, tell) => answer,
+            () = interrupted() => Err(EstimateError::Interrupted),
+        };
+        if let Some(history) = history {
+            history.close().await;
+        }
+        answer.map(|mut answer| {
+            answer.notes.extend(refused);
+            answer
+        })
+    })
+}
+
+/// Waits for a signal that asks us to end.
+async fn interrupted() {
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        // Then a signal ends us as it ends any program.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,270 @@
+//! Measures what a path carries with so many streams, by programs that do nothing else: our own between two
+//! endpoints, iperf3 against a server, `globus-url-copy` between two GridFTP servers.
+//!
+//! A sample runs in a child process, so that whatever goes wrong in it is one line here. The trait is
+//! asynchronous because all it does is wait for that child: a service waits for many at once, and dropping the
+//! future kills the child, so every caller can cancel at any moment. Nothing waits without a bound.
+
+pub mod gridftp;
+pub mod iperf3;
+pub mod native;
+pub mod program;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tidegate_control::{BitRate, ByteCount};
+
+/// The shortest and the longest sample by time.
+pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
+/// The smallest and the largest sample by bytes.
+pub const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+
+/// The programs that measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `tidegate probe`: from memory to memory, as the transfer itself would go.
+    Native,
+    /// `iperf3` against a server at the other site.
+    Iperf3,
+    /// `globus-url-copy` from `/dev/zero` to `/dev/null`, third-party if both ends are servers.
+    GridFtp,
+}
+
+impl Kind {
+    /// Every one of them.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::GridFtp];
+
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Iperf3 => "iperf3",
+            Self::GridFtp => "gridftp",
+        }
+    }
+
+    /// What measures the way between two addresses; `None` if nothing of ours speaks to both.
+    pub fn of(source: &str, destination: &str) -> Option<Self> {
+        let scheme = |address: &str| {
+            let scheme = address.split_once("://").map_or("file", |(scheme, _)| scheme);
+            scheme.to_ascii_lowercase()
+        };
+        let schemes = [scheme(source), scheme(destination)];
+        let all = |known: &[&str]| schemes.iter().all(|scheme| known.contains(&scheme.as_str()));
+        if schemes == ["file", "file"] {
+            None
+        } else if all(&["file", "tg"]) {
+            Some(Self::Native)
+        } else if all(&["file", "gsiftp", "ftp"]) {
+            Some(Self::GridFtp)
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| format!("'{}' is no sampler: native, iperf3 or gridftp", text.escape_debug()))
+    }
+}
+
+/// How long, or how much, one sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// So long; what starts up is left out where the program tells it apart.
+    Time(Duration),
+    /// So much.
+    Bytes(ByteCount),
+}
+
+impl Default for Amount {
+    /// A second: longer samples told the EOS paper's authors no more (its figure 5).
+    fn default() -> Self {
+        Self::Time(Duration::from_secs(1))
+    }
+}
+
+impl Amount {
+    /// The same, if it is within what a sample may take.
+    pub fn checked(self) -> Result<Self, SamplerError> {
+        let (fits, why) = match self {
+            Self::Time(time) => (TIMES.contains(&time), "a sample takes from 400ms to 60s"),
+            Self::Bytes(bytes) => (SIZES.contains(&bytes), "a sample has from 64KiB to 64GiB"),
+        };
+        if fits { Ok(self) } else { Err(SamplerError::new(Failure::Usage, why)) }
+    }
+
+    /// How long a sample may take before it is given up: starting and connecting, and four times what was
+    /// meant; by bytes nobody knows, and two minutes are more than an estimate is worth.
+    pub fn limit(self) -> Duration {
+        match self {
+            Self::Time(time) => Duration::from_secs(20) + time * 4,
+            Self::Bytes(_) => Duration::from_secs(120),
+        }
+    }
+}
+
+/// What one sample showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Streams that carried it.
+    pub streams: u16,
+    /// What they carried together.
+    pub throughput: BitRate,
+    /// Everything that was moved, whether it was measured or not: the cost.
+    pub bytes: ByteCount,
+    /// The time that `throughput` is over.
+    pub measured: Duration,
+    /// The time that went by, starting and connecting included: the cost.
+    pub spent: Duration,
+    /// What a reader of the figure should know.
+    pub note: Option<String>,
+}
+
+/// Why there is no sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// What was asked makes no sense.
+    Usage,
+    /// The program is not there.
+    Missing,
+    /// The program said why it failed.
+    Failed,
+    /// The program ended, and what it printed cannot be read.
+    Garbage,
+    /// The program did not end in time.
+    Late,
+}
+
+/// One line that says what failed, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{why}")]
+pub struct SamplerError {
+    /// What kind of failure it is.
+    pub failure: Failure,
+    why: String,
+}
+
+/// The longest line of an error.
+const LONGEST: usize = 400;
+
+impl SamplerError {
+    /// An error of one line, without the secrets of addresses in it.
+    pub fn new(failure: Failure, why: impl Into<String>) -> Self {
+        let why = why.into();
+        let words: Vec<&str> = why.split_whitespace().collect();
+        let line = without_secrets(&words.join(" "));
+        let why = match line.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line,
+        };
+        Self { failure, why }
+    }
+
+    /// Whether the same sample may succeed a little later.
+    pub const fn may_pass(&self) -> bool {
+        matches!(self.failure, Failure::Failed | Failure::Garbage)
+    }
+}
+
+/// `text` without what stands between `://` and `@`.
+pub fn without_secrets(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        safe.push_str(before);
+        let end = after.find(|c: char| matches!(c, '/' | '\'' | '"') || c.is_whitespace());
+        let authority = &after[..end.unwrap_or(after.len())];
+        rest = match authority.rfind('@') {
+            Some(at) => {
+                safe.push('…');
+                &after[at..]
+            }
+            // A ticket that was cut off has no '@', and is longer than any host.
+            None if authority.len() > 64 => {
+                safe.push('…');
+                &after[authority.len()..]
+            }
+            None => after,
+        };
+    }
+    safe.push_str(rest);
+    safe
+}
+
+/// A sample under way.
+pub type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Measured, SamplerError>> + Send + 'a>>;
+
+/// What measures a path. Dropping the future ends the measurement.
+pub trait Sampler: Send {
+    /// Which one it is.
+    fn kind(&self) -> Kind;
+
+    /// Most streams that it can open.
+    fn most_streams(&self) -> u16;
+
+    /// Measures `streams` for about `amount`; it takes no longer than [`Amount::limit`].
+    fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_say_what_can_measure_between_them() {
+        for (source, destination, kind) in [
+            ("/data/big", "tg://ticket@host:1/x", Some(Kind::Native)),
+            ("tg://a/x", "TG://b/y", Some(Kind::Native)),
+            ("gsiftp://a/x", "ftp://b/y", Some(Kind::GridFtp)),
+            ("file:///data", "gsiftp://b/y", Some(Kind::GridFtp)),
+            ("/data/big", "/data/copy", None),
+            ("tg://a/x", "gsiftp://b/y", None),
+            ("https://a/x", "/data", None),
+        ] {
+            assert_eq!(Kind::of(source, destination), kind, "{source} {destination}");
+        }
+        assert_eq!("iperf3".parse(), Ok(Kind::Iperf3));
+        assert!("iperf".parse::<Kind>().is_err());
+    }
+
+    #[test]
+    fn an_error_is_one_line_without_secrets() {
+        let error = SamplerError::new(Failure::Failed, "no\n way to\tftp://me:secret@host/x nor 'tg://T@h'");
+        assert_eq!(error.to_string(), "no way to ftp://…@host/x nor 'tg://…@h'");
+        let error =
+            SamplerError::new(Failure::Failed, format!("tg://{} {}", "s".repeat(86), "é".repeat(900)));
+        assert!(!error.to_string().contains("ss") && error.to_string().chars().count() <= LONGEST + 1);
+    }
+
+    #[test]
+    fn amounts_have_bounds() {
+        assert!(Amount::default().checked().is_ok());
+        for amount in [
+            Amount::Time(Duration::ZERO),
+            Amount::Time(Duration::from_secs(61)),
+            Amount::Bytes(ByteCount(0)),
+            Amount::Bytes(ByteCount(u64::MAX)),
+        ] {
+            assert!(amount.checked().is_err(), "{amount:?}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `globus-url-copy` from `/dev/zero` to `/dev/null`: between two GridFTP servers, or one and this host.
+//!
+//! Its own figures count in whole seconds, so what its conversation with the servers says is timed instead: from
+//! the reply that data begins to flow until the operation is complete. Connecting and logging in are not in it.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tidegate_control::{BitRate, ByteCount};
+use url::Url;
+
+use crate::sampler::program::Program;
+use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, SIZES, Sampler, SamplerError};
+
+/// Most streams asked of a server.
+const MOST: u16 = 128;
+
+/// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
+/// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
+const FIRST: ByteCount = ByteCount::mib(2);
+const GROWTH: f64 = 32.0;
+/// So many amounts are tried until one takes a good part of the time that was asked for.
+const TRIES: u32 = 4;
+const GOOD_PART: f64 = 0.4;
+
+/// Seconds without data until it gives up by itself.
+const STALLED: &str = "20";
+
+/// What an error says is at most so many lines.
+const MOST_LINES: usize = 12;
+
+/// Options of `globus-url-copy`.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The buffer of each data connection.
+    pub buffer: Option<ByteCount>,
+    /// The credential to log in with.
+    pub proxy: Option<PathBuf>,
+}
+
+/// Measures with `globus-url-copy`.
+pub struct GridFtp {
+    /// What to read, a space, what to write: it has passwords, and goes by standard input.
+    urls: String,
+    options: Options,
+    /// What the last sample showed, with its streams.
+    rate: Option<BitRate>,
+}
+
+impl GridFtp {
+    /// Between the servers of two URLs, or one and this host.
+    pub fn new(source: &str, destination: &str, options: Options) -> Result<Self, SamplerError> {
+        let (from, to) = (device(source, "zero")?, device(destination, "null")?);
+        if from.scheme() == "file" && to.scheme() == "file" {
+            let why = "both ends are on this host: the gridftp sampler measures against a server, gsiftp://… or ftp://…";
+            return Err(SamplerError::new(Failure::Usage, why));
+        }
+        Ok(Self { urls: format!("{from} {to}\n"), options, rate: None })
+    }
+
+    fn command(&self, streams: u16, bytes: ByteCount) -> Program {
+        let mut program = Program::new("globus-url-copy", "globus-gass-copy-progs");
+        program.args(["-dbg", "-fast", "-st", STALLED, "-f", "/dev/stdin"]);
+        program.args(["-p", &streams.to_string(), "-len", &bytes.0.to_string()]);
+        if let Some(buffer) = self.options.buffer {
+            program.args(["-tcp-bs", &buffer.0.to_string()]);
+        }
+        if let Some(proxy) = &self.options.proxy {
+            program.secret("X509_USER_PROXY", &proxy.to_string_lossy());
+        }
+        program.input(self.urls.clone().into_bytes());
+        program
+    }
+
+    /// Moves `bytes` and answers with the time they took.
+    async fn once(&self, streams: u16, bytes: ByteCount, limit: Duration) -> Result<Timed, SamplerError> {
+        let mut conversation = Conversation::default();
+        let ended = self.command(streams, bytes).run(limit, |line, at| conversation.hear(line, at)).await?;
+        if !ended.status.success() {
+            let why = conversation.error.unwrap_or_else(|| ended.how());
+            return Err(SamplerError::new(Failure::Failed, format!("globus-url-copy: {why}")));
+        }
+        match (conversation.begun, conversation.complete) {
+            (Some(begun), Some(complete)) if complete > begun => {
+                Ok(Timed { measured: complete - begun, told: true })
+            }
+            // Another version may say other things; the whole time is an honest figure still.
+            _ => Ok(Timed { measured: ended.spent, told: false }),
+        }
+    }
+
+    async fn sample(&mut self, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
+        let started = Instant::now();
+        let limit = amount.checked()?.limit();
+        let mut moved = ByteCount(0);
+        let mut bytes = match (amount, self.rate) {
+            (Amount::Bytes(bytes), _) => bytes,
+            (Amount::Time(time), Some(rate)) => carried(rate, time),
+            (Amount::Time(_), None) => FIRST,
+        };
+        let mut tried = 0;
+        loop {
+            let left = limit.saturating_sub(started.elapsed());
+            let timed = self.once(streams, bytes, left).await?;
+            moved += bytes;
+            tried += 1;
+            let throughput = BitRate::over(bytes, timed.measured);
+            let enough = match amount {
+                Amount::Bytes(_) => true,
+                Amount::Time(time) => {
+                    let growth = time.as_secs_f64() / timed.measured.as_secs_f64();
+                    let more = (bytes.0 as f64 * growth.min(GROWTH)) as u64;
+                    bytes = ByteCount(more.clamp(SIZES.start().0, SIZES.end().0));
+                    growth <= 1.0 / GOOD_PART
+                }
+            };
+            if enough || tried >= TRIES {
+                self.rate = Some(throughput);
+                let note = || "the time includes connecting: globus-url-copy did not say when data flowed";
+                return Ok(Measured {
+                    streams,
+                    throughput,
+                    bytes: moved,
+                    measured: timed.measured,
+                    spent: started.elapsed(),
+                    note: (!timed.told).then(|| note().to_owned()),
+                });
+            }
+        }
+    }
+}
+
+impl Sampler for GridFtp {
+    fn kind(&self) -> Kind {
+        Kind::GridFtp
+    }
+
+    fn most_streams(&self) -> u16 {
+        MOST
+    }
+
+    fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
+        Box::pin(self.sample(streams, amount))
+    }
+}
+
+struct Timed {
+    measured: Duration,
+    told: bool,
+}
+
+/// What `rate` carries in `time`, within what a sample may have.
+fn carried(rate: BitRate, time: Duration) -> ByteCount {
+    let bytes = (rate.bytes_per_second() * time.as_secs_f64()) as u64;
+    ByteCount(bytes.clamp(SIZES.start().0, SIZES.end().0))
+}
+
+/// The device `name` at the server of `address`, or of this host.
+fn device(address: &str, name: &str) -> Result<Url, SamplerError> {
+    let path = format!("/dev/{name}");
+    let local = || Url::parse("file:///dev/").and_then(|base| base.join(name));
+    let url = match address.split_once("://") {
+        None => local(),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => local(),
+        Some(_) => Url::parse(address).map(|mut url| {
+            url.set_path(&path);
+            url.set_query(None);
+            url.set_fragment(None);
+            url
+        }),
+    };
+    // The error does not repeat the address.
+    let wrong = |why: &str| {
+        SamplerError::new(Failure::Usage, format!("the gridftp sampler speaks gsiftp:// and ftp://: {why}"))
+    };
+    let url = url.map_err(|error| wrong(&error.to_string()))?;
+    match url.scheme() {
+        "file" => Ok(url),
+        "gsiftp" | "ftp" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(url),
+        "gsiftp" | "ftp" => Err(wrong("an address without a host")),
+        other => Err(wrong(&format!("not {other}://"))),
+    }
+}
+
+/// What `-dbg` tells of the conversation with the servers, and what it says went wrong.
+#[derive(Debug, Default)]
+struct Conversation {
+    begun: Option<Instant>,
+    complete: Option<Instant>,
+    error: Option<String>,
+    lines: usize,
+}
+
+impl Conversation {
+    fn hear(&mut self, line: &str, at: Instant) {
+        if let Some(error) = line.strip_prefix("error: ") {
+            self.error = Some(error.to_owned());
+            self.lines = 1;
+        } else if let Some(error) = self.error.as_mut() {
+            let line = without_code(without_code(line));
+            if self.lines < MOST_LINES && !line.is_empty() && line != "End." {
+                error.push_str(if self.lines == 1 { ": " } else { "; " });
+                error.push_str(line.trim_end_matches(':'));
+                self.lines += 1;
+            }
+        } else if line.starts_with("150 ") || line.starts_with("125 ") {
+            // Of two servers the second one to say so is the one that sends.
+            self.begun = Some(at);
+        } else if line == "debug: operation complete" {
+            self.complete = Some(at);
+        }
+    }
+}
+
+/// A line of a reply without the code before it.
+fn without_code(line: &str) -> &str {
+    let line = line.trim();
+    match line.as_bytes() {
+        [a, b, c, b'-' | b' ', ..] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) => {
+            line[4..].trim()
+        }
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As globus-url-copy 10.12 told them.
+    const THIRD_PARTY: &str = include_str!("samples/gridftp-third-party.txt");
+    const NOT_FOUND: &str = include_str!("samples/gridftp-not-found.txt");
+
+    /// Hears one line a millisecond.
+    fn heard(text: &str) -> (Conversation, Instant) {
+        let (mut conversation, start) = (Conversation::default(), Instant::now());
+        for (i, line) in text.lines().enumerate() {
+            conversation.hear(line.trim_end(), start + Duration::from_millis(i as u64));
+        }
+        (conversation, start)
+    }
+
+    #[test]
+    fn the_time_is_from_the_senders_word_to_the_end() {
+        let (conversation, start) = heard(THIRD_PARTY);
+        let line = |wanted: &str| {
+            THIRD_PARTY.lines().collect::<Vec<_>>().iter().rposition(|l| l.trim_end() == wanted)
+        };
+        let at = |wanted: &str| start + Duration::from_millis(line(wanted).expect("there") as u64);
+        assert_eq!(conversation.begun, Some(at("150 Beginning transfer.")));
+        assert_eq!(conversation.complete, Some(at("debug: operation complete")));
+        assert_eq!(conversation.error, None);
+    }
+
+    #[test]
+    fn an_error_is_told_without_the_protocols_numbers() {
+        let (conversation, _) = heard(NOT_FOUND);
+        let error = conversation.error.expect("it failed");
+        assert_eq!(
+            error,
+            "globus_ftp_client: the server responded with an error: Command failed. : globus_l_gfs_file_open \
+             failed.; globus_xio: Unable to open file /dev/nosuch; globus_xio: System error in open: No such file \
+             or directory; globus_xio: A system call failed: No such file or directory"
+        );
+        let (conversation, _) = heard("garbage\n\u{0}\u{fffd}\n15\n150\nerror: \n\n\n");
+        assert!(conversation.begun.is_none() && conversation.complete.is_none());
+        let long = format!("error: it\n{}", "500-again\n".repeat(9_000));
+        assert!(heard(&long).0.error.expect("it failed").len() < 200);
+    }
+
+    #[test]
+    fn only_the_server_is_taken_from_an_address() {
+        let gridftp = |a: &str, b: &str| GridFtp::new(a, b, Options::default()).map(|gridftp| gridftp.urls);
+        assert_eq!(
+            gridftp("gsiftp://a.example.org:2811/data/x?y#z", "ftp://me:secret@b/y").as_deref(),
+            Ok("gsiftp://a.example.org:2811/dev/zero ftp://me:secret@b/dev/null\n")
+        );
+        assert_eq!(gridftp("/data", "ftp://b").as_deref(), Ok("file:///dev/zero ftp://b/dev/null\n"));
+        for (a, b) in [("/a", "b"), ("tg://a", "ftp://b"), ("ftp://", "ftp://b"), ("ftp://a:b:c", "x")] {
+            let error = gridftp(a, b).expect_err(a);
+            assert_eq!(error.failure, Failure::Usage, "{error}");
+        }
+        // A line break in an address would be a second pair of URLs.
+        let urls = gridftp("ftp://a/\nfile:///etc/passwd file:///tmp/x", "ftp://b").expect("an address");
+        assert_eq!(urls.lines().count(), 1);
+        let hidden = GridFtp::new("ftp://me:secret@a", "ftp://b", Options::default()).expect("two ends");
+        let text = format!("{:?}", hidden.command(2, FIRST));
+        assert!(text.contains("/dev/stdin") && !text.contains("secret"), "{text}");
+    }
+}

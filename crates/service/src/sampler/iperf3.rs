@@ -1,0 +1,276 @@
+//! `iperf3` against a server that runs at the other site.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate_control::{BitRate, ByteCount};
+use url::Url;
+
+use crate::sampler::program::{Ended, Program};
+use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
+
+/// Most streams that iperf3 opens.
+const MOST: u16 = 128;
+
+/// How long connecting may take.
+const CONNECTING: Duration = Duration::from_secs(10);
+
+/// A server serves one at a time and needs a moment after each: so often and so long it is waited for.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What it says while it serves another.
+const BUSY: &str = "the server is busy";
+
+/// What it says between two clients of a server that is started anew for each; of a server that is not there it
+/// says the same, and so it is believed sooner.
+const REFUSED: &str = "Connection refused";
+const REFUSALS: u32 = 3;
+
+/// A server's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    host: String,
+    port: u16,
+}
+
+impl Server {
+    /// The one that an endpoint at `address` runs beside it, unless told otherwise.
+    pub fn beside(address: &str) -> Option<Self> {
+        let url = Url::parse(address).ok().filter(|url| url.scheme() == "tg")?;
+        Self::parse(url.host_str()?).ok()
+    }
+
+    /// Reads `host`, `host:port` or `[address]:port`; the port is 5201 if none is given.
+    pub fn parse(text: &str) -> Result<Self, SamplerError> {
+        let wrong = || {
+            let why = format!("'{}' is no iperf3 server: write HOST or HOST:PORT", text.escape_debug());
+            SamplerError::new(Failure::Usage, why)
+        };
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, if port.is_empty() { None } else { Some(port.strip_prefix(':').ok_or_else(wrong)?) })
+            }
+            // A bare IPv6 address has several colons.
+            None if text.matches(':').count() > 1 => (text, None),
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+        if host.is_empty() || host.len() > 255 || host.starts_with('-') || !host.chars().all(legal) {
+            return Err(wrong());
+        }
+        let port = port.map_or(Ok(5201), |port| port.parse().map_err(|_| wrong()))?;
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+/// Measures with `iperf3`.
+#[derive(Clone, Debug)]
+pub struct Iperf3 {
+    server: Server,
+    reverse: bool,
+    buffer: Option<ByteCount>,
+}
+
+impl Iperf3 {
+    /// From here to the `server`, or with `reverse` the other way; `buffer` is that of each socket.
+    pub const fn new(server: Server, reverse: bool, buffer: Option<ByteCount>) -> Self {
+        Self { server, reverse, buffer }
+    }
+
+    fn command(&self, streams: u16, amount: Amount) -> Program {
+        let mut program = Program::new("iperf3", "iperf3");
+        program.args(["-J", "-i", "0", "-c", &self.server.host, "-p", &self.server.port.to_string()]);
+        program.args(["-P", &streams.to_string()]);
+        program.args(["--connect-timeout", &CONNECTING.as_millis().to_string()]);
+        match amount {
+            // It knows whole seconds only.
+            Amount::Time(time) => program.args(["-t", &time.as_secs_f64().ceil().to_string()]),
+            Amount::Bytes(bytes) => program.args(["-n", &bytes.0.to_string()]),
+        };
+        if self.reverse {
+            program.arg("-R");
+        }
+        if let Some(buffer) = self.buffer {
+            program.args(["-w", &buffer.0.to_string()]);
+        }
+        program
+    }
+}
+
+impl Sampler for Iperf3 {
+    fn kind(&self) -> Kind {
+        Kind::Iperf3
+    }
+
+    fn most_streams(&self) -> u16 {
+        MOST
+    }
+
+    fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
+        Box::pin(async move {
+            let amount = amount.checked()?;
+            let mut tries = 0;
+            loop {
+                let mut said = String::new();
+                let program = self.command(streams, amount);
+                let ended = program
+                    .run(amount.limit(), |line, _| {
+                        if said.is_empty() {
+                            line.clone_into(&mut said);
+                        }
+                    })
+                    .await?;
+                tries += 1;
+                let result = read(&ended, &said, streams);
+                let says = |words: &str| matches!(&result, Err(error) if error.to_string().contains(words));
+                if !(says(BUSY) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
+                    return result;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        })
+    }
+}
+
+/// What `iperf3 -J` prints; more stands there.
+#[derive(Deserialize)]
+struct Report {
+    end: End,
+    error: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct End {
+    #[serde(default)]
+    streams: Vec<serde::de::IgnoredAny>,
+    sum_sent: Option<Sum>,
+    sum_received: Option<Sum>,
+}
+
+#[derive(Deserialize)]
+struct Sum {
+    seconds: f64,
+    bytes: u64,
+}
+
+/// Reads what iperf3 printed; `said` is the first line of its messages.
+fn read(ended: &Ended, said: &str, streams: u16) -> Result<Measured, SamplerError> {
+    let failed = |why: &str| {
+        let why = why.trim_start_matches("iperf3: ").trim_start_matches("error - ");
+        SamplerError::new(Failure::Failed, format!("iperf3: {why}"))
+    };
+    let report: Report = match serde_json::from_slice(&ended.output) {
+        Ok(report) => report,
+        // Wrong arguments are told in words, whatever was asked for.
+        Err(_) if !ended.status.success() && !said.is_empty() => return Err(failed(said)),
+        Err(error) => {
+            let why = format!("iperf3 printed what cannot be read ({}): {error}", ended.how());
+            return Err(SamplerError::new(Failure::Garbage, why));
+        }
+    };
+    // It ends with status 0 all the same.
+    if let Some(error) = &report.error {
+        return Err(failed(error));
+    }
+    let garbage = |why: &str| SamplerError::new(Failure::Garbage, format!("iperf3 printed {why}"));
+    let (Some(sent), Some(received)) = (&report.end.sum_sent, &report.end.sum_received) else {
+        return Err(garbage("no sums of what was sent and received"));
+    };
+    if report.end.streams.len() != usize::from(streams) {
+        return Err(garbage(&format!("{} streams, not {streams}", report.end.streams.len())));
+    }
+    let measured = Duration::try_from_secs_f64(received.seconds).unwrap_or_default();
+    if measured.is_zero() {
+        return Err(garbage("a test that took no time"));
+    }
+    Ok(Measured {
+        streams,
+        // What has arrived: what was sent may still be in buffers.
+        throughput: BitRate::over(ByteCount(received.bytes), measured),
+        bytes: ByteCount(sent.bytes.max(received.bytes)),
+        measured,
+        spent: ended.spent,
+        note: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    /// As iperf3 3.12 printed them.
+    const TWO_STREAMS: &str = include_str!("samples/iperf3-two-streams.json");
+    const REVERSE: &str = include_str!("samples/iperf3-reverse.json");
+    const BUSY_SERVER: &str = include_str!("samples/iperf3-busy.json");
+    const REFUSED: &str = include_str!("samples/iperf3-refused.json");
+
+    fn ended(code: i32, output: &str) -> Ended {
+        let status = ExitStatus::from_raw(code << 8);
+        Ended { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
+    }
+
+    #[test]
+    fn what_has_arrived_counts() {
+        let measured = read(&ended(0, TWO_STREAMS), "", 2).expect("a sample");
+        assert_eq!(measured.bytes, ByteCount(6_511_656_960));
+        assert_eq!(measured.measured, Duration::from_secs_f64(1.000_599));
+        assert!((measured.throughput.as_mbps() - 51_988.714).abs() < 0.01, "{measured:?}");
+        let measured = read(&ended(0, REVERSE), "", 2).expect("a sample");
+        assert!(measured.bytes >= ByteCount::mib(10) && measured.throughput > BitRate::ZERO, "{measured:?}");
+    }
+
+    #[test]
+    fn an_error_with_status_zero_is_an_error() {
+        let error = read(&ended(0, REFUSED), "", 2).expect_err("refused");
+        assert_eq!(error.to_string(), "iperf3: unable to connect to server: Connection refused");
+        let error = read(&ended(0, BUSY_SERVER), "", 2).expect_err("busy");
+        assert!(error.to_string().contains(BUSY) && error.may_pass(), "{error}");
+        let said = "iperf3: parameter error - number of parallel streams too large (maximum = 128)";
+        let error = read(&ended(1, "Usage: iperf3 [-s|-c host] [options]"), said, 200).expect_err("usage");
+        assert_eq!(
+            error.to_string(),
+            "iperf3: parameter error - number of parallel streams too large (maximum = 128)"
+        );
+    }
+
+    #[test]
+    fn garbage_is_refused() {
+        let no_time = TWO_STREAMS.replace("\"seconds\":\t1.000599", "\"seconds\":\t0");
+        let negative = TWO_STREAMS.replace("\"seconds\":\t1.000599", "\"seconds\":\t-1");
+        let half = &TWO_STREAMS[..TWO_STREAMS.len() / 2];
+        for output in ["", "{}", "null", "{\"end\":{}}", half, &no_time, &negative] {
+            let error = read(&ended(0, output), "", 2).expect_err("garbage");
+            assert_eq!(error.failure, Failure::Garbage, "{error}");
+        }
+        assert!(read(&ended(0, TWO_STREAMS), "", 3).is_err());
+    }
+
+    #[test]
+    fn a_server_is_a_host_and_a_port() {
+        let beside = Server::beside("tg://ticket@dtn.example.org:7117/x");
+        assert_eq!(beside, Server::parse("dtn.example.org").ok());
+        assert_eq!(Server::beside("tg://t@[2001:db8::1]:7117"), Server::parse("[2001:db8::1]").ok());
+        assert_eq!(Server::beside("ftp://dtn.example.org"), None);
+        for (text, host, port) in [
+            ("dtn.example.org", "dtn.example.org", 5201),
+            ("192.0.2.1:5202", "192.0.2.1", 5202),
+            ("[2001:db8::1]:7", "2001:db8::1", 7),
+            ("[2001:db8::1]", "2001:db8::1", 5201),
+            ("2001:db8::1", "2001:db8::1", 5201),
+        ] {
+            let server = Server { host: host.to_owned(), port };
+            assert_eq!(Server::parse(text), Ok(server), "{text}");
+        }
+        for text in ["", ":1", "-c", "--help", "a b", "h:", "h:x", "h:99999", "[::1", "[::1]x", "u@h:1"] {
+            assert!(Server::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! `tidegate probe`: from memory to memory between two endpoints, or an endpoint and this host.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate_control::{BitRate, ByteCount, Epoch};
+
+use crate::sampler::program::{Ended, Program};
+use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
+
+/// Most workers of a stage anywhere in Tidegate.
+const MOST: u16 = 512;
+
+/// Epochs of one sample by time: the first ones are for connecting and speeding up and are left out.
+const EPOCHS: u32 = 6;
+const STARTING: u32 = 2;
+
+/// An epoch of a sample by bytes, whose length nobody knows beforehand: the shortest there is.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// A sample by bytes ends after so long, however much is left.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The names by which the child finds the addresses in its environment.
+const SOURCE: &str = "sample-source";
+const DESTINATION: &str = "sample-destination";
+
+/// One end of what is measured.
+#[derive(Clone, PartialEq, Eq)]
+pub enum End {
+    /// This host.
+    Here,
+    /// An endpoint's address, ticket included.
+    Endpoint(String),
+}
+
+impl End {
+    /// The end that `address` stands for.
+    pub fn of(address: &str) -> Self {
+        match address.get(..5) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("tg://") => Self::Endpoint(address.to_owned()),
+            _ => Self::Here,
+        }
+    }
+}
+
+/// Measures with `tidegate probe`.
+pub struct Native {
+    program: PathBuf,
+    source: End,
+    destination: End,
+    options: Vec<OsString>,
+}
+
+impl Native {
+    /// Between two ends, by our own `program`, with `options` of the transfer to come.
+    pub fn new(
+        program: PathBuf,
+        source: End,
+        destination: End,
+        options: Vec<OsString>,
+    ) -> Result<Self, SamplerError> {
+        if source == End::Here && destination == End::Here {
+            let why = "both ends are on this host: the native sampler measures against an endpoint, tg://…";
+            return Err(SamplerError::new(Failure::Usage, why));
+        }
+        Ok(Self { program, source, destination, options })
+    }
+
+    fn command(&self, streams: u16, amount: Amount) -> Program {
+        let mut program = Program::new(&self.program, "tidegate");
+        program.args(["probe", "--json", "--optimizer", &format!("fixed:{streams}")]);
+        program.args(["--max-workers", &streams.to_string()]);
+        let (epoch, time) = match amount {
+            Amount::Time(time) => {
+                let epoch = time / (EPOCHS - STARTING);
+                // The last epoch is to be whole.
+                (epoch, epoch * EPOCHS + epoch / 2)
+            }
+            Amount::Bytes(bytes) => {
+                program.args(["--bytes", &format!("{}B", bytes.0)]);
+                (SHORT, LONGEST)
+            }
+        };
+        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
+        program.args(["--epoch", &milliseconds(epoch), "--time", &milliseconds(time)]);
+        program.args(&self.options);
+        // Tickets go by the environment: a command line can be read by every user of the host.
+        let mut endpoint = |name: &str, address: &str| {
+            let variable = format!("TIDEGATE_REMOTE_{}", name.to_ascii_uppercase().replace('-', "_"));
+            program.secret(&variable, address);
+            format!("{name}:")
+        };
+        let arguments = match (&self.source, &self.destination) {
+            (End::Endpoint(source), End::Endpoint(destination)) => {
+                vec!["--from".to_owned(), endpoint(SOURCE, source), endpoint(DESTINATION, destination)]
+            }
+            (End::Endpoint(source), End::Here) => vec!["--pull".to_owned(), endpoint(SOURCE, source)],
+            (End::Here, End::Endpoint(destination)) => vec![endpoint(DESTINATION, destination)],
+            (End::Here, End::Here) => Vec::new(),
+        };
+        program.args(arguments);
+        program
+    }
+}
+
+impl Sampler for Native {
+    fn kind(&self) -> Kind {
+        Kind::Native
+    }
+
+    fn most_streams(&self) -> u16 {
+        MOST
+    }
+
+    fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
+        Box::pin(async move {
+            let amount = amount.checked()?;
+            let mut said = String::new();
+            let program = self.command(streams, amount);
+            let ended = program
+                .run(amount.limit(), |line, _| {
+                    if !line.is_empty() {
+                        line.clone_into(&mut said);
+                    }
+                })
+                .await?;
+            read(&ended, &said, streams, amount)
+        })
+    }
+}
+
+/// What `tidegate probe --json` prints; more may stand there.
+#[derive(Deserialize)]
+struct Report {
+    duration_ms: u64,
+    bytes: u64,
+    epochs: Vec<Epoch>,
+}
+
+/// Reads what a probe printed; `said` is the last line of its messages.
+fn read(ended: &Ended, said: &str, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
+    if !ended.status.success() {
+        let said = said.trim_start_matches("tidegate: ");
+        let why = if said.is_empty() { ended.how() } else { said.to_owned() };
+        return Err(SamplerError::new(Failure::Failed, format!("tidegate probe: {why}")));
+    }
+    let garbage = |why: &str| SamplerError::new(Failure::Garbage, format!("tidegate probe printed {why}"));
+    let report: Report = serde_json::from_slice(&ended.output)
+        .map_err(|error| garbage(&format!("what cannot be read: {error}")))?;
+    let starting = match amount {
+        Amount::Time(_) => STARTING as usize,
+        Amount::Bytes(_) => 1,
+    };
+    // With a ceiling of the endpoint's own fewer streams may run than were asked for.
+    if let Some(other) = report.epochs.iter().find(|epoch| epoch.concurrency.network != streams) {
+        let why = format!("epochs of {} streams, not {streams}", other.concurrency.network);
+        return Err(garbage(&why));
+    }
+    let whole = &report.epochs[starting.min(report.epochs.len())..];
+    let time: u64 = whole.iter().map(|epoch| epoch.interval_ms).sum();
+    let bytes = ByteCount(report.bytes);
+    if time == 0 {
+        let Amount::Bytes(_) = amount else {
+            return Err(garbage("no epoch after the start: nothing moved in time"));
+        };
+        let measured = Duration::from_millis(report.duration_ms.max(1));
+        let note = "too short to tell connecting from moving: both are in the figure".to_owned();
+        let throughput = BitRate::over(bytes, measured);
+        return Ok(Measured { streams, throughput, bytes, measured, spent: ended.spent, note: Some(note) });
+    }
+    let rate = |epoch: &Epoch| epoch.throughput_bps.network.0 as f64 * epoch.interval_ms as f64;
+    let throughput = BitRate::from_bps(whole.iter().map(rate).sum::<f64>() / time as f64);
+    let measured = Duration::from_millis(time);
+    Ok(Measured { streams, throughput, bytes, measured, spent: ended.spent, note: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn ended(code: i32, output: &str) -> Ended {
+        let status = ExitStatus::from_raw(code << 8);
+        Ended { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
+    }
+
+    /// A report as the program prints it, with epochs of these rates in Mbit/s.
+    fn report(rates: &[u64], streams: u16) -> String {
+        let epochs: Vec<String> = rates
+            .iter()
+            .enumerate()
+            .map(|(i, rate)| {
+                let stages = format!(r#"{{"read":1,"network":{streams},"write":1}}"#);
+                let bps = rate * 1_000_000;
+                let ends = r#"{"sender":1,"receiver":1}"#;
+                format!(
+                    r#"{{"t_ms":{},"interval_ms":250,"concurrency":{stages},"setpoint":{stages},
+                    "throughput_bps":{{"read":{bps},"network":{bps},"write":{bps}}},
+                    "staging_free_bytes":{ends},"staging_capacity_bytes":{ends},
+                    "loss":null,"rtt_us":40,"utility":null,"notice":null}}"#,
+                    (i + 1) * 250
+                )
+            })
+            .collect();
+        format!(
+            r#"{{"status":"complete","optimizer":"fixed:{streams}","duration_ms":1640,"bytes":12500000,
+            "throughput_bps":1,"epochs":[{}]}}"#,
+            epochs.join(",")
+        )
+    }
+
+    const SECOND: Amount = Amount::Time(Duration::from_secs(1));
+
+    #[test]
+    fn what_starts_up_is_left_out() {
+        let ended = ended(0, &report(&[5, 40, 90, 100, 110, 100], 3));
+        let measured = read(&ended, "", 3, SECOND).expect("a sample");
+        assert_eq!((measured.throughput, measured.streams), (BitRate::mbps(100), 3));
+        assert_eq!((measured.measured, measured.bytes), (Duration::from_secs(1), ByteCount(12_500_000)));
+    }
+
+    #[test]
+    fn an_amount_that_was_too_short_says_so() {
+        let amount = Amount::Bytes(ByteCount(12_500_000));
+        let measured = read(&ended(0, &report(&[50], 1)), "", 1, amount).expect("a sample");
+        assert!(measured.note.is_some() && measured.throughput < BitRate::mbps(62), "{measured:?}");
+        assert!(read(&ended(0, &report(&[50], 1)), "", 1, SECOND).is_err());
+    }
+
+    #[test]
+    fn failures_and_garbage_are_one_line() {
+        let said = "tidegate: cannot reach tg://…@dtn:7117/: Connection refused";
+        let error = read(&ended(1, r#"{"status":"failed"}"#), said, 1, SECOND).expect_err("it failed");
+        assert_eq!(error.to_string(), "tidegate probe: cannot reach tg://…@dtn:7117/: Connection refused");
+        let whole = report(&[1, 2, 3, 4, 5, 6], 4);
+        for output in
+            ["", "{", "[]", "null", "{\"epochs\":[]}", &whole[..whole.len() / 2], &format!("{whole}x")]
+        {
+            let error = read(&ended(0, output), "", 4, SECOND).expect_err(output);
+            assert_eq!(error.failure, Failure::Garbage);
+            assert_eq!(error.to_string().lines().count(), 1);
+        }
+        let error = read(&ended(0, &whole), "", 8, SECOND).expect_err("other streams");
+        assert!(error.to_string().contains("4 streams, not 8"), "{error}");
+    }
+
+    #[test]
+    fn no_ticket_stands_on_a_command_line() {
+        let at = |secret: &str| End::of(&format!("tg://{secret}@host:1/x"));
+        let native =
+            Native::new("tidegate".into(), at("AAAA"), at("BBBB"), vec!["--data-plane=clear".into()]);
+        let text = format!("{:?}", native.expect("two ends").command(2, SECOND));
+        assert!(text.contains("\"sample-source:\"") && text.contains("\"--data-plane=clear\""), "{text}");
+        assert!(!text.contains("AAAA") && !text.contains("BBBB"), "{text}");
+        assert!(Native::new("tidegate".into(), End::of("/a"), End::of("b"), vec![]).is_err());
+    }
+}

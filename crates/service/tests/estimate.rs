@@ -1,0 +1,198 @@
+//! Estimates with a history, by a program that only claims to measure: a path of 100 Mbit/s a stream and
+//! 400 Mbit/s in all, or whatever else it is made to say.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_service::estimate::{Answer, EstimateError, Estimator, Event, Origin, Program, Request};
+use tidegate_service::history::{History, Method, Query, Record, Sample, Timestamp};
+use tidegate_service::pair::Pair;
+
+/// What a probe of `$n` streams prints.
+const PROBE: &str = r#"
+n=$(echo "$*" | sed 's/.*fixed:\([0-9]*\).*/\1/')
+r=$((n * 100000000))
+[ $r -gt 400000000 ] && r=400000000
+s="{\"read\":1,\"network\":$n,\"write\":1}"
+t="{\"read\":$r,\"network\":$r,\"write\":$r}"
+f='{"sender":1,"receiver":1}'
+e="{\"t_ms\":1,\"interval_ms\":100,\"concurrency\":$s,\"setpoint\":$s,\"throughput_bps\":$t"
+e="$e,\"staging_free_bytes\":$f,\"staging_capacity_bytes\":$f,\"loss\":null,\"rtt_us\":null,\"utility\":null"
+e="$e,\"notice\":null}"
+echo "{\"duration_ms\":650,\"bytes\":1000000,\"epochs\":[$e,$e,$e,$e,$e,$e]}"
+"#;
+
+const DESTINATION: &str = "tg://ticket@dtn1.example.org:7117/x";
+
+struct Place {
+    directory: tempfile::TempDir,
+    history: History,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite:{}", directory.path().join("history.db").display());
+        Self { history: History::open(&url).await.expect("opened"), directory }
+    }
+
+    /// Answers by a program of that text.
+    fn estimator(&self, script: &str) -> Estimator {
+        Estimator::new(program(self.directory.path(), script), Some(self.history.clone()))
+    }
+
+    /// The samples kept of the path.
+    async fn kept(&self) -> usize {
+        self.history.page::<Sample>(&Query::of(&pair())).await.expect("read").records.len()
+    }
+}
+
+fn program(directory: &Path, script: &str) -> Program {
+    let path = directory.join("measure");
+    // Written by another process: one of ours that is just being started would hold the file open, and what is
+    // open for writing cannot be run.
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "cat >\"$0\" && chmod 755 \"$0\""]).arg(&path).stdin(Stdio::piped());
+    let mut writer = writer.spawn().expect("started");
+    let text = format!("#!/bin/sh\n{script}");
+    writer.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+    assert!(writer.wait().expect("waited").success());
+    Program { path, arguments: Vec::new() }
+}
+
+fn pair() -> Pair {
+    Pair::of("/data", DESTINATION).expect("a pair")
+}
+
+fn request(bytes: ByteCount) -> Request {
+    Request::new("/data", DESTINATION, bytes)
+}
+
+async fn ask(estimator: &Estimator, request: &Request) -> Result<Answer, EstimateError> {
+    estimator.estimate(request, &mut |_| {}).await
+}
+
+fn is_from_history(answer: &Answer) -> bool {
+    matches!(answer.origin, Origin::History { .. })
+}
+
+#[tokio::test]
+async fn what_is_measured_is_kept_and_answers_as_long_as_it_is_young() {
+    let place = Place::new().await;
+    let estimator = place.estimator(PROBE);
+    let mut events = Vec::new();
+    let asked = request(ByteCount::gib(10));
+    let answer = estimator.estimate(&asked, &mut |event| events.push(event)).await.expect("an answer");
+    assert_eq!((answer.origin, answer.streams), (Origin::Sampled, 4), "{answer:?}");
+    assert_eq!(answer.samples.len(), 4, "1, 2, 4 and 8");
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::Sampled(_))).count(), 4);
+    assert_eq!(place.kept().await, 4);
+    let again = Request { use_history: true, ..request(ByteCount::gib(1)) };
+    let known = ask(&estimator, &again).await.expect("an answer");
+    assert!(is_from_history(&known) && known.streams == 4 && known.cost_ms == 0, "{known:?}");
+    assert_eq!(known.throughput_bps, answer.throughput_bps);
+    // Another server that shares the history, with fewer streams allowed.
+    let two = Request { most_streams: 2, ..again.clone() };
+    let known = ask(&place.estimator(PROBE), &two).await.expect("an answer");
+    assert!(is_from_history(&known) && known.streams == 2, "{known:?}");
+    assert_eq!(known.throughput_bps.map(|rate| rate.as_mbps().round()), Some(200.0));
+    // Too old, or measured by something else.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let old = Request { history_age_s: 0, ..again.clone() };
+    assert_eq!(ask(&estimator, &old).await.expect("an answer").origin, Origin::Sampled);
+    assert_eq!(place.kept().await, 8);
+}
+
+#[tokio::test]
+async fn samples_of_others_answer_before_anybody_has_asked() {
+    let place = Place::new().await;
+    let sample = |(streams, mbps): (u32, u64), age: u64| {
+        Record::from(Sample {
+            pair: pair(),
+            method: Method::Iperf3,
+            streams,
+            throughput: BitRate::mbps(mbps),
+            bytes: ByteCount::mib(10),
+            duration: Duration::from_secs(1),
+            at: Timestamp::now().before(Duration::from_secs(age)),
+        })
+    };
+    let estimator = place.estimator("exit 1");
+    let asked = Request { use_history: true, ..request(ByteCount::gib(1)) };
+    place.history.record(&[sample((1, 50), 60), sample((2, 100), 60)]).await.expect("kept");
+    assert!(matches!(ask(&estimator, &asked).await, Err(EstimateError::Unknown(_))), "two are too few");
+    place.history.record(&[sample((4, 200), 60), sample((8, 210), 30)]).await.expect("kept");
+    // What was read a moment ago holds for a second.
+    let estimator = place.estimator("exit 1");
+    let answer = ask(&estimator, &asked).await.expect("an answer");
+    let Origin::History { age_ms } = answer.origin else { panic!("{answer:?}") };
+    assert!((30_000..60_000).contains(&age_ms) && (3..=8).contains(&answer.streams), "{answer:?}");
+    // Not by what was asked for.
+    let other = Request { sampler: Some(tidegate_service::sampler::Kind::Native), ..asked };
+    assert!(matches!(ask(&estimator, &other).await, Err(EstimateError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn two_who_ask_at_once_measure_once() {
+    let place = Place::new().await;
+    let estimator = place.estimator(&format!("sleep 0.1\n{PROBE}"));
+    let (small, large) = (request(ByteCount::gib(10)), request(ByteCount::gib(20)));
+    let (one, other) = tokio::join!(ask(&estimator, &small), ask(&estimator, &large));
+    let (one, other) = (one.expect("an answer"), other.expect("an answer"));
+    assert_eq!(one.origin, Origin::Sampled);
+    assert!(is_from_history(&other) && other.bytes == ByteCount::gib(20), "{other:?}");
+    assert_eq!(place.kept().await, 4);
+}
+
+#[tokio::test]
+async fn failures_are_one_line_or_an_older_answer() {
+    let place = Place::new().await;
+    let asked = request(ByteCount::gib(10));
+    let scripts = [
+        ("echo 'tidegate: the endpoint at dtn1:7117 refused: no' >&2; exit 1", "refused: no"),
+        ("echo garbage", "cannot be read"),
+        ("exec head -c 100000 /dev/urandom", "cannot be read"),
+        ("kill -9 $$", "signal"),
+    ];
+    for (script, part) in scripts {
+        let error = ask(&place.estimator(script), &asked).await.expect_err(script);
+        assert!(matches!(&error, EstimateError::Unknown(why) if why.contains(part)), "{error:?}");
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+    let nothing = PROBE.replace("100000000))", "0))");
+    let error = ask(&place.estimator(&nothing), &asked).await.expect_err("nothing moved");
+    assert!(error.to_string().contains("nothing came through"), "{error}");
+    assert_eq!(place.kept().await, 0);
+    // What fails on the way ends sampling early, and says so.
+    let until_two = format!("case \"$*\" in *fixed:4*) exit 1;; esac\n{PROBE}");
+    let answer = ask(&place.estimator(&until_two), &asked).await.expect("an answer");
+    assert!(answer.samples.len() == 2 && answer.notes[0].contains("ended early"), "{answer:?}");
+    // And once something is known, that is told.
+    let answer = ask(&place.estimator("exit 1"), &asked).await.expect("an answer");
+    assert!(is_from_history(&answer) && answer.notes[0].contains("could not be measured"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_history_that_is_lost_holds_nobody_up() {
+    let place = Place::new().await;
+    let estimator = place.estimator(PROBE);
+    place.history.close().await;
+    let asked = Request { use_history: true, ..request(ByteCount::gib(10)) };
+    let answer = ask(&estimator, &asked).await.expect("an answer");
+    assert_eq!((answer.origin, answer.streams), (Origin::Sampled, 4));
+    assert!(answer.notes.iter().any(|note| note.contains("not remembered")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn giving_up_ends_the_program_and_frees_the_path() {
+    let place = Place::new().await;
+    let estimator = place.estimator("exec sleep 600");
+    let asked = request(ByteCount::gib(10));
+    let given_up = tokio::time::timeout(Duration::from_millis(300), ask(&estimator, &asked)).await;
+    assert!(given_up.is_err());
+    program(place.directory.path(), PROBE);
+    assert_eq!(ask(&estimator, &asked).await.expect("an answer").streams, 4);
+}
