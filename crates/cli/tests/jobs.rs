@@ -212,3 +212,50 @@ fn a_child_ends_with_the_one_that_began_it() {
     ]));
     assert!(ran.code == 2 && ran.err.contains("not installed here"), "{ran:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gridftp_moves_what_it_is_told_to() {
+    let test = "gridftp_moves_what_it_is_told_to";
+    for program in ["/usr/bin/globus-url-copy", "/usr/sbin/globus-gridftp-server"] {
+        if !std::path::Path::new(program).exists() {
+            return common::skip(
+                test,
+                &format!("no {program}: install globus-gass-copy-progs and globus-gridftp-server-progs"),
+            );
+        }
+    }
+    let world = World::new();
+    world.fill("data", 500_000, 5);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("known").port();
+    drop(free);
+    let mut server = Command::new("globus-gridftp-server");
+    server.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
+    server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
+    server.arg("-logfile").arg(world.path("gridftp.log"));
+    if rustix::process::geteuid().is_root() {
+        server.args(["-allow-root", "-anonymous-user", "root"]);
+    }
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let scheduler = scheduler(&world).await;
+    let url = |path: &str| format!("ftp://127.0.0.1:{port}{}", world.text(path));
+    let there = Request {
+        buffer_bytes: Some(tidegate_control::ByteCount::kib(128)),
+        ..Request::transfer(world.text("data"), url("new/copy"))
+    };
+    let between = Request { name: Some("x".into()), ..Request::transfer(url("data"), url("third")) };
+    let gone = Request::transfer(url("no-such"), url("none"));
+    let ids = scheduler.submit(&[there, between, gone]).await.expect("taken");
+    let job = end(&scheduler, ids[0]).await;
+    assert_eq!(job.state, State::Done, "{job:?}");
+    assert_eq!(job.summary.map(|summary| (summary.bytes, summary.verified)), Some((500_000, false)));
+    let job = end(&scheduler, ids[1]).await;
+    assert_eq!(job.state, State::Done, "{job:?}");
+    assert_eq!((world.read("new/copy"), world.read("third")), (world.read("data"), world.read("data")));
+    let job = end(&scheduler, ids[2]).await;
+    assert!(job.state == State::Failed && job.reason.contains("No such file"), "{job:?}");
+    scheduler.stop().await;
+    server.kill().expect("killed");
+    server.wait().expect("waited");
+}

@@ -11,7 +11,7 @@ pub enum Route {
     Get,
     /// `tidegate put`: this host to a store.
     Put,
-    /// `globus-url-copy`: GridFTP servers.
+    /// `globus-url-copy`: GridFTP servers, and to FTP servers.
     GridFtp,
 }
 
@@ -48,9 +48,8 @@ impl Route {
             (End::Local | End::Endpoint, End::Local | End::Endpoint) => Ok(Self::Copy),
             (End::Web | End::Store | End::Ftp, End::Local) => Ok(Self::Get),
             (End::Local, End::Web | End::Store) => Ok(Self::Put),
-            (End::GridFtp, End::GridFtp | End::Local | End::Ftp) | (End::Local | End::Ftp, End::GridFtp) => {
-                Ok(Self::GridFtp)
-            }
+            (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
+            | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Ok(Self::GridFtp),
             _ => Err(format!(
                 "nothing moves data from {} to {}: name a local directory between, in two jobs",
                 shown(from.as_deref()),
@@ -150,7 +149,9 @@ mod tests {
             ("gsiftp://g/a", "gsiftp://h/b", Some(Route::GridFtp)),
             ("/a", "gsiftp://h/b", Some(Route::GridFtp)),
             ("https://h/a", "tg://h/b", None),
-            ("/a", "ftp://h/b", None),
+            ("/a", "ftp://h/b", Some(Route::GridFtp)),
+            ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),
+            ("tg://g/a", "ftp://h/b", None),
             ("gopher://h/a", "/b", None),
         ] {
             assert_eq!(Route::between(from, to).ok(), route, "{from} {to}");

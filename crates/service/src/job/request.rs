@@ -1,5 +1,6 @@
 //! What a user asks for: checked once, when it is submitted, so that nothing in the queue makes no sense.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -70,7 +71,7 @@ pub enum Dependency {
 }
 
 /// A job as it is asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// What others of the same batch call it in `after`.
@@ -166,6 +167,13 @@ fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Erro
         None => Ok(None),
         Some(Size::Bytes(bytes)) => Ok(Some(ByteCount(bytes))),
         Some(Size::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Without its secrets, as it may stand in a log.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(&self.clone().public()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -419,6 +427,7 @@ mod tests {
         request.attributes = vec![("their_url".to_owned(), "\"ftp://secret@h\"".to_owned())];
         let text = serde_json::to_string(&request).expect("plain data");
         assert_eq!(serde_json::from_str::<Request>(&text).expect("read"), request);
+        assert!(!format!("{request:?}").contains("secret"));
         assert!(!serde_json::to_string(&request.public()).expect("plain data").contains("secret"));
     }
 }

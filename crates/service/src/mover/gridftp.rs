@@ -6,7 +6,7 @@ use tidegate_control::stage::{Concurrency, Ends, PerStage};
 use tidegate_control::{BitRate, ByteCount, Epoch};
 use tokio::sync::mpsc;
 
-use crate::job::{Files, Request, Summary};
+use crate::job::{Files, Request, Summary, address};
 
 use super::child::Exit;
 use super::report::{cut, how};
@@ -121,7 +121,12 @@ pub fn ended(exit: &Exit, request: &Request, listener: &Listener) -> Ended {
     };
     let complete = outcome == Outcome::Complete;
     let files = request.sources.len() as u64;
-    let (bytes, time) = (listener.moved(), listener.elapsed());
+    // It says nothing of a file that is moved within its first second.
+    let bytes = match listener.moved() {
+        0 if complete => local_size(request),
+        bytes => bytes,
+    };
+    let time = listener.elapsed();
     let summary = Summary {
         status: match outcome {
             Outcome::Complete => "complete",
@@ -142,6 +147,18 @@ pub fn ended(exit: &Exit, request: &Request, listener: &Listener) -> Ended {
         ..Summary::default()
     };
     Ended { outcome, message: cut(&message, request), summary: Some(summary) }
+}
+
+/// The size of what was moved, where one end of it is here.
+fn local_size(request: &Request) -> u64 {
+    let size = |address: &str| {
+        let path = address::local(address);
+        std::fs::metadata(&*path).ok().filter(std::fs::Metadata::is_file).map_or(0, |known| known.len())
+    };
+    match request.sources.iter().map(|source| size(source)).sum() {
+        0 => size(&request.destination),
+        bytes => bytes,
+    }
 }
 
 /// What stands behind `error:`, in one line and without the protocol's numbers.

@@ -52,13 +52,12 @@ impl Tracker {
         // The time that was left out to settle counts as well.
         let time = at.saturating_sub(self.moved.1);
         self.moved = (self.moved.0 + goodput.bytes_per_second() * time.as_secs_f64(), at);
-        let bytes = ByteCount(self.moved.0 as u64);
+        self.progress.bytes = ByteCount(self.moved.0 as u64);
         if let Some(left) = epoch.remaining_bytes {
-            // The list is known from now on, and its books are better than sums of rates.
-            let total = *self.progress.total_bytes.get_or_insert(bytes + left);
-            self.progress.bytes = total.saturating_sub(left);
-        } else {
-            self.progress.bytes = bytes;
+            // The books count a file when it is complete, and rates what is under way.
+            let total = self.progress.total_bytes.map_or(left, |total| total.max(left));
+            self.progress.total_bytes = Some(total);
+            self.progress.bytes = self.progress.bytes.max(total.saturating_sub(left)).min(total);
         }
         self.progress.throughput_bps = goodput;
         self.progress.streams = epoch.concurrency.network;
