@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::job::Request;
 use crate::job::address::Route;
+use crate::job::{JobId, Request};
 
 use super::child::Spawner;
 use super::command::{Files, MOST_STREAMS, Plan, Streams};
 use super::epochs::Epochs;
 use super::gridftp::{self, Listener};
 use super::{Appetite, BoxFuture, Class, Ended, Mover, Run, report};
+
+/// Jobs whose epochs are kept: the latest. An hour of a transfer takes some 2 MB.
+const KEPT_EPOCHS: u64 = 1000;
 
 /// The programs that move data, and where they leave what they tell.
 #[derive(Clone, Debug)]
@@ -49,6 +52,11 @@ impl Programs {
         Ok(Arc::new(Runner { spawner: Spawner::start()?, programs: self }))
     }
 
+    /// Where the epochs of a job's latest attempt are, one JSON line each; those of older jobs are gone.
+    pub fn epochs(&self, id: JobId) -> PathBuf {
+        self.directory().join(format!("{id}.jsonl"))
+    }
+
     fn directory(&self) -> PathBuf {
         self.state.join("jobs")
     }
@@ -75,12 +83,15 @@ impl Runner {
     async fn run(&self, run: Run) -> Ended {
         let directory = self.programs.directory();
         let files = Files {
-            epochs: directory.join(format!("{}.jsonl", run.id)),
+            epochs: self.programs.epochs(run.id),
             bounds: directory.join(format!("{}.bounds", run.id)),
         };
-        let request = Arc::clone(&run.request);
+        let (request, run_id) = (Arc::clone(&run.request), run.id);
         let ended = self.follow(run, &files).await;
         let _ = tokio::fs::remove_file(&files.bounds).await;
+        if let Some(old) = run_id.get().checked_sub(KEPT_EPOCHS).and_then(JobId::new) {
+            let _ = tokio::fs::remove_file(self.programs.epochs(old)).await;
+        }
         if let Err(why) = leave(&request, &ended).await {
             tracing::warn!("{why}");
         }
