@@ -142,7 +142,7 @@ impl Queue {
 
     /// Puts jobs back in line whose pause after a failure is over; answers with when the next one's is.
     pub async fn release_due(&self, now_ms: i64) -> Result<Option<i64>> {
-        let next = "SELECT min(not_before_ms) FROM job WHERE state = 'retrying'";
+        let next = "SELECT min(not_before_ms) FROM job INDEXED BY job_due WHERE state = 'retrying'";
         let soonest = |row: sqlx::sqlite::SqliteRow| row.try_get::<Option<i64>, _>(0);
         let failed = |error| self.failed(&error);
         let first = sqlx::query(next).fetch_one(&self.readers).await.and_then(soonest).map_err(failed)?;
@@ -150,7 +150,7 @@ impl Queue {
             return Ok(first);
         }
         let mut tx = self.begin().await?;
-        let due = "SELECT id FROM job WHERE state = 'retrying' AND not_before_ms <= $1 ORDER BY not_before_ms LIMIT 1000";
+        let due = "SELECT id FROM job INDEXED BY job_due WHERE state = 'retrying' AND not_before_ms <= $1 ORDER BY not_before_ms LIMIT 1000";
         let rows = sqlx::query(due).bind(now_ms).fetch_all(&mut *tx).await.map_err(failed)?;
         for row in rows {
             let id = self.id(&row, 0)?;

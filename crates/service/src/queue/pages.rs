@@ -94,15 +94,15 @@ impl Queue {
     /// For each pair of sites with jobs that can be begun, the one whose turn it is: the highest priority,
     /// and among equals the oldest.
     pub async fn next(&self) -> Result<Vec<Candidate>> {
-        // From pair to pair along the index, without a look at the jobs between.
+        // From pair to pair along the index, without a look at the jobs between. SQLite would choose another one.
         let query = concat!(
             "WITH RECURSIVE waiting (pair) AS (",
-            "SELECT min(pair) FROM job WHERE state = 'queued' UNION ALL ",
-            "SELECT (SELECT min(pair) FROM job WHERE state = 'queued' AND pair > waiting.pair) ",
+            "SELECT min(pair) FROM job INDEXED BY job_next WHERE state = 'queued' UNION ALL ",
+            "SELECT (SELECT min(pair) FROM job INDEXED BY job_next WHERE state = 'queued' AND pair > waiting.pair) ",
             "FROM waiting WHERE pair IS NOT NULL LIMIT $1) ",
             "SELECT job.id, job.priority, pair.source, pair.destination, job.request, job.submitted_ms FROM waiting ",
             "JOIN pair ON pair.id = waiting.pair ",
-            "JOIN job ON job.id = (SELECT id FROM job WHERE state = 'queued' AND pair = waiting.pair ",
+            "JOIN job ON job.id = (SELECT id FROM job INDEXED BY job_next WHERE state = 'queued' AND pair = waiting.pair ",
             "ORDER BY priority DESC, id LIMIT 1)"
         );
         let rows = sqlx::query(query).bind(MOST_PAIRS).fetch_all(&self.readers).await;
