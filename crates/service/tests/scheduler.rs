@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
-use tidegate_service::job::{Dependency, JobId, Kind, Request, State, Summary};
+use tidegate_service::job::{Dependency, JobId, Kind, Progress, Request, State, Summary};
 use tidegate_service::mover::{Appetite, BoxFuture, Class, Ended, Mover, Outcome, Run};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
@@ -197,8 +197,12 @@ impl World {
     }
 
     async fn until(&self, what: impl Fn(&Seen) -> bool) {
+        self.eventually(|| what(&self.seen.lock().expect("not poisoned"))).await;
+    }
+
+    async fn eventually(&self, what: impl Fn() -> bool) {
         let looks = async {
-            while !what(&self.seen.lock().expect("not poisoned")) {
+            while !what() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
@@ -262,14 +266,14 @@ async fn the_budget_is_shared_and_shared_again() {
     assert_eq!(world.shares(), [4, 3, 3, 10]);
     // The estimate is where they begin, within their share.
     assert_eq!(world.seen.lock().expect("not poisoned").starts[&ids[4]], Some(6));
-    let live = world.scheduler.live(ids[4]).expect("it runs");
-    let progress = (live.progress.bytes, live.progress.total_bytes);
-    assert_eq!(progress, (ByteCount(1_000_000), Some(ByteCount(3_000_000))));
+    let told = |progress: Progress| (progress.bytes, progress.total_bytes);
+    let wanted = (ByteCount(1_000_000), Some(ByteCount(3_000_000)));
+    world.eventually(|| world.scheduler.live(ids[4]).is_some_and(|live| told(live.progress) == wanted)).await;
     world.gate.send_replace(true);
     for id in &ids[1..] {
         assert_eq!(world.end(*id).await.state, State::Done);
     }
-    assert!(world.scheduler.live(ids[4]).is_none());
+    world.eventually(|| world.scheduler.live(ids[4]).is_none()).await;
     let decisions = world.notes.decisions.lock().expect("not poisoned");
     let shared = decisions.iter().find(|decision| decision.action == "use up to 5 streams").expect("a share");
     assert!(shared.reason.contains("2 jobs share 10 streams"), "{shared:?}");
@@ -392,7 +396,16 @@ async fn a_service_that_stops_leaves_its_jobs_to_the_next() {
         let job = job.expect("read").expect("there");
         assert_eq!((job.state, job.attempts), (State::Done, 2));
     }
-    let text = std::fs::read_to_string(log).expect("a log");
+    // The log tells of an end once it is written down.
+    let mut tries = 0;
+    let text = loop {
+        let text = std::fs::read_to_string(&log).expect("a log");
+        tries += 1;
+        if text.lines().count() >= 6 || tries > 500 {
+            break text;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
     let events: Vec<&str> = text.lines().filter_map(|line| line.split(' ').nth(3)).collect();
     assert_eq!(events, ["SUBMITTED", "STARTED", "ESTIMATE", "STARTED", "ESTIMATE", "DONE"]);
 }
