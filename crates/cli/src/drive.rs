@@ -19,6 +19,7 @@ use tidegate_transfer::wire::message::Totals;
 use crate::progress::{UnderWay, View};
 use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
+use crate::share::Shared;
 use crate::summary::{FailedFile, Files, Summary};
 
 /// How often a lost connection is made again while the transfer gets on.
@@ -162,13 +163,13 @@ impl Job<'_> {
         sum: &mut Sum,
     ) -> Result<()> {
         sum.moved_this_time = false;
-        let mut transfer = (self.work.begin)()?;
+        let mut transfer = Shared::new((self.work.begin)()?, self.control.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
         let start = self.control.start(optimizer, transfer.bounds(), self.work.streams);
         let offset = started.elapsed();
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
-        let result = run(&mut *transfer, optimizer, start, |epoch| {
+        let result = run(&mut transfer, optimizer, start, |epoch| {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
             watching.show(&epoch);

@@ -11,6 +11,7 @@ mod recorder;
 mod remotes;
 mod s3;
 mod settings;
+mod share;
 mod summary;
 mod terminal;
 mod whole_file;
@@ -30,6 +31,7 @@ mod command {
     pub mod ticket;
     pub mod train;
     pub mod verify;
+    pub mod with_parent;
 }
 
 use std::process::ExitCode;
@@ -71,6 +73,8 @@ enum Command {
     Demo(command::demo::DemoArgs),
     #[command(hide = true)]
     Generate(command::generate::GenerateArgs),
+    #[command(hide = true)]
+    WithParent(command::with_parent::WithParentArgs),
 }
 
 impl Command {
@@ -111,6 +115,7 @@ fn main() -> ExitCode {
         Command::History(args) => command::history::run(args),
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
+        Command::WithParent(args) => command::with_parent::run(args),
     };
     result.unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {

@@ -366,6 +366,7 @@ mod tests {
                 throughput_bps: PerStage::all(BitRate::mbps(1010 * i)),
                 staging_free_bytes: Ends { sender: ByteCount::mib(4), receiver: ByteCount(0) },
                 staging_capacity_bytes: Ends { sender: ByteCount::mib(16), receiver: ByteCount::mib(16) },
+                remaining_bytes: None,
                 loss: None,
                 rtt_us: None,
                 utility: None,

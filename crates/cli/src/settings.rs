@@ -87,6 +87,10 @@ pub struct ControlArgs {
     /// connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
+    /// Read the most network streams, no more than --max-workers, from FILE anew each epoch, so that whoever
+    /// writes it can share a path among transfers
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
+    pub bounds: Option<PathBuf>,
     /// Seed of rules that draw at random
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -26,6 +26,9 @@ pub struct Epoch {
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
     #[serde(default)]
     pub staging_capacity_bytes: Ends<ByteCount>,
+    /// Bytes listed and not yet written, once the whole list is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_bytes: Option<ByteCount>,
     /// Retransmitted segments per segment sent.
     pub loss: Option<f64>,
     /// Smoothed round-trip time in µs.
@@ -47,6 +50,7 @@ impl Epoch {
             throughput_bps: seen.throughput,
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
+            remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
             utility: optimizer.utility(),

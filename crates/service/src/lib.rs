@@ -14,3 +14,13 @@ pub mod history;
 pub mod sampler;
 
 pub mod estimate;
+
+pub mod job;
+
+pub mod queue;
+
+pub mod event_log;
+
+pub mod mover;
+
+pub mod scheduler;

@@ -1,0 +1,137 @@
+//! A share of a path that others set while a transfer runs: a file with the most network streams, read anew each
+//! epoch as all bounds are. What cannot be read changes nothing.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::ledger::Ledger;
+
+use crate::drive::Mover;
+
+/// The most bytes of the file that are read; a number and a newline.
+const MOST_BYTES: u64 = 16;
+
+/// Something that moves data, held to its share.
+pub struct Shared {
+    mover: Box<dyn Mover>,
+    file: Option<PathBuf>,
+    /// The last share that could be read.
+    most: Cell<u16>,
+    /// Whether the user was told that it cannot be.
+    told: Cell<bool>,
+}
+
+impl Shared {
+    /// Holds `mover` to what `file` says, if there is one.
+    pub fn new(mover: Box<dyn Mover>, file: Option<&Path>) -> Self {
+        let file = file.map(Path::to_path_buf);
+        Self { mover, file, most: Cell::new(u16::MAX), told: Cell::new(false) }
+    }
+
+    /// Its books.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        self.mover.ledger()
+    }
+
+    /// What tells of single files under way, where that is known.
+    pub fn under_way(&self) -> Option<crate::progress::UnderWay> {
+        self.mover.under_way()
+    }
+
+    fn most(&self) -> u16 {
+        if let Some(file) = &self.file {
+            match read(file) {
+                Ok(most) => {
+                    self.most.set(most);
+                    self.told.set(false);
+                }
+                Err(why) if !self.told.replace(true) => {
+                    tracing::warn!("--bounds {}: {why}; the bounds stay as they are", file.display());
+                }
+                Err(_) => {}
+            }
+        }
+        self.most.get()
+    }
+}
+
+impl Environment for Shared {
+    type Error = Error;
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        let bounds = self.mover.bounds();
+        let most = self.most();
+        let network = Bounds::new(bounds.network.min.min(most), bounds.network.max.min(most));
+        PerStage { network, ..bounds }
+    }
+
+    fn hurry(&mut self, hurried: bool) {
+        self.mover.hurry(hurried);
+    }
+
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        self.mover.step(setpoint)
+    }
+}
+
+fn read(file: &Path) -> Result<u16, String> {
+    let mut text = String::new();
+    let opened = File::open(file).map_err(|error| error.to_string())?;
+    opened.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    let most = text.trim().parse().ok().filter(|most| *most > 0);
+    most.ok_or_else(|| format!("{:?} is not a number of streams", text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Path3(Arc<Ledger>);
+
+    impl Environment for Path3 {
+        type Error = Error;
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            PerStage { read: Bounds::new(1, 32), network: Bounds::new(2, 16), write: Bounds::fixed(1) }
+        }
+
+        fn step(&mut self, _: Concurrency) -> Result<Option<Observation>> {
+            Ok(None)
+        }
+    }
+
+    impl Mover for Path3 {
+        fn ledger(&self) -> &Arc<Ledger> {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn the_share_is_read_anew_and_garbage_changes_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("bounds");
+        let shared = Shared::new(Box::new(Path3::default()), Some(&file));
+        let network = || shared.bounds().network;
+        assert_eq!(network(), Bounds::new(2, 16), "there is no file yet");
+        for (text, wanted) in [
+            ("5\n", Bounds::new(2, 5)),
+            ("", Bounds::new(2, 5)),
+            ("0", Bounds::new(2, 5)),
+            ("many", Bounds::new(2, 5)),
+            ("1", Bounds::fixed(1)),
+            ("99999999999999999999", Bounds::fixed(1)),
+            ("400", Bounds::new(2, 16)),
+        ] {
+            std::fs::write(&file, text).expect("written");
+            assert_eq!(network(), wanted, "{text:?}");
+        }
+        assert_eq!(shared.bounds().read, Bounds::new(1, 32));
+        assert_eq!(Shared::new(Box::new(Path3::default()), None).bounds().network, Bounds::new(2, 16));
+    }
+}

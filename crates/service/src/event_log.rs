@@ -1,0 +1,140 @@
+//! The log that a job names: one line an event, appended, as Stork's users know it.
+//!
+//! `2026-11-21T22:31:05.120Z job 12 DONE 10 GiB in 93.1 s: 923 Mbit/s`
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use tidegate_control::{BitRate, ByteCount};
+
+use crate::history::Timestamp;
+use crate::job::{JobId, Progress, Request, Summary};
+
+/// What happened to a job.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "each is the event that it names")]
+pub enum Logged {
+    Submitted { source: String, destination: String },
+    Started { attempt: u32 },
+    Estimate { streams: u16, throughput: BitRate, reason: String },
+    Progress(Progress),
+    Retrying { pause: Duration, why: String },
+    Paused,
+    Resumed,
+    Done(Option<Summary>),
+    Failed(String),
+    Cancelled,
+}
+
+impl Logged {
+    /// That a job was submitted, without its secrets.
+    pub fn submitted(request: &Request) -> Self {
+        let public = request.clone().public();
+        let source = public.sources.first().cloned().unwrap_or_default();
+        let source = match public.sources.len() {
+            0 | 1 => source,
+            n => format!("{source} and {} more", n - 1),
+        };
+        Self::Submitted { source, destination: public.destination }
+    }
+}
+
+impl fmt::Display for Logged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Submitted { source, destination } => write!(f, "SUBMITTED {source} → {destination}"),
+            Self::Started { attempt } => write!(f, "STARTED attempt {attempt}"),
+            Self::Estimate { streams, throughput, reason } => {
+                write!(f, "ESTIMATE {streams} streams, {throughput}: {reason}")
+            }
+            Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams }) => {
+                write!(f, "PROGRESS {bytes}")?;
+                if let Some(total) = total_bytes {
+                    write!(f, " of {total}")?;
+                }
+                write!(f, ", {throughput_bps}, {streams} streams")
+            }
+            Self::Retrying { pause, why } => write!(f, "RETRYING in {:.1} s: {why}", pause.as_secs_f64()),
+            Self::Paused => f.write_str("PAUSED"),
+            Self::Resumed => f.write_str("RESUMED"),
+            Self::Done(None) => f.write_str("DONE"),
+            Self::Done(Some(summary)) => {
+                let time = Duration::from_millis(summary.duration_ms).as_secs_f64();
+                write!(
+                    f,
+                    "DONE {} in {time:.1} s: {}",
+                    ByteCount(summary.bytes),
+                    BitRate(summary.goodput_bps)
+                )
+            }
+            Self::Failed(why) => write!(f, "FAILED {why}"),
+            Self::Cancelled => f.write_str("CANCELLED"),
+        }
+    }
+}
+
+/// Appends a line for `event` to the log at `path`, in one write, so that jobs may share a file.
+pub async fn append(path: PathBuf, job: JobId, event: &Logged) -> Result<(), String> {
+    let text: String = event.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = format!("{} job {job} {text}\n", Timestamp::now());
+    let shown = path.display().to_string();
+    let written = tokio::task::spawn_blocking(move || write(&path, &line)).await;
+    let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+    written.map_err(|error| format!("cannot write the log {shown}: {error}"))
+}
+
+fn write(path: &Path, line: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    // A pipe that nobody reads is refused and not waited for.
+    options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    file.write_all(line.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_without_secrets_and_pipes_are_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("job.log");
+        let id = JobId::new(12).expect("a number");
+        let request = Request::transfer("tg://secret@h/a", "/b");
+        let summary =
+            Summary { bytes: 10 << 30, duration_ms: 93_100, goodput_bps: 923_000_000, ..Summary::default() };
+        let events = [
+            Logged::submitted(&request),
+            Logged::Failed("two\nlines".to_owned()),
+            Logged::Done(Some(summary)),
+        ];
+        for event in &events {
+            runtime.block_on(append(path.clone(), id, event)).expect("appended");
+        }
+        let text = std::fs::read_to_string(&path).expect("read");
+        let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+        let said: Vec<&str> = lines.iter().map(|(_, said)| *said).collect();
+        assert_eq!(
+            said,
+            [
+                "job 12 SUBMITTED tg://h/a → /b",
+                "job 12 FAILED two lines",
+                "job 12 DONE 10 GiB in 93.1 s: 923 Mbit/s"
+            ]
+        );
+        for (time, _) in lines {
+            assert!(time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+        }
+        let error = runtime.block_on(append("/dev/null".into(), id, &Logged::Paused)).expect_err("refused");
+        assert!(error.contains("not a file"), "{error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! What a user asks to be done, and what has become of it.
+
+pub mod address;
+pub mod arguments;
+pub mod classad;
+pub mod file;
+mod request;
+mod state;
+
+pub use request::{Dependency, Kind, Request, RequestError};
+pub use state::{Event, IllegalTransition, State};
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::{BitRate, ByteCount};
+
+/// The number of a job, given when it is submitted and never given again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(NonZeroU64);
+
+impl JobId {
+    /// The job of this number, which is from 1 to what SQL can hold.
+    pub fn new(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).filter(|number| i64::try_from(number.get()).is_ok()).map(Self)
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for JobId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().and_then(Self::new);
+        number.ok_or_else(|| {
+            format!("{:?} is not the number of a job", text.chars().take(40).collect::<String>())
+        })
+    }
+}
+
+/// A job as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// What was asked for.
+    pub request: Request,
+    /// What it is doing.
+    pub state: State,
+    /// Why it is in that state, in one line.
+    pub reason: String,
+    /// How often it was begun.
+    pub attempts: u32,
+    /// How often it failed and was to be tried again.
+    pub failures: u32,
+    /// When it was submitted, in ms since the epoch.
+    pub submitted_ms: i64,
+    /// When it was begun last.
+    pub started_ms: Option<i64>,
+    /// When it ended for good.
+    pub ended_ms: Option<i64>,
+    /// Not begun again before this time.
+    pub not_before_ms: Option<i64>,
+    /// How many jobs it still waits for.
+    pub waits_for: u32,
+    /// How far it had come when this was last noted.
+    pub progress: Progress,
+    /// How the last attempt ended.
+    pub summary: Option<Summary>,
+}
+
+impl Job {
+    /// The same without the secrets of its addresses, to be shown.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.request = self.request.public();
+        self
+    }
+}
+
+/// How far a job has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Progress {
+    /// Bytes of content moved by this attempt.
+    pub bytes: ByteCount,
+    /// Bytes to be moved in all, once that is known.
+    pub total_bytes: Option<ByteCount>,
+    /// What the last epoch moved, in bit/s.
+    pub throughput_bps: BitRate,
+    /// Network streams in the last epoch.
+    pub streams: u16,
+}
+
+/// How an attempt ended, from the JSON that the program printed, without what is longer than it is useful.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// `complete`, `incomplete`, `interrupted`, `no_space` or `failed`.
+    pub status: String,
+    /// Whether all content was checked at the destination.
+    pub verified: bool,
+    /// Numbers of files.
+    pub files: Files,
+    /// Bytes moved and committed.
+    pub bytes: u64,
+    /// Bytes that had to be sent again.
+    pub resent_bytes: u64,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// `bytes` over the duration.
+    pub goodput_bps: u64,
+    /// The rule that decided.
+    pub optimizer: String,
+    /// Network streams, averaged over the time.
+    pub streams_mean: f64,
+    /// The first files that did not arrive.
+    pub failures: Vec<Failure>,
+    /// What ended it early.
+    pub error: Option<String>,
+    /// The answer to an estimation job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<serde_json::Value>,
+}
+
+/// Numbers of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Files {
+    /// Listed at the source.
+    pub total: u64,
+    /// Moved and committed.
+    pub ok: u64,
+    /// Not at the destination.
+    pub failed: u64,
+    /// There already, and verified.
+    pub skipped: u64,
+}
+
+/// A file that did not arrive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// Its path.
+    pub path: String,
+    /// What kind of failure.
+    pub kind: String,
+    /// Why.
+    pub message: String,
+}

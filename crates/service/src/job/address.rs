@@ -1,0 +1,166 @@
+//! Addresses of a job: how they are shown without their secrets, and what program can move between two.
+
+use std::borrow::Cow;
+
+/// What moves data from one address to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// `tidegate copy`: files of this host and of endpoints.
+    Copy,
+    /// `tidegate get`: others' servers to this host.
+    Get,
+    /// `tidegate put`: this host to a store.
+    Put,
+    /// `globus-url-copy`: GridFTP servers, and to FTP servers.
+    GridFtp,
+}
+
+/// The scheme of an address in lower case; `None` for a path.
+pub fn scheme(address: &str) -> Option<String> {
+    let (scheme, _) = address.split_once("://")?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    (!scheme.is_empty() && scheme.len() <= 16 && scheme.chars().all(plain))
+        .then(|| scheme.to_ascii_lowercase())
+}
+
+impl Route {
+    /// The route from `source` to `destination`, or why there is none.
+    pub fn between(source: &str, destination: &str) -> Result<Self, String> {
+        let (from, to) = (scheme(source), scheme(destination));
+        let of = |scheme: &Option<String>| match scheme.as_deref() {
+            None | Some("file") => Some(End::Local),
+            Some("tg") => Some(End::Endpoint),
+            Some("gsiftp") => Some(End::GridFtp),
+            Some("http" | "https") => Some(End::Web),
+            Some("s3") => Some(End::Store),
+            Some("ftp" | "ftps") => Some(End::Ftp),
+            Some(_) => None,
+        };
+        let unknown = |scheme: &Option<String>| {
+            format!(
+                "{}:// is not known; there are paths, file, tg, http, https, ftp, ftps, s3 and gsiftp",
+                scheme.as_deref().unwrap_or_default()
+            )
+        };
+        let a = of(&from).ok_or_else(|| unknown(&from))?;
+        let b = of(&to).ok_or_else(|| unknown(&to))?;
+        match (a, b) {
+            (End::Local | End::Endpoint, End::Local | End::Endpoint) => Ok(Self::Copy),
+            (End::Web | End::Store | End::Ftp, End::Local) => Ok(Self::Get),
+            (End::Local, End::Web | End::Store) => Ok(Self::Put),
+            (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
+            | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Ok(Self::GridFtp),
+            _ => Err(format!(
+                "nothing moves data from {} to {}: name a local directory between, in two jobs",
+                shown(from.as_deref()),
+                shown(to.as_deref())
+            )),
+        }
+    }
+}
+
+fn shown(scheme: Option<&str>) -> String {
+    scheme.map_or_else(|| "a path".to_owned(), |scheme| format!("{scheme}://"))
+}
+
+#[derive(Clone, Copy)]
+enum End {
+    Local,
+    Endpoint,
+    GridFtp,
+    Web,
+    Store,
+    Ftp,
+}
+
+/// The path of `file://host/path`, or the address itself.
+pub fn local(address: &str) -> Cow<'_, str> {
+    if scheme(address).as_deref() != Some("file") {
+        return Cow::Borrowed(address);
+    }
+    let path = url::Url::parse(address).ok().and_then(|url| url.to_file_path().ok());
+    let mut path = path.and_then(|path| path.into_os_string().into_string().ok());
+    if let Some(path) = &mut path
+        && address.ends_with('/')
+        && !path.ends_with('/')
+    {
+        path.push('/');
+    }
+    path.map_or(Cow::Borrowed(address), Cow::Owned)
+}
+
+/// An address as it may be shown: without user, secret and signature.
+pub fn public(address: &str) -> String {
+    let Some(scheme) = scheme(address) else { return address.to_owned() };
+    let rest = &address[scheme.len() + 3..];
+    let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(host_end);
+    // A password may hold a slash that nobody escaped: nothing before the last '@' of it is shown.
+    let (authority, path) = match (authority.contains('@'), path.split(['?', '#']).next().unwrap_or_default())
+    {
+        (false, path) if authority.contains(':') && path.contains('@') && !is_port(authority) => {
+            let (_, after) = path.rsplit_once('@').unwrap_or_default();
+            let end = after.find('/').unwrap_or(after.len());
+            (&after[..end], &after[end..])
+        }
+        (_, path) => (authority, path),
+    };
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    // A ticket that was cut off has no '@', and is longer than any host.
+    let host = if host.len() > 253 + 6 { "…" } else { host };
+    format!("{scheme}://{host}{path}")
+}
+
+/// Whether what stands behind the last colon is a port.
+fn is_port(authority: &str) -> bool {
+    authority.rsplit_once(':').is_some_and(|(_, port)| port.chars().all(|c| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_has_no_secret() {
+        for (address, wanted) in [
+            ("/data/a b@c", "/data/a b@c"),
+            ("tg://FPR:secret@dtn1:7700/x", "tg://dtn1:7700/x"),
+            ("https://u:secret@h/x?X-Amz-Signature=secret#secret", "https://h/x"),
+            ("https://h?secret=secret", "https://h"),
+            ("ftp://u:se/cret@h:21/x/y", "ftp://h:21/x/y"),
+            ("gsiftp://dtn:2811/a@b", "gsiftp://dtn:2811/a@b"),
+            ("S3://bucket/key", "s3://bucket/key"),
+            ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
+        ] {
+            assert_eq!(public(address), wanted, "{address}");
+        }
+        assert!(!public(&format!("tg://{}", "A".repeat(300))).contains("AAA"));
+    }
+
+    #[test]
+    fn a_route_is_chosen_by_both_ends() {
+        for (from, to, route) in [
+            ("/a", "/b", Some(Route::Copy)),
+            ("/a", "tg://h/b", Some(Route::Copy)),
+            ("tg://g/a", "TG://h/b", Some(Route::Copy)),
+            ("file:///a", "s3://b/c", Some(Route::Put)),
+            ("https://h/a", "/b", Some(Route::Get)),
+            ("s3://b/a", "file:///b", Some(Route::Get)),
+            ("gsiftp://g/a", "gsiftp://h/b", Some(Route::GridFtp)),
+            ("/a", "gsiftp://h/b", Some(Route::GridFtp)),
+            ("https://h/a", "tg://h/b", None),
+            ("/a", "ftp://h/b", Some(Route::GridFtp)),
+            ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),
+            ("tg://g/a", "ftp://h/b", None),
+            ("gopher://h/a", "/b", None),
+        ] {
+            assert_eq!(Route::between(from, to).ok(), route, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn a_file_url_is_a_path() {
+        assert_eq!(local("file:///data/a%20b/"), "/data/a b/");
+        assert_eq!(local("/data/x"), "/data/x");
+    }
+}

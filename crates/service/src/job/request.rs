@@ -1,0 +1,433 @@
+//! What a user asks for: checked once, when it is submitted, so that nothing in the queue makes no sense.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use thiserror::Error;
+use tidegate_control::ByteCount;
+
+use super::JobId;
+use super::address::{self, Route};
+use crate::pair::Pair;
+
+/// The longest address, option, name or path; a ticket with a long path takes less.
+const MOST_TEXT: usize = 8 << 10;
+/// The most sources of one job.
+const MOST_SOURCES: usize = 1000;
+/// The most options, dependencies and kept attributes, each.
+const MOST_ENTRIES: usize = 100;
+/// The most bytes of a whole request, which is what a row of the queue holds.
+const MOST_BYTES: usize = 128 << 10;
+/// The most times that a job may be tried again.
+const MOST_RETRIES: u32 = 1000;
+
+/// Options that a job may pass on to what moves its data. What the service sets itself, what names files
+/// of the service's host, and what carries secrets is not among them.
+const OPTIONS: [(&str, bool); 22] = [
+    ("--optimizer", true),
+    ("--epoch", true),
+    ("--seed", true),
+    ("--utility-k", true),
+    ("--utility-b", true),
+    ("--utility-loss", true),
+    ("--data-plane", true),
+    ("--verify", true),
+    ("--limit-read", true),
+    ("--limit-network", true),
+    ("--limit-write", true),
+    ("--limit-link", true),
+    ("--limit-rate", true),
+    ("--staging", true),
+    ("--chunk-size", true),
+    ("--chunking", true),
+    ("--pipelining", true),
+    ("--part-size", true),
+    ("--timeout", true),
+    ("--links", true),
+    ("--checksum", false),
+    ("--no-verify", false),
+];
+
+/// What kind of job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Moves data; takes its turn in the queue.
+    #[default]
+    Transfer,
+    /// Tells how fast and with how many streams data would move; is answered at once.
+    Estimation,
+}
+
+/// A job that must be done first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Dependency {
+    /// By its number.
+    Id(JobId),
+    /// By its name, in the same batch.
+    Name(String),
+}
+
+/// A job as it is asked for.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What others of the same batch call it in `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What is to be done.
+    #[serde(default)]
+    pub kind: Kind,
+    /// Where the data is: one address or path, or several at the same place.
+    #[serde(alias = "source", deserialize_with = "one_or_many")]
+    pub sources: Vec<String>,
+    /// Where it is to go.
+    pub destination: String,
+    /// How much it is, where that is known; an estimation needs it.
+    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<ByteCount>,
+    /// Options passed on to what moves the data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Whether the streams are chosen and adapted; otherwise there is one.
+    #[serde(default = "yes")]
+    pub optimization: bool,
+    /// Whether an earlier estimate is good enough.
+    #[serde(default)]
+    pub use_history: bool,
+    /// Jobs of a higher priority are begun first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Jobs that must be done first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// How often it is tried again after failures that may pass.
+    #[serde(default = "retries")]
+    pub retries: u32,
+    /// TCP buffer of each stream, where the program takes one.
+    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<ByteCount>,
+    /// Bytes moved for a sample.
+    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    pub sample_bytes: Option<ByteCount>,
+    /// Where the result is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<PathBuf>,
+    /// Where messages are written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub err: Option<PathBuf>,
+    /// Where events are appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<PathBuf>,
+    /// The grid proxy certificate to use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x509proxy: Option<PathBuf>,
+    /// Attributes of a ClassAd that mean nothing here, kept to be given back: name and expression.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<(String, String)>,
+}
+
+/// Why a request makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct RequestError(pub String);
+
+fn yes() -> bool {
+    true
+}
+
+fn retries() -> u32 {
+    5
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an address, or a list of addresses")]
+    enum Sources {
+        One(String),
+        Many(Vec<String>),
+    }
+    Sources::deserialize(from).map(|sources| match sources {
+        Sources::One(source) => vec![source],
+        Sources::Many(sources) => sources,
+    })
+}
+
+/// Bytes as a number, or a text with its unit.
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "bytes as a number, or a text such as \"10MiB\"")]
+    enum Size {
+        Bytes(u64),
+        Text(String),
+    }
+    match Option::<Size>::deserialize(from)? {
+        None => Ok(None),
+        Some(Size::Bytes(bytes)) => Ok(Some(ByteCount(bytes))),
+        Some(Size::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Without its secrets, as it may stand in a log.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(&self.clone().public()).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl Request {
+    /// A transfer with everything as usual.
+    pub fn transfer(source: impl Into<String>, destination: impl Into<String>) -> Self {
+        Self {
+            name: None,
+            kind: Kind::Transfer,
+            sources: vec![source.into()],
+            destination: destination.into(),
+            bytes: None,
+            options: Vec::new(),
+            optimization: true,
+            use_history: false,
+            priority: 0,
+            after: Vec::new(),
+            retries: retries(),
+            buffer_bytes: None,
+            sample_bytes: None,
+            output: None,
+            err: None,
+            log: None,
+            x509proxy: None,
+            attributes: Vec::new(),
+        }
+    }
+
+    /// Whether it makes sense as far as can be told without asking anybody.
+    pub fn check(&self) -> Result<(), RequestError> {
+        self.checked().map_err(RequestError)
+    }
+
+    fn checked(&self) -> Result<(), String> {
+        if self.sources.is_empty() {
+            return Err("it has no source".to_owned());
+        }
+        for (what, count, most) in [
+            ("sources", self.sources.len(), MOST_SOURCES),
+            ("options", self.options.len(), MOST_ENTRIES),
+            ("dependencies", self.after.len(), MOST_ENTRIES),
+            ("unknown attributes", self.attributes.len(), MOST_ENTRIES),
+        ] {
+            if count > most {
+                return Err(format!("it has {count} {what}; at most {most} are taken"));
+            }
+        }
+        for address in self.sources.iter().chain([&self.destination]) {
+            well_formed("an address", address)?;
+        }
+        let paths = [
+            ("output", &self.output),
+            ("err", &self.err),
+            ("log", &self.log),
+            ("x509proxy", &self.x509proxy),
+        ];
+        for (what, path) in paths {
+            if let Some(path) = path {
+                well_formed(what, path.to_str().ok_or_else(|| format!("{what} is not valid UTF-8"))?)?;
+                if !path.is_absolute() {
+                    return Err(format!(
+                        "{what} {} is relative, and the service runs elsewhere: write it from / on",
+                        path.display()
+                    ));
+                }
+            }
+        }
+        if let Some(name) = &self.name {
+            well_formed("its name", name)?;
+        }
+        if self.retries > MOST_RETRIES {
+            return Err(format!("{} retries; at most {MOST_RETRIES} are taken", self.retries));
+        }
+        self.route()?;
+        self.pairs()?;
+        for address in self.sources.iter().chain([&self.destination]) {
+            let path = address::local(address);
+            if address::scheme(&path).is_none() && !path.starts_with('/') && !is_remembered(&path) {
+                return Err(format!(
+                    "{path:?} is relative, and the service runs elsewhere: write it from / on"
+                ));
+            }
+        }
+        options_are_known(&self.options)?;
+        if self.kind == Kind::Estimation && self.sources.len() > 1 {
+            return Err("an estimation is of one source".to_owned());
+        }
+        if self.kind == Kind::Estimation && !self.after.is_empty() {
+            return Err("an estimation waits for nothing: it is answered at once".to_owned());
+        }
+        // It would stand on a command line, which every user of the host can read.
+        if self.route() == Ok(Route::Put) && address::public(&self.destination) != self.destination {
+            return Err(
+                "the destination has a password or a query in it: leave it out, and put logins into ~/.netrc"
+                    .to_owned(),
+            );
+        }
+        let size = serde_json::to_vec(self).map_err(|error| error.to_string())?.len();
+        if size > MOST_BYTES {
+            return Err(format!("it takes {size} bytes; at most {MOST_BYTES} are taken"));
+        }
+        Ok(())
+    }
+
+    /// What moves its data.
+    pub fn route(&self) -> Result<Route, String> {
+        let mut routes = self.sources.iter().map(|source| Route::between(source, &self.destination));
+        let first = routes.next().ok_or("it has no source")??;
+        match routes.all(|route| route == Ok(first)) {
+            true => Ok(first),
+            false => Err("its sources are not of one kind".to_owned()),
+        }
+    }
+
+    /// Between which sites data moves: those of the first source count.
+    pub fn pair(&self) -> Result<Pair, String> {
+        let source = self.sources.first().ok_or("it has no source")?;
+        Pair::of(source, &self.destination).map_err(|error| error.to_string())
+    }
+
+    fn pairs(&self) -> Result<(), String> {
+        let first = self.pair()?;
+        for source in &self.sources[1..] {
+            let pair = Pair::of(source, &self.destination).map_err(|error| error.to_string())?;
+            if pair != first {
+                return Err(format!(
+                    "its sources are at several sites, {} and {}",
+                    first.source, pair.source
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rule asked for in its options.
+    pub fn optimizer(&self) -> Option<&str> {
+        let mut words = self.options.iter();
+        let mut found = None;
+        while let Some(word) = words.next() {
+            match word.strip_prefix("--optimizer") {
+                Some("") => found = words.next().map(String::as_str),
+                Some(rest) => found = rest.strip_prefix('='),
+                None => {}
+            }
+        }
+        found
+    }
+
+    /// The same without the secrets of its addresses, to be shown.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.sources.iter_mut().for_each(|source| *source = address::public(source));
+        self.destination = address::public(&self.destination);
+        // What nobody here understands may hold an address too.
+        self.attributes.retain(|(_, expression)| !expression.contains("://"));
+        self
+    }
+}
+
+fn well_formed(what: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err(format!("{what} is empty"));
+    }
+    if text.len() > MOST_TEXT {
+        return Err(format!("{what} has {} bytes; at most {MOST_TEXT} are taken", text.len()));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(format!("{what} has a control character in it"));
+    }
+    Ok(())
+}
+
+/// Whether a path is one at a remembered endpoint, `name:/path`.
+fn is_remembered(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    let name = first.split_once(':').map(|(name, _)| name).unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && !name.starts_with(['-', '.']) && name.chars().all(plain)
+}
+
+fn options_are_known(options: &[String]) -> Result<(), String> {
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        well_formed("an option", word)?;
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        let shown: String = name.chars().take(40).collect();
+        let Some((_, takes_value)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
+            return Err(format!("{shown:?} is no option of a job; there are {}", known.join(", ")));
+        };
+        match (takes_value, value) {
+            (false, Some(_)) => return Err(format!("{name} takes no value")),
+            (true, None) => {
+                let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+                well_formed(name, value)?;
+                if value.starts_with('-') {
+                    return Err(format!(
+                        "{name} needs a value, and {value:?} looks like an option: write {name}=…"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        let fine = Request::transfer("/a", "tg://FPR:secret@h/b");
+        assert_eq!(fine.check(), Ok(()));
+        let change = |change: fn(&mut Request)| {
+            let mut request = fine.clone();
+            change(&mut request);
+            request.check().expect_err("refused").to_string()
+        };
+        for (error, wanted) in [
+            (change(|r| r.sources.clear()), "no source"),
+            (change(|r| r.sources.push("tg://g/x".into())), "sites"),
+            (change(|r| r.sources.push("https://g/x".into())), "of one kind"),
+            (change(|r| r.sources[0] = "a/b".into()), "relative"),
+            (change(|r| r.sources[0] = "/a\nb".into()), "control"),
+            (change(|r| r.sources[0] = "x".repeat(9000)), "bytes"),
+            (change(|r| r.destination = "gopher://h".into()), "gopher"),
+            (change(|r| r.destination = String::new()), "empty"),
+            (change(|r| r.log = Some("job.log".into())), "relative"),
+            (change(|r| r.options = vec!["--epochs".into(), "/etc/passwd".into()]), "no option"),
+            (change(|r| r.options = vec!["--staging".into()]), "needs a value"),
+            (change(|r| r.options = vec!["--staging".into(), "--json".into()]), "looks like"),
+            (change(|r| r.options = vec!["--checksum=md5".into()]), "no value"),
+            (change(|r| r.options = vec!["--state=/x".into()]), "no option"),
+            (change(|r| r.retries = 1_000_000), "retries"),
+        ] {
+            assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
+        }
+        let mut request = fine.clone();
+        request.options = ["--optimizer", "aimd", "--staging=8MiB", "--checksum"].map(String::from).into();
+        assert_eq!(request.check(), Ok(()));
+        assert_eq!(request.optimizer(), Some("aimd"));
+        assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));
+    }
+
+    #[test]
+    fn a_request_is_shown_without_secrets_and_written_as_it_was() {
+        let mut request = Request::transfer("https://u:secret@h/x?sig=secret", "/b");
+        request.attributes = vec![("their_url".to_owned(), "\"ftp://secret@h\"".to_owned())];
+        let text = serde_json::to_string(&request).expect("plain data");
+        assert_eq!(serde_json::from_str::<Request>(&text).expect("read"), request);
+        assert!(!format!("{request:?}").contains("secret"));
+        assert!(!serde_json::to_string(&request.public()).expect("plain data").contains("secret"));
+    }
+}

@@ -1,0 +1,239 @@
+//! What program a job is, and what it is told. No secret is told on a command line, which every user of a host
+//! can read: tickets go by the environment, and lists of addresses by standard input.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::job::Request;
+use crate::job::address::{self, Route};
+
+use super::programs::Programs;
+
+/// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
+pub const MOST_STREAMS: u16 = 512;
+
+/// A program to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The program.
+    pub program: PathBuf,
+    /// What it is told.
+    pub arguments: Vec<OsString>,
+    /// What it is told in secret.
+    pub environment: Vec<(String, OsString)>,
+    /// What it reads.
+    pub input: Vec<u8>,
+}
+
+/// Files by which the child and the service talk while it runs.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The epochs, one JSON line each.
+    pub epochs: PathBuf,
+    /// The most streams for now.
+    pub bounds: PathBuf,
+}
+
+/// What the scheduler has decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    /// To begin with.
+    pub start: Option<u16>,
+    /// For now.
+    pub share: u16,
+    /// At all.
+    pub most: u16,
+}
+
+impl Plan {
+    /// What runs `request`, for the `attempt`-th time.
+    pub fn of(
+        request: &Request,
+        attempt: u32,
+        streams: Streams,
+        files: &Files,
+        programs: &Programs,
+    ) -> Result<Self, String> {
+        let route = request.route()?;
+        match route {
+            Route::GridFtp => gridftp(request, attempt, streams, programs),
+            Route::Copy | Route::Get | Route::Put => ours(request, route, streams, files, programs),
+        }
+    }
+
+    fn arg(&mut self, argument: impl Into<OsString>) -> &mut Self {
+        self.arguments.push(argument.into());
+        self
+    }
+}
+
+fn ours(
+    request: &Request,
+    route: Route,
+    streams: Streams,
+    files: &Files,
+    programs: &Programs,
+) -> Result<Plan, String> {
+    let mut plan = Plan { program: programs.tidegate.clone(), ..Plan::default() };
+    let command = match route {
+        Route::Get => "get",
+        Route::Put => "put",
+        Route::Copy | Route::GridFtp => "copy",
+    };
+    plan.arg(command).arg("--json").arg("--quiet");
+    plan.arg("--epochs").arg(&files.epochs).arg("--bounds").arg(&files.bounds);
+    plan.arg("--max-workers").arg(streams.most.clamp(1, MOST_STREAMS).to_string());
+    plan.arg("--state").arg(&programs.state);
+    if let Some(start) = streams.start {
+        plan.arg("--start").arg(start.clamp(1, streams.most.max(1)).to_string());
+    }
+    if !request.optimization && request.optimizer().is_none() {
+        plan.arg("--optimizer").arg("fixed:1");
+    }
+    for option in &request.options {
+        plan.arg(option);
+    }
+    match route {
+        Route::Get => {
+            let destination = address::local(&request.destination);
+            let (directory, name) = target(&destination, request.sources.len() == 1);
+            plan.arg("--no-sidecars")
+                .arg("--input-format")
+                .arg("urls")
+                .arg("--outdir")
+                .arg(directory)
+                .arg("--")
+                .arg("-");
+            for source in &request.sources {
+                plan.input.extend_from_slice(source.as_bytes());
+                plan.input.push(b'\n');
+                if let Some(name) = &name {
+                    plan.input.extend_from_slice(format!("  out={name}\n").as_bytes());
+                }
+            }
+        }
+        Route::Put => {
+            plan.arg("--");
+            for source in &request.sources {
+                plan.arg(address::local(source).into_owned());
+            }
+            plan.arg(&request.destination);
+        }
+        Route::Copy | Route::GridFtp => {
+            plan.arguments.extend(programs.tls.iter().cloned());
+            plan.arg("--");
+            let places = request.sources.iter().chain([&request.destination]);
+            for (i, place) in places.enumerate() {
+                let argument = endpoint(place, i, &mut plan.environment);
+                plan.arg(argument);
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// A path, or an endpoint by a name that only the environment explains.
+fn endpoint(place: &str, number: usize, environment: &mut Vec<(String, OsString)>) -> String {
+    if address::scheme(place).as_deref() != Some("tg") {
+        return address::local(place).into_owned();
+    }
+    let rest = &place["tg://".len()..];
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    environment.push((format!("TIDEGATE_REMOTE_JOB_{number}"), format!("tg://{authority}/").into()));
+    format!("job-{number}:/{path}")
+}
+
+/// The directory that files are got into, and the name of a single one if it is given.
+fn target(destination: &str, single: bool) -> (PathBuf, Option<String>) {
+    let path = Path::new(destination);
+    if single
+        && !destination.ends_with('/')
+        && !path.is_dir()
+        && let (Some(directory), Some(name)) =
+            (path.parent(), path.file_name().and_then(|name| name.to_str()))
+    {
+        return (directory.to_path_buf(), Some(name.to_owned()));
+    }
+    (path.to_path_buf(), None)
+}
+
+fn gridftp(request: &Request, attempt: u32, streams: Streams, programs: &Programs) -> Result<Plan, String> {
+    if !request.options.is_empty() {
+        return Err(format!("{} is no option of globus-url-copy as it is used here", request.options[0]));
+    }
+    let mut plan = Plan { program: programs.globus.clone(), ..Plan::default() };
+    let start = streams.start.unwrap_or(if request.optimization { 4 } else { 1 });
+    let parallel = if request.optimization { start.clamp(1, streams.share.max(1)) } else { 1 };
+    plan.arg("-vb").arg("-cd").arg("-p").arg(parallel.to_string());
+    plan.arg("-stall-timeout").arg("60");
+    if let Some(buffer) = request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
+        plan.arg("-tcp-bs").arg(buffer.0.to_string());
+    }
+    if attempt > 1 {
+        // What is there already is held against the source by its checksum, and skipped if it is the same.
+        plan.arg("-sync").arg("-sync-level").arg("3");
+    }
+    plan.arg("-f").arg("/dev/stdin");
+    if let Some(proxy) = &request.x509proxy {
+        plan.environment.push(("X509_USER_PROXY".to_owned(), proxy.clone().into_os_string()));
+    }
+    let url = |place: &str| match address::scheme(place) {
+        Some(_) => Ok(place.to_owned()),
+        None => url::Url::from_file_path(place)
+            .map(String::from)
+            .map_err(|()| format!("{place:?} is no path from / on")),
+    };
+    for source in &request.sources {
+        let (source, destination) = (url(source)?, url(&request.destination)?);
+        if source.contains('"') || destination.contains('"') {
+            return Err("globus-url-copy takes no address with a quote in it".to_owned());
+        }
+        plan.input.extend_from_slice(format!("\"{source}\" \"{destination}\"\n").as_bytes());
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(request: &Request, attempt: u32) -> Plan {
+        let programs = Programs::new("/bin/tidegate".into(), "/state".into());
+        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
+        let streams = Streams { start: Some(40), share: 8, most: 16 };
+        Plan::of(request, attempt, streams, &files, &programs).expect("a plan")
+    }
+
+    fn words(plan: &Plan) -> String {
+        plan.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn tickets_are_not_on_the_command_line() {
+        let request = Request::transfer("tg://TICKET@h:1/a/b/", "/c");
+        let made = plan(&request, 1);
+        assert!(words(&made).ends_with("-- job-0:/a/b/ /c"), "{}", words(&made));
+        assert!(words(&made).contains("--start 16 "), "{}", words(&made));
+        assert_eq!(made.environment, [("TIDEGATE_REMOTE_JOB_0".to_owned(), "tg://TICKET@h:1/".into())]);
+        let request = Request { optimization: false, ..Request::transfer("https://u:p@h/x", "/d/name") };
+        let made = plan(&request, 1);
+        assert!(
+            words(&made).ends_with("--optimizer fixed:1 --no-sidecars --input-format urls --outdir /d -- -")
+        );
+        assert_eq!(String::from_utf8_lossy(&made.input), "https://u:p@h/x\n  out=name\n");
+        let made = plan(&Request::transfer("s3://b/x/", "/d/"), 1);
+        assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
+    }
+
+    #[test]
+    fn gridftp_takes_its_streams_once_and_checks_what_is_there_when_it_is_begun_again() {
+        let mut request = Request::transfer("gsiftp://g/a b", "/d/x");
+        request.buffer_bytes = Some(tidegate_control::ByteCount::kib(128));
+        request.x509proxy = Some("/p".into());
+        let made = plan(&request, 1);
+        assert_eq!(words(&made), "-vb -cd -p 8 -stall-timeout 60 -tcp-bs 131072 -f /dev/stdin");
+        assert_eq!(String::from_utf8_lossy(&made.input), "\"gsiftp://g/a b\" \"file:///d/x\"\n");
+        assert_eq!(made.environment, [("X509_USER_PROXY".to_owned(), "/p".into())]);
+        assert!(words(&plan(&request, 2)).contains("-sync-level 3"));
+    }
+}

@@ -1,0 +1,190 @@
+//! How a run of `tidegate` ended, from its exit code and the JSON that it printed.
+
+use serde::Deserialize;
+
+use crate::job::address;
+use crate::job::{Failure, Files, Request, Summary};
+
+use super::child::Exit;
+use super::{Class, Ended, Outcome};
+
+/// Failures that are kept.
+const MOST_FAILURES: usize = 20;
+/// The longest message that is kept.
+const MOST_MESSAGE: usize = 1000;
+
+/// What `tidegate --json` prints, as far as it matters here.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Printed {
+    status: String,
+    verified: bool,
+    files: Files,
+    bytes: u64,
+    resent_bytes: u64,
+    duration_ms: u64,
+    goodput_bps: u64,
+    optimizer: String,
+    concurrency_mean: Mean,
+    failures: Vec<Failure>,
+    error: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Mean {
+    network: f64,
+}
+
+/// How a run of ours ended.
+pub fn ended(exit: &Exit, request: &Request) -> Ended {
+    let printed = exit.output.as_deref().and_then(|output| serde_json::from_slice::<Printed>(output).ok());
+    let failures = printed.as_ref().map_or(&[][..], |printed| &printed.failures[..]);
+    let outcome = match exit.code() {
+        Ok(0) if printed.is_some() => Outcome::Complete,
+        // Nothing of ours ends well and says nothing.
+        Ok(0) => Outcome::Failed(Class::Passing),
+        Ok(130) if exit.asked => Outcome::Stopped,
+        Ok(2) => Outcome::Failed(Class::Usage),
+        Ok(3) => Outcome::Failed(Class::NotFound),
+        Ok(4) => Outcome::Failed(Class::NoSpace),
+        Ok(1) => Outcome::Failed(of_failures(failures)),
+        // Asked to stop and then killed: it goes on later from its journal.
+        Err(_) if exit.asked => Outcome::Stopped,
+        _ => Outcome::Failed(Class::Passing),
+    };
+    let said = printed.as_ref().and_then(|printed| printed.error.clone());
+    let said = said.or_else(|| failures.first().map(|failure| failure.message.clone()));
+    let message = match outcome {
+        Outcome::Complete => String::new(),
+        Outcome::Stopped => "stopped where it can go on".to_owned(),
+        Outcome::Failed(_) => said.or_else(|| last_line(&exit.messages)).unwrap_or_else(|| how(exit)),
+    };
+    let summary = printed.map(|printed| Summary {
+        status: cut(&printed.status, request),
+        verified: printed.verified,
+        files: printed.files,
+        bytes: printed.bytes,
+        resent_bytes: printed.resent_bytes,
+        duration_ms: printed.duration_ms,
+        goodput_bps: printed.goodput_bps,
+        optimizer: cut(&printed.optimizer, request),
+        streams_mean: printed.concurrency_mean.network,
+        failures: printed
+            .failures
+            .into_iter()
+            .take(MOST_FAILURES)
+            .map(|failure| Failure {
+                path: cut(&failure.path, request),
+                kind: cut(&failure.kind, request),
+                message: cut(&failure.message, request),
+            })
+            .collect(),
+        error: printed.error.map(|error| cut(&error, request)),
+        estimate: None,
+    });
+    Ended { outcome, message: cut(&message, request), summary }
+}
+
+/// The class of a run in which some files failed: if all of them will fail again, so will it.
+fn of_failures(failures: &[Failure]) -> Class {
+    let all = |kinds: &[&str]| {
+        !failures.is_empty() && failures.iter().all(|failure| kinds.contains(&failure.kind.as_str()))
+    };
+    if all(&["not_found"]) {
+        Class::NotFound
+    } else if all(&["not_found", "denied", "unsafe_name", "usage"]) {
+        Class::Denied
+    } else {
+        Class::Passing
+    }
+}
+
+/// How it ended when it said nothing.
+pub fn how(exit: &Exit) -> String {
+    match exit.code() {
+        Ok(code) => format!("the program ended with exit code {code} and said nothing"),
+        Err(signal) => format!("the program was ended by signal {signal}"),
+    }
+}
+
+/// The last line of what it said on standard error.
+pub fn last_line(messages: &str) -> Option<String> {
+    let line = messages.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.strip_prefix("tidegate: ").unwrap_or(line).to_owned())
+}
+
+/// One line that is not too long, without the secrets of the job's addresses.
+pub fn cut(text: &str, request: &Request) -> String {
+    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    for address in request.sources.iter().chain([&request.destination]) {
+        let public = address::public(address);
+        if public != *address {
+            line = line.replace(address.as_str(), &public);
+        }
+        if let Some((user, _)) = address.split_once("://").and_then(|(_, rest)| rest.split_once('@')) {
+            line = line.replace(&format!("{user}@"), "…@");
+        }
+    }
+    if line.len() > MOST_MESSAGE {
+        let end = (0..=MOST_MESSAGE).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn exit(code: i32, output: &str, messages: &str, asked: bool) -> Exit {
+        let status = if code < 0 { ExitStatus::from_raw(-code) } else { ExitStatus::from_raw(code << 8) };
+        Exit { status, output: Some(output.as_bytes().to_vec()), messages: messages.to_owned(), asked }
+    }
+
+    #[test]
+    fn exit_codes_are_classes() {
+        let request = Request::transfer("https://u:secret@h/x", "/b");
+        let some = |kinds: &[&str]| {
+            let failures: Vec<String> = kinds
+                .iter()
+                .map(|kind| format!("{{\"path\":\"x\",\"kind\":\"{kind}\",\"message\":\"no\"}}"))
+                .collect();
+            format!("{{\"status\":\"incomplete\",\"failures\":[{}]}}", failures.join(","))
+        };
+        use Outcome::{Complete, Failed, Stopped};
+        for (code, output, asked, wanted) in [
+            (0, "{\"status\":\"complete\",\"bytes\":7}".to_owned(), false, Complete),
+            (0, "{\"status\":\"complete\"}".to_owned(), true, Complete),
+            (0, "garbage".to_owned(), false, Failed(Class::Passing)),
+            (130, "{}".to_owned(), true, Stopped),
+            (130, "{}".to_owned(), false, Failed(Class::Passing)),
+            (2, String::new(), false, Failed(Class::Usage)),
+            (3, String::new(), false, Failed(Class::NotFound)),
+            (4, String::new(), false, Failed(Class::NoSpace)),
+            (1, some(&["not_found", "not_found"]), false, Failed(Class::NotFound)),
+            (1, some(&["not_found", "denied"]), false, Failed(Class::Denied)),
+            (1, some(&["not_found", "connection"]), false, Failed(Class::Passing)),
+            (1, some(&[]), false, Failed(Class::Passing)),
+            (-9, String::new(), false, Failed(Class::Passing)),
+            (-9, String::new(), true, Stopped),
+            (101, String::new(), false, Failed(Class::Passing)),
+        ] {
+            let ended = ended(&exit(code, &output, "", asked), &request);
+            assert_eq!(ended.outcome, wanted, "{code} {output}");
+            assert_eq!(ended.message.is_empty(), wanted == Complete, "{code} {output}");
+        }
+    }
+
+    #[test]
+    fn messages_are_one_line_without_secrets() {
+        let request = Request::transfer("https://u:secret@h/x?sig=secret", "/b");
+        let said = "noise\ntidegate: cannot get https://u:secret@h/x?sig=secret: u:secret@h is\tdown\n\n";
+        let ended = ended(&exit(1, "", said, false), &request);
+        assert_eq!(ended.message, "cannot get https://h/x: …@h is down");
+    }
+}

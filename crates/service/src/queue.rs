@@ -1,0 +1,325 @@
+//! The jobs, on disk: what was acknowledged survives a power cut, and what was completed is completed once.
+//!
+//! One SQLite file in the state directory, in write-ahead mode and synced at each commit. One connection
+//! writes, so that changes come one after the other; others read. Every list is a page by cursor and every
+//! choice goes over an index, so that a hundred thousand waiting jobs cost no more than a hundred.
+
+mod open;
+mod pages;
+mod submit;
+
+pub use pages::Candidate;
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Row, Sqlite, Transaction};
+use thiserror::Error;
+
+use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
+
+/// The most jobs that are not at their end; more are refused.
+pub const MOST_WAITING: u64 = 1_000_000;
+/// The most jobs of one page.
+pub const MOST_PAGE: u32 = 1000;
+/// The most bytes of a reason.
+const MOST_REASON: usize = 1000;
+
+/// Why the queue did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum QueueError {
+    /// The database failed.
+    #[error("the queue {path}: {message}")]
+    Database {
+        /// Its file.
+        path: String,
+        /// What failed, in one line.
+        message: String,
+    },
+    /// Another service has it.
+    #[error("the queue {0} is in use by another service: stop that one, or use another state directory")]
+    Busy(String),
+    /// There are too many jobs.
+    #[error("{0} jobs wait already, and at most {MOST_WAITING} are taken: try again later")]
+    Full(u64),
+    /// A job of a batch makes no sense, so none of it was taken.
+    #[error("job {number} of the batch: {message}")]
+    Refused {
+        /// Which, from 1.
+        number: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// There is no such job.
+    #[error("there is no job {0}")]
+    NoJob(JobId),
+    /// The job is in a state that does not allow it.
+    #[error("job {0}: {1}")]
+    Illegal(JobId, IllegalTransition),
+}
+
+/// A result of the queue.
+pub type Result<T, E = QueueError> = std::result::Result<T, E>;
+
+/// The jobs.
+#[derive(Debug)]
+pub struct Queue {
+    writer: SqlitePool,
+    readers: SqlitePool,
+    path: PathBuf,
+    /// Jobs that are not at their end.
+    waiting: AtomicU64,
+    /// Held as long as the queue is open.
+    _lock: File,
+}
+
+/// What is noted with a change.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// Why, in one line.
+    pub reason: String,
+    /// Not to be begun again before this time, in ms since the epoch.
+    pub not_before_ms: Option<i64>,
+    /// How the attempt ended.
+    pub summary: Option<Summary>,
+    /// How far it came.
+    pub progress: Option<Progress>,
+}
+
+impl Note {
+    /// A reason and nothing else.
+    pub fn why(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), ..Self::default() }
+    }
+}
+
+/// What a change led to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The state before.
+    pub from: State,
+    /// The state now.
+    pub to: State,
+    /// Jobs that waited for this one and can be begun now.
+    pub released: Vec<JobId>,
+    /// Jobs that waited for this one and have failed with it.
+    pub doomed: Vec<JobId>,
+}
+
+impl Queue {
+    /// Lets `event` happen to a job, or says why it cannot; both are decided and written in one transaction, so
+    /// that each job ends once.
+    pub async fn change(&self, id: JobId, event: Event, note: &Note, now_ms: i64) -> Result<Change> {
+        let mut tx = self.begin().await?;
+        let change = self.apply(&mut tx, id, event, note, now_ms).await?;
+        self.commit(tx).await?;
+        let ended = u64::from(change.to.is_final()) + change.doomed.len() as u64;
+        self.waiting.fetch_sub(ended, Relaxed);
+        Ok(change)
+    }
+
+    /// What ran when the service before this one ended goes back into the queue, and what it was asked to pause
+    /// or to cancel is paused or cancelled. Answers with the jobs and their new states.
+    pub async fn recover(&self, now_ms: i64) -> Result<Vec<(JobId, State)>> {
+        let mut tx = self.begin().await?;
+        let active = "SELECT id FROM job WHERE state IN ('running', 'pausing', 'cancelling') ORDER BY id";
+        let rows = sqlx::query(active).fetch_all(&mut *tx).await.map_err(|error| self.failed(&error))?;
+        let note = Note::why("the service was restarted");
+        let (mut recovered, mut ended) = (Vec::with_capacity(rows.len()), 0);
+        for row in rows {
+            let id = self.id(&row, 0)?;
+            let change = self.apply(&mut tx, id, Event::Recovered, &note, now_ms).await?;
+            ended += u64::from(change.to.is_final()) + change.doomed.len() as u64;
+            recovered.push((id, change.to));
+        }
+        self.commit(tx).await?;
+        self.waiting.fetch_sub(ended, Relaxed);
+        Ok(recovered)
+    }
+
+    /// Puts jobs back in line whose pause after a failure is over; answers with when the next one's is.
+    pub async fn release_due(&self, now_ms: i64) -> Result<Option<i64>> {
+        let next = "SELECT min(not_before_ms) FROM job INDEXED BY job_due WHERE state = 'retrying'";
+        let soonest = |row: sqlx::sqlite::SqliteRow| row.try_get::<Option<i64>, _>(0);
+        let failed = |error| self.failed(&error);
+        let first = sqlx::query(next).fetch_one(&self.readers).await.and_then(soonest).map_err(failed)?;
+        if first.is_none_or(|first| first > now_ms) {
+            return Ok(first);
+        }
+        let mut tx = self.begin().await?;
+        let due = "SELECT id FROM job INDEXED BY job_due WHERE state = 'retrying' AND not_before_ms <= $1 ORDER BY not_before_ms LIMIT 1000";
+        let rows = sqlx::query(due).bind(now_ms).fetch_all(&mut *tx).await.map_err(failed)?;
+        for row in rows {
+            let id = self.id(&row, 0)?;
+            self.apply(&mut tx, id, Event::Due, &Note::why("to be tried again"), now_ms).await?;
+        }
+        let first = sqlx::query(next).fetch_one(&mut *tx).await.and_then(soonest).map_err(failed)?;
+        self.commit(tx).await?;
+        Ok(first)
+    }
+
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
+        // Locked at once: a change reads before it writes.
+        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.failed(&error))
+    }
+
+    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<()> {
+        tx.commit().await.map_err(|error| self.failed(&error))
+    }
+
+    async fn apply(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        id: JobId,
+        event: Event,
+        note: &Note,
+        now_ms: i64,
+    ) -> Result<Change> {
+        let (from, waits_for) = self.state_of(tx, id).await?;
+        let event = match event {
+            Event::Resume { .. } => Event::Resume { blocked: waits_for > 0 },
+            event => event,
+        };
+        let to = from.after(event).map_err(|illegal| QueueError::Illegal(id, illegal))?;
+        let claimed = event == Event::Claimed;
+        // Only what ends in another try counts: a rest, or the end of the service, is not the job's failure.
+        let update = concat!(
+            "UPDATE job SET state = $1, reason = $2, attempts = attempts + $3, failures = failures + $11, not_before_ms = $4, ",
+            "started_ms = CASE WHEN $3 = 1 THEN $5 ELSE started_ms END, ended_ms = $6, ",
+            "summary = coalesce($7, summary), progress = coalesce($8, progress) WHERE id = $9 AND state = $10"
+        );
+        let changed = sqlx::query(update)
+            .bind(to.name())
+            .bind(cut(&note.reason))
+            .bind(i64::from(claimed))
+            .bind(note.not_before_ms.filter(|_| to == State::Retrying))
+            .bind(now_ms)
+            .bind(to.is_final().then_some(now_ms))
+            .bind(json(note.summary.as_ref()))
+            .bind(json(note.progress.as_ref()))
+            .bind(number(id))
+            .bind(from.name())
+            .bind(i64::from(to == State::Retrying))
+            .execute(&mut **tx)
+            .await
+            .map_err(|error| self.failed(&error))?;
+        if changed.rows_affected() != 1 {
+            return Err(self.broken(format!("job {id} changed while it was being changed")));
+        }
+        let mut change = Change { from, to, released: Vec::new(), doomed: Vec::new() };
+        match to {
+            State::Done => change.released = self.release(tx, id).await?,
+            State::Failed | State::Cancelled => change.doomed = self.doom(tx, id, to, now_ms).await?,
+            _ => {}
+        }
+        Ok(change)
+    }
+
+    async fn state_of(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<(State, i64)> {
+        let row = sqlx::query("SELECT state, waits_for FROM job WHERE id = $1")
+            .bind(number(id))
+            .fetch_optional(&mut **tx)
+            .await
+            .map_err(|error| self.failed(&error))?;
+        let row = row.ok_or(QueueError::NoJob(id))?;
+        let state: String = row.try_get(0).map_err(|error| self.failed(&error))?;
+        let waits_for = row.try_get(1).map_err(|error| self.failed(&error))?;
+        Ok((state.parse().map_err(|why| self.broken(why))?, waits_for))
+    }
+
+    /// The jobs that wait for a job.
+    async fn dependents(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<Vec<JobId>> {
+        let rows = sqlx::query("SELECT job FROM dependency WHERE needs = $1 ORDER BY job")
+            .bind(number(id))
+            .fetch_all(&mut **tx)
+            .await
+            .map_err(|error| self.failed(&error))?;
+        rows.iter().map(|row| self.id(row, 0)).collect()
+    }
+
+    async fn release(&self, tx: &mut Transaction<'static, Sqlite>, done: JobId) -> Result<Vec<JobId>> {
+        let mut released = Vec::new();
+        for id in self.dependents(tx, done).await? {
+            let (state, waits_for) = self.state_of(tx, id).await?;
+            let left = (waits_for - 1).max(0);
+            let next = state.after(Event::Released).ok().filter(|_| left == 0);
+            sqlx::query("UPDATE job SET waits_for = $1, state = $2 WHERE id = $3")
+                .bind(left)
+                .bind(next.unwrap_or(state).name())
+                .bind(number(id))
+                .execute(&mut **tx)
+                .await
+                .map_err(|error| self.failed(&error))?;
+            released.extend(next.map(|_| id));
+        }
+        Ok(released)
+    }
+
+    /// Fails everything that waits for `ended`, and what waits for that.
+    async fn doom(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        ended: JobId,
+        how: State,
+        now_ms: i64,
+    ) -> Result<Vec<JobId>> {
+        let mut doomed = Vec::new();
+        let mut ends = vec![(ended, how)];
+        while let Some((end, how)) = ends.pop() {
+            for id in self.dependents(tx, end).await? {
+                let (state, _) = self.state_of(tx, id).await?;
+                let Ok(next) = state.after(Event::Doomed) else { continue };
+                sqlx::query("UPDATE job SET state = $1, reason = $2, ended_ms = $3 WHERE id = $4")
+                    .bind(next.name())
+                    .bind(format!("it waited for job {end}, which is {how}"))
+                    .bind(now_ms)
+                    .bind(number(id))
+                    .execute(&mut **tx)
+                    .await
+                    .map_err(|error| self.failed(&error))?;
+                doomed.push(id);
+                ends.push((id, next));
+            }
+        }
+        Ok(doomed)
+    }
+
+    fn id(&self, row: &sqlx::sqlite::SqliteRow, column: usize) -> Result<JobId> {
+        let number: i64 = row.try_get(column).map_err(|error| self.failed(&error))?;
+        let id = u64::try_from(number).ok().and_then(JobId::new);
+        id.ok_or_else(|| self.broken(format!("{number} is not the number of a job")))
+    }
+
+    fn failed(&self, error: &sqlx::Error) -> QueueError {
+        self.broken(error.to_string())
+    }
+
+    fn broken(&self, message: impl Into<String>) -> QueueError {
+        let message = message.into().replace('\n', "; ");
+        QueueError::Database { path: self.path.display().to_string(), message }
+    }
+}
+
+/// A job's number as SQL has it.
+fn number(id: JobId) -> i64 {
+    // Every number is made to fit.
+    i64::try_from(id.get()).unwrap_or(i64::MAX)
+}
+
+fn json<T: Serialize>(value: Option<&T>) -> Option<String> {
+    value.and_then(|value| serde_json::to_string(value).ok())
+}
+
+/// One line that is not too long.
+fn cut(text: &str) -> String {
+    let mut line = text.replace(['\n', '\r'], " ");
+    if line.len() > MOST_REASON {
+        let end = (0..=MOST_REASON).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

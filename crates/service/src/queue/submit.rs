@@ -1,0 +1,212 @@
+//! Jobs come in: a batch is taken whole, in one transaction, or not at all.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+
+use sqlx::{Row, Sqlite, Transaction};
+
+use super::{MOST_WAITING, Queue, QueueError, Result, number};
+use crate::job::file::MOST_JOBS;
+use crate::job::{Dependency, Event, JobId, Kind, Request, State};
+use crate::pair::Pair;
+
+/// A request that was checked, before its batch is written.
+struct Checked<'a> {
+    request: &'a Request,
+    json: String,
+    pair: Pair,
+    /// Jobs of the same batch that must be done first.
+    siblings: Vec<usize>,
+    /// Jobs that were there before.
+    elders: Vec<JobId>,
+}
+
+impl Queue {
+    /// Takes a batch of jobs; answers with their numbers once they are on disk.
+    pub async fn submit(&self, requests: &[Request], now_ms: i64) -> Result<Vec<JobId>> {
+        let waiting = self.waiting.load(Relaxed);
+        if waiting + requests.len() as u64 > MOST_WAITING {
+            return Err(QueueError::Full(waiting));
+        }
+        let refused = |number: usize, message: String| QueueError::Refused { number, message };
+        if requests.len() > MOST_JOBS {
+            return Err(refused(MOST_JOBS + 1, format!("a batch has at most {MOST_JOBS} jobs")));
+        }
+        let checked = check(requests)?;
+        let order = in_order(&checked)?;
+        let mut tx = self.begin().await?;
+        let mut pairs = HashMap::new();
+        let mut elders = HashMap::new();
+        let mut ids: Vec<Option<JobId>> = vec![None; checked.len()];
+        let mut edges = Vec::new();
+        for i in order {
+            let job = &checked[i];
+            let mut needs: HashSet<JobId> = job.siblings.iter().filter_map(|&sibling| ids[sibling]).collect();
+            for &elder in &job.elders {
+                let state = match elders.get(&elder) {
+                    Some(state) => *state,
+                    None => self.elder(&mut tx, elder).await?,
+                };
+                elders.insert(elder, state);
+                match state {
+                    None => {
+                        return Err(refused(
+                            i + 1,
+                            format!("it waits for job {elder}, which does not exist"),
+                        ));
+                    }
+                    Some(state @ (State::Failed | State::Cancelled)) => {
+                        return Err(refused(i + 1, format!("it waits for job {elder}, which is {state}")));
+                    }
+                    Some(State::Done) => {}
+                    Some(_) => drop(needs.insert(elder)),
+                }
+            }
+            let pair = match pairs.get(&job.pair) {
+                Some(&pair) => pair,
+                None => self.pair_number(&mut tx, &job.pair).await?,
+            };
+            pairs.insert(job.pair.clone(), pair);
+            let id = self.insert(&mut tx, job, pair, needs.len(), now_ms).await?;
+            ids[i] = Some(id);
+            edges.extend(needs.into_iter().map(|needed| (needed, id)));
+        }
+        for (needed, id) in edges {
+            sqlx::query("INSERT INTO dependency (needs, job) VALUES ($1, $2)")
+                .bind(number(needed))
+                .bind(number(id))
+                .execute(&mut *tx)
+                .await
+                .map_err(|error| self.failed(&error))?;
+        }
+        self.commit(tx).await?;
+        self.waiting.fetch_add(requests.len() as u64, Relaxed);
+        Ok(ids.into_iter().flatten().collect())
+    }
+
+    async fn elder(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<Option<State>> {
+        match self.state_of(tx, id).await {
+            Ok((state, _)) => Ok(Some(state)),
+            Err(QueueError::NoJob(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pair_number(&self, tx: &mut Transaction<'static, Sqlite>, pair: &Pair) -> Result<i64> {
+        let insert = "INSERT INTO pair (source, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let select = "SELECT id FROM pair WHERE source = $1 AND destination = $2";
+        let (source, destination) = (pair.source.as_str(), pair.destination.as_str());
+        let made = sqlx::query(insert).bind(source).bind(destination).execute(&mut **tx).await;
+        made.map_err(|error| self.failed(&error))?;
+        let found = sqlx::query(select).bind(source).bind(destination).fetch_one(&mut **tx).await;
+        found.and_then(|row| row.try_get(0)).map_err(|error| self.failed(&error))
+    }
+
+    async fn insert(
+        &self,
+        tx: &mut Transaction<'static, Sqlite>,
+        job: &Checked<'_>,
+        pair: i64,
+        waits_for: usize,
+        now_ms: i64,
+    ) -> Result<JobId> {
+        let state = match (job.request.kind, waits_for) {
+            // It is answered at once: whoever submits it runs it.
+            (Kind::Estimation, 0) => State::Queued.after(Event::Claimed).unwrap_or(State::Queued),
+            (_, 0) => State::Queued,
+            _ => State::Blocked,
+        };
+        let runs = state == State::Running;
+        let insert = concat!(
+            "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request, attempts, started_ms) ",
+            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8)"
+        );
+        let done = sqlx::query(insert)
+            .bind(pair)
+            .bind(state.name())
+            .bind(job.request.priority)
+            .bind(i64::try_from(waits_for).unwrap_or(i64::MAX))
+            .bind(now_ms)
+            .bind(&job.json)
+            .bind(i64::from(runs))
+            .bind(runs.then_some(now_ms))
+            .execute(&mut **tx)
+            .await
+            .map_err(|error| self.failed(&error))?;
+        let id = u64::try_from(done.last_insert_rowid()).ok().and_then(JobId::new);
+        id.ok_or_else(|| self.broken("there are no numbers left for jobs"))
+    }
+}
+
+fn check(requests: &[Request]) -> Result<Vec<Checked<'_>>> {
+    let mut names = HashMap::new();
+    for (i, request) in requests.iter().enumerate() {
+        if let Some(name) = &request.name
+            && let Some(other) = names.insert(name.as_str(), i)
+        {
+            let message = format!("job {} of the batch is called {name:?} as well", other + 1);
+            return Err(QueueError::Refused { number: i + 1, message });
+        }
+    }
+    let mut checked = Vec::with_capacity(requests.len());
+    for (i, request) in requests.iter().enumerate() {
+        let refused = |message: String| QueueError::Refused { number: i + 1, message };
+        request.check().map_err(|error| refused(error.to_string()))?;
+        let pair = request.pair().map_err(refused)?;
+        let json = serde_json::to_string(request).map_err(|error| refused(error.to_string()))?;
+        let (mut siblings, mut elders) = (Vec::new(), Vec::new());
+        for dependency in &request.after {
+            match dependency {
+                Dependency::Id(id) => elders.push(*id),
+                Dependency::Name(name) => {
+                    let sibling = names.get(name.as_str());
+                    siblings.push(*sibling.ok_or_else(|| {
+                        refused(format!("it waits for {name:?}, and no job of the batch is called that"))
+                    })?);
+                }
+            }
+        }
+        checked.push(Checked { request, json, pair, siblings, elders });
+    }
+    Ok(checked)
+}
+
+/// An order in which every job comes behind those it waits for, and otherwise as they were given; a circle is
+/// refused with its names.
+fn in_order(jobs: &[Checked<'_>]) -> Result<Vec<usize>> {
+    let mut left: Vec<usize> = jobs.iter().map(|job| job.siblings.len()).collect();
+    let mut dependents: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (i, job) in jobs.iter().enumerate() {
+        for &sibling in &job.siblings {
+            dependents.entry(sibling).or_default().push(i);
+        }
+    }
+    let mut ready: std::collections::BTreeSet<usize> = (0..jobs.len()).filter(|&i| left[i] == 0).collect();
+    let mut order = Vec::with_capacity(jobs.len());
+    while let Some(i) = ready.pop_first() {
+        order.push(i);
+        for &dependent in dependents.get(&i).into_iter().flatten() {
+            left[dependent] -= 1;
+            if left[dependent] == 0 {
+                ready.insert(dependent);
+            }
+        }
+    }
+    if order.len() == jobs.len() {
+        return Ok(order);
+    }
+    // Going from one that waits to one that it waits for, a job is met again sooner or later.
+    let mut at = (0..jobs.len()).find(|&i| left[i] > 0).unwrap_or(0);
+    let (mut path, mut met) = (Vec::new(), HashSet::new());
+    while met.insert(at) {
+        path.push(at);
+        let Some(&next) = jobs[at].siblings.iter().find(|&&sibling| left[sibling] > 0) else { break };
+        at = next;
+    }
+    let circle = path.iter().skip_while(|&&i| i != at).take(10).chain([&at]);
+    let names: Vec<&str> = circle.map(|&i| jobs[i].request.name.as_deref().unwrap_or("?")).collect();
+    Err(QueueError::Refused {
+        number: at + 1,
+        message: format!("jobs wait for each other: {}", names.join(" → ")),
+    })
+}

@@ -1,0 +1,292 @@
+//! One attempt at one job: estimated, run, and concluded.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_control::{BitRate, ByteCount, PerStage};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::event_log::Logged;
+use crate::history::{Origin, Timestamp, Transfer};
+use crate::job::{Event, JobId, Request, Summary};
+use crate::mover::{Class, Ended, Outcome, Run};
+use crate::pair::Pair;
+use crate::queue::{Note, QueueError};
+
+use super::live::Tracker;
+use super::pause::pause;
+use super::{Estimated, Shared, now_ms};
+
+/// How often the log tells of progress.
+const TELLING: Duration = Duration::from_secs(10);
+/// Epochs on their way to the tracker.
+const EPOCHS: usize = 64;
+/// The rest before an end that could not be written is written again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// An attempt at a transfer.
+#[derive(Clone)]
+pub struct Task {
+    pub shared: Arc<Shared>,
+    pub id: JobId,
+    pub pair: Pair,
+    pub request: Arc<Request>,
+    pub stop: watch::Receiver<bool>,
+    pub share: watch::Receiver<u16>,
+    pub tracker: Arc<Mutex<Tracker>>,
+}
+
+/// An estimation that was asked for as a job.
+pub struct Estimation {
+    pub shared: Arc<Shared>,
+    pub id: JobId,
+    pub pair: Pair,
+    pub request: Arc<Request>,
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Task {
+    /// Runs it to its end, and writes that down.
+    pub async fn run(self) {
+        // In a task of its own: whatever goes wrong in it, the job ends.
+        let attempt = self.clone();
+        let attempt = tokio::spawn(async move { attempt.attempt().await }).await;
+        let (ended, failures) = attempt.unwrap_or_else(|error| {
+            tracing::error!("job {}: {error}", self.id);
+            (
+                Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
+                u32::MAX,
+            )
+        });
+        let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
+        let note = Note { summary: ended.summary.clone(), progress: Some(progress), ..Note::default() };
+        self.remember(&ended);
+        self.conclude(&ended, failures, note).await;
+        self.shared.has_ended(self.id).await;
+    }
+
+    async fn attempt(&self) -> (Ended, u32) {
+        let Self { shared, id, request, .. } = self;
+        let job = match shared.queue.get(*id).await {
+            Ok(Some(job)) => job,
+            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), 0),
+            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), 0),
+        };
+        shared.log_of(*id, request, &Logged::Started { attempt: job.attempts }).await;
+        let start = match self.estimate().await {
+            Ok(start) => start,
+            Err(stopped) => return (stopped, job.failures),
+        };
+        let appetite = shared.mover.appetite(request);
+        let share = *self.share.borrow();
+        if !appetite.adapts {
+            let streams = start.unwrap_or(share).min(share);
+            shared.settle(*id, &self.pair, streams).await;
+        }
+        let (epochs, heard) = mpsc::channel(EPOCHS);
+        let run = Run {
+            id: *id,
+            attempt: job.attempts,
+            request: Arc::clone(request),
+            start: start.map(|start| start.min(share)),
+            most: appetite.most.min(shared.limits.streams_per_pair).max(1),
+            share: self.share.clone(),
+            stop: self.stop.clone(),
+            epochs,
+        };
+        let running = shared.mover.run(run);
+        let (ended, ()) = tokio::join!(running, self.listen(heard));
+        (ended, job.failures)
+    }
+
+    /// The streams to begin with; or how it ended, because somebody asked it to.
+    async fn estimate(&self) -> Result<Option<u16>, Ended> {
+        let Self { shared, id, request, pair, .. } = self;
+        if !request.optimization || request.optimizer().is_some_and(|rule| rule.starts_with("fixed:")) {
+            return Ok(None);
+        }
+        let mut stop = self.stop.clone();
+        let most = shared.limits.streams_per_pair;
+        let estimated = tokio::select! {
+            estimated = shared.estimator.estimate(Arc::clone(request), most) => estimated,
+            _ = stop.wait_for(|stop| *stop) => {
+                let message = "stopped before it began to move".to_owned();
+                return Err(Ended { outcome: Outcome::Stopped, message, summary: None });
+            }
+        };
+        match estimated {
+            Ok(Estimated { throughput: BitRate::ZERO, reason, .. }) => {
+                shared.decide(pair, *id, &[], "start as the rule does".to_owned(), reason);
+                Ok(None)
+            }
+            Ok(Estimated { streams, throughput, reason, .. }) => {
+                let streams = streams.clamp(1, most.max(1));
+                let state = [("streams", f64::from(streams)), ("throughput_bps", throughput.0 as f64)];
+                shared.decide(pair, *id, &state, format!("start with {streams} streams"), reason.clone());
+                shared.log_of(*id, request, &Logged::Estimate { streams, throughput, reason }).await;
+                Ok(Some(streams))
+            }
+            // A job need not be estimated to be moved.
+            Err(why) => {
+                shared.decide(
+                    pair,
+                    *id,
+                    &[],
+                    "start as the rule does".to_owned(),
+                    format!("no estimate: {why}"),
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Hears epochs until there are no more, and tells the log of them now and then.
+    async fn listen(&self, mut heard: mpsc::Receiver<tidegate_control::Epoch>) {
+        let mut told = Instant::now();
+        while let Some(epoch) = heard.recv().await {
+            let progress = {
+                let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
+                tracker.hear(epoch);
+                tracker.progress()
+            };
+            if told.elapsed() >= TELLING {
+                told = Instant::now();
+                self.shared.log_of(self.id, &self.request, &Logged::Progress(progress)).await;
+            }
+        }
+    }
+
+    async fn conclude(&self, ended: &Ended, failures: u32, note: Note) {
+        let Self { shared, id, request, pair, .. } = self;
+        let (event, note) = match ended.outcome {
+            Outcome::Complete => (Event::Completed, Note { reason: said(ended.summary.as_ref()), ..note }),
+            Outcome::Stopped if shared.is_stopping() && shared.is_wanted(*id).await => (
+                Event::Stopped,
+                Note { reason: "the service stopped; it goes on with the next".to_owned(), ..note },
+            ),
+            Outcome::Stopped => (Event::Stopped, Note { reason: ended.message.clone(), ..note }),
+            Outcome::Failed(class) if class.is_retryable() && failures < request.retries => {
+                let rest = pause(class, failures + 1, &mut shared.board.lock().await.rng);
+                let state = [("failures", f64::from(failures + 1)), ("pause_s", rest.as_secs_f64())];
+                let action = format!("try again in {:.1} s", rest.as_secs_f64());
+                let why = format!("{class}: {}", ended.message);
+                shared.decide(pair, *id, &state, action, why.clone());
+                shared.log_of(*id, request, &Logged::Retrying { pause: rest, why }).await;
+                let not_before = now_ms().saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
+                (
+                    Event::Broke,
+                    Note { reason: ended.message.clone(), not_before_ms: Some(not_before), ..note },
+                )
+            }
+            Outcome::Failed(class) => {
+                let tries = failures.saturating_add(1);
+                let why = match class.is_retryable() {
+                    true => format!("{} (given up after {tries} tries)", ended.message),
+                    false => ended.message.clone(),
+                };
+                shared.decide(
+                    pair,
+                    *id,
+                    &[("failures", f64::from(tries))],
+                    "give up".to_owned(),
+                    format!("{class}: {why}"),
+                );
+                (Event::GaveUp, Note { reason: why, ..note })
+            }
+        };
+        conclude(shared, *id, event, &note).await;
+    }
+
+    fn remember(&self, ended: &Ended) {
+        let Some(summary) = &ended.summary else { return };
+        let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
+        let outcome = serde_json::from_value(serde_json::Value::String(summary.status.clone()));
+        let (Ok(outcome), true) = (outcome, summary.duration_ms > 0) else { return };
+        self.shared.memory.moved(Transfer {
+            pair: self.pair.clone(),
+            origin: Origin::Own,
+            job: Some(self.id.to_string()),
+            bytes: ByteCount(summary.bytes),
+            files: summary.files.ok,
+            concurrency: PerStage { read: None, network: streams, write: None },
+            optimizer: Some(summary.optimizer.clone()).filter(|name| !name.is_empty()),
+            goodput: BitRate(summary.goodput_bps),
+            duration: Duration::from_millis(summary.duration_ms),
+            loss: None,
+            rtt: None,
+            retransmits: None,
+            outcome,
+            reason: (!ended.message.is_empty()).then(|| ended.message.clone()),
+            at: Timestamp::now(),
+        });
+    }
+}
+
+impl Estimation {
+    /// Finds out, and writes that down.
+    pub async fn run(self) {
+        let Self { shared, id, request, .. } = &self;
+        let found = async {
+            let _turn = shared.estimations.acquire().await;
+            shared.estimator.estimate(Arc::clone(request), shared.limits.streams_per_pair).await
+        };
+        let stopped = async {
+            // It may have been cancelled before anybody could be told.
+            if shared.is_wanted(*id).await {
+                let mut stop = self.stop.clone();
+                let _ = stop.wait_for(|stop| *stop).await;
+            }
+        };
+        let (event, note) = tokio::select! {
+            found = found => match found {
+                Ok(Estimated { streams, throughput, reason, answer }) => {
+                    let logged = Logged::Estimate { streams, throughput, reason: reason.clone() };
+                    shared.log_of(*id, request, &logged).await;
+                    shared.decide(&self.pair, *id, &[("streams", f64::from(streams))], "answer".to_owned(), reason);
+                    let summary = Summary { status: "complete".to_owned(), estimate: Some(answer), ..Summary::default() };
+                    let reason = format!("{streams} streams, {throughput}");
+                    (Event::Completed, Note { summary: Some(summary), ..Note::why(reason) })
+                }
+                Err(why) => (Event::GaveUp, Note::why(why)),
+            },
+            () = stopped => (Event::Stopped, Note::why("stopped")),
+        };
+        if let (Some(path), Some(summary)) = (&request.output, &note.summary)
+            && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
+            && let Err(error) = tokio::fs::write(path, text + "\n").await
+        {
+            tracing::warn!("job {id}: cannot write {}: {error}", path.display());
+        }
+        conclude(shared, *id, event, &note).await;
+        shared.has_ended(*id).await;
+    }
+}
+
+/// Writes down how a job ended; as often as it takes, for it did end so.
+async fn conclude(shared: &Shared, id: JobId, event: Event, note: &Note) {
+    loop {
+        match shared.change(id, event, note).await {
+            Ok(_) => return,
+            Err(QueueError::Database { path, message }) if !shared.is_stopping() => {
+                tracing::error!(
+                    "the queue {path}: {message}; the end of job {id} is written again in a moment"
+                );
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(error) => {
+                tracing::error!("job {id}: {error}");
+                return;
+            }
+        }
+    }
+}
+
+fn said(summary: Option<&Summary>) -> String {
+    let Some(summary) = summary else { return "complete".to_owned() };
+    match (summary.files.ok, summary.files.skipped) {
+        (0, skipped @ 1..) => format!("complete: {skipped} files were there already"),
+        _ if summary.verified => "complete, all verified".to_owned(),
+        _ => "complete".to_owned(),
+    }
+}

@@ -1,0 +1,229 @@
+//! The queue's promises: batches whole or not at all, priorities, dependencies, pages, and one end for each job.
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tidegate_service::job::{Dependency, Event, JobId, Request, State};
+use tidegate_service::queue::{Note, Queue, QueueError};
+
+async fn queue() -> (TempDir, Queue) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
+    (directory, queue)
+}
+
+fn named(name: &str, after: &[&str]) -> Request {
+    Request {
+        name: Some(name.to_owned()),
+        after: after.iter().map(|name| Dependency::Name((*name).to_owned())).collect(),
+        ..Request::transfer("/a", "tg://host-a/b")
+    }
+}
+
+async fn happen(queue: &Queue, id: JobId, events: &[Event]) {
+    for event in events {
+        queue
+            .change(id, *event, &Note::why("a test"), 5)
+            .await
+            .unwrap_or_else(|error| panic!("{event:?}: {error}"));
+    }
+}
+
+async fn next_ids(queue: &Queue) -> Vec<JobId> {
+    queue.next().await.expect("read").into_iter().map(|next| next.id).collect()
+}
+
+async fn state(queue: &Queue, id: JobId) -> State {
+    queue.get(id).await.expect("read").expect("there").state
+}
+
+#[tokio::test]
+async fn a_job_is_kept_as_it_was_asked_for() {
+    let (directory, queue) = queue().await;
+    let request = Request { priority: -3, retries: 2, ..Request::transfer("/a", "tg://FPR:secret@host/b") };
+    let ids = queue.submit(std::slice::from_ref(&request), 42).await.expect("taken");
+    let job = queue.get(ids[0]).await.expect("read").expect("there");
+    assert_eq!((&job.request, job.state, job.submitted_ms, job.attempts), (&request, State::Queued, 42, 0));
+    assert_eq!(queue.get(JobId::new(99).expect("a number")).await, Ok(None));
+    // The file holds tickets.
+    use std::os::unix::fs::PermissionsExt;
+    for entry in std::fs::read_dir(directory.path().join("state")).expect("listed").flatten() {
+        let mode = entry.metadata().expect("known").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+    }
+    let other = Queue::open(&directory.path().join("state")).await.expect_err("in use");
+    assert!(matches!(other, QueueError::Busy(_)), "{other}");
+    queue.close().await;
+    drop(queue);
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened again");
+    assert_eq!((queue.get(ids[0]).await.expect("read"), queue.waiting()), (Some(job), 1));
+}
+
+#[tokio::test]
+async fn a_batch_with_a_wrong_job_is_refused_whole() {
+    let (_directory, queue) = queue().await;
+    let first = queue.submit(&[named("x", &[])], 1).await.expect("taken")[0];
+    happen(&queue, first, &[Event::Cancel]).await;
+    let with_elder = |id: u64| Request {
+        after: vec![Dependency::Id(JobId::new(id).expect("a number"))],
+        ..Request::transfer("/a", "/b")
+    };
+    for (batch, number, wanted) in [
+        (vec![named("a", &[]), Request::transfer("a", "/b")], 2, "relative"),
+        (vec![named("a", &[]), named("a", &[])], 2, "called \"a\""),
+        (vec![named("a", &["b"])], 1, "no job of the batch"),
+        (vec![named("a", &["a"])], 1, "a → a"),
+        (
+            vec![named("z", &["a"]), named("a", &["c"]), named("b", &["a"]), named("c", &["b"])],
+            2,
+            "a → c → b → a",
+        ),
+        (vec![with_elder(77)], 1, "does not exist"),
+        (vec![named("a", &[]), with_elder(first.get())], 2, "cancelled"),
+    ] {
+        let error = queue.submit(&batch, 1).await.expect_err("refused");
+        let QueueError::Refused { number: found, message } = &error else { panic!("{error}") };
+        assert!(*found == number && message.contains(wanted), "{error}");
+    }
+    assert_eq!(queue.page(&[], None, 100).await.expect("read").len(), 1);
+    assert_eq!(queue.waiting(), 0);
+}
+
+#[tokio::test]
+async fn who_waits_is_released_by_success_and_fails_with_a_failure() {
+    let (_directory, queue) = queue().await;
+    // Named before the one it waits for.
+    let batch = [named("last", &["a", "b"]), named("a", &[]), named("b", &["a"]), named("after", &["last"])];
+    let ids = queue.submit(&batch, 1).await.expect("taken");
+    let [last, a, b, after] = ids[..] else { panic!("{ids:?}") };
+    assert!(a < b && b < last && last < after);
+    assert_eq!(state(&queue, last).await, State::Blocked);
+    assert_eq!(next_ids(&queue).await, [a]);
+    // One that rests stays at rest when it is released, and need not wait when it is resumed.
+    happen(&queue, b, &[Event::Pause]).await;
+    happen(&queue, a, &[Event::Claimed]).await;
+    let done = queue.change(a, Event::Completed, &Note::why("done"), 9).await.expect("done");
+    assert_eq!((done.to, done.released), (State::Done, vec![]));
+    happen(&queue, b, &[Event::Resume { blocked: true }]).await;
+    assert_eq!(state(&queue, b).await, State::Queued);
+    happen(&queue, last, &[Event::Pause, Event::Resume { blocked: false }]).await;
+    assert_eq!(state(&queue, last).await, State::Blocked);
+    happen(&queue, b, &[Event::Claimed]).await;
+    let failed = queue.change(b, Event::GaveUp, &Note::why("no\nspace"), 10).await.expect("failed");
+    assert_eq!(failed.doomed, [last, after]);
+    let job = queue.get(after).await.expect("read").expect("there");
+    assert_eq!((job.state, job.ended_ms), (State::Failed, Some(10)));
+    assert_eq!(job.reason, format!("it waited for job {last}, which is failed"));
+    assert_eq!(queue.get(b).await.expect("read").expect("there").reason, "no space");
+    assert_eq!(queue.waiting(), 0);
+    // Nobody ends twice.
+    let again = queue.change(b, Event::Completed, &Note::default(), 11).await.expect_err("refused");
+    assert!(matches!(again, QueueError::Illegal(..)), "{again}");
+    let elder = Request { after: vec![Dependency::Id(a)], ..Request::transfer("/a", "/b") };
+    let id = queue.submit(&[elder], 12).await.expect("taken")[0];
+    assert_eq!(state(&queue, id).await, State::Queued);
+}
+
+#[tokio::test]
+async fn the_next_is_the_most_urgent_and_then_the_oldest_of_each_pair() {
+    let (_directory, queue) = queue().await;
+    let to = |host: &str, priority| Request { priority, ..Request::transfer("/a", format!("tg://{host}/b")) };
+    let batch = [to("x", 0), to("x", 5), to("y", 1), to("x", 5), to("y", 1), to("z", -1)];
+    let ids = queue.submit(&batch, 1).await.expect("taken");
+    let found = queue.next().await.expect("read");
+    assert_eq!(found.iter().map(|next| next.id).collect::<Vec<_>>(), [ids[1], ids[2], ids[5]]);
+    assert_eq!(found[0].pair.destination.as_str(), "tg://x");
+    happen(&queue, ids[1], &[Event::Claimed]).await;
+    happen(&queue, ids[2], &[Event::Claimed, Event::Broke]).await;
+    assert_eq!(next_ids(&queue).await, [ids[3], ids[4], ids[5]]);
+    // One that is to be tried again comes back when it is due, and in its turn.
+    let note = Note { not_before_ms: Some(100), ..Note::why("lost") };
+    happen(&queue, ids[4], &[Event::Claimed]).await;
+    queue.change(ids[4], Event::Broke, &note, 50).await.expect("broke");
+    assert_eq!(queue.release_due(99).await, Ok(Some(100)));
+    assert_eq!(next_ids(&queue).await, [ids[3], ids[5]]);
+    assert_eq!(queue.release_due(100).await, Ok(None));
+    assert_eq!(next_ids(&queue).await, [ids[3], ids[4], ids[5]]);
+    assert_eq!(queue.get(ids[4]).await.expect("read").expect("there").not_before_ms, None);
+}
+
+#[tokio::test]
+async fn pages_go_from_the_newest_on_without_gaps_or_doubles() {
+    let (_directory, queue) = queue().await;
+    let batch: Vec<Request> = (0..250).map(|_| Request::transfer("/a", "tg://h/b")).collect();
+    let ids = queue.submit(&batch, 1).await.expect("taken");
+    for &id in ids.iter().step_by(3) {
+        happen(&queue, id, &[Event::Cancel]).await;
+    }
+    for states in [vec![], vec![State::Queued], vec![State::Cancelled, State::Queued, State::Queued]] {
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let page = queue.page(&states, before, 70).await.expect("read");
+            let Some(last) = page.last() else { break };
+            before = Some(last.id);
+            seen.extend(page.iter().map(|job| job.id));
+        }
+        let wanted = ids.iter().enumerate().rev().filter(|(i, _)| states != [State::Queued] || i % 3 > 0);
+        assert_eq!(seen, wanted.map(|(_, id)| *id).collect::<Vec<_>>(), "{states:?}");
+    }
+    let counts = queue.counts().await.expect("read");
+    assert_eq!((counts[&State::Cancelled], counts[&State::Queued], counts[&State::Done]), (84, 166, 0));
+    assert_eq!(queue.waiting(), 166);
+    assert_eq!(queue.forget(5).await, Ok(0));
+    assert_eq!(queue.forget(6).await, Ok(84));
+    assert_eq!(queue.page(&[], None, 1000).await.expect("read").len(), 166);
+}
+
+#[tokio::test]
+async fn what_ran_goes_back_in_line_and_what_was_asked_of_it_is_done() {
+    let (_directory, queue) = queue().await;
+    let batch: Vec<Request> = (0..4).map(|_| Request::transfer("/a", "tg://h/b")).collect();
+    let ids = queue.submit(&batch, 1).await.expect("taken");
+    happen(&queue, ids[0], &[Event::Claimed]).await;
+    happen(&queue, ids[1], &[Event::Claimed, Event::Pause]).await;
+    happen(&queue, ids[2], &[Event::Claimed, Event::Cancel]).await;
+    let wanted = vec![(ids[0], State::Queued), (ids[1], State::Paused), (ids[2], State::Cancelled)];
+    assert_eq!(queue.recover(7).await, Ok(wanted));
+    assert_eq!(queue.recover(8).await, Ok(vec![]));
+    let job = queue.get(ids[0]).await.expect("read").expect("there");
+    assert_eq!((job.attempts, &job.reason[..]), (1, "the service was restarted"));
+    assert_eq!(queue.waiting(), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn whatever_happens_numbers_add_up_and_each_job_ends_once(
+        events in prop::collection::vec((0..12_usize, 0..10_usize), 1..60),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (_directory, queue) = queue().await;
+            let mut batch: Vec<Request> = (0..8).map(|i| named(&format!("j{i}"), &[])).collect();
+            for i in 8..12 {
+                batch.push(named(&format!("j{i}"), &[&format!("j{}", i - 4), &format!("j{}", i - 8)]));
+            }
+            let ids = queue.submit(&batch, 1).await.expect("taken");
+            let all = [Event::Due, Event::Claimed, Event::Completed, Event::Broke, Event::GaveUp, Event::Stopped,
+                Event::Pause, Event::Resume { blocked: false }, Event::Cancel, Event::Claimed];
+            let mut ended = std::collections::HashSet::new();
+            for (job, event) in events {
+                if let Ok(change) = queue.change(ids[job], all[event], &Note::why("a test"), 2).await {
+                    if change.to.is_final() {
+                        assert!(ended.insert(ids[job]));
+                    }
+                    for doomed in change.doomed {
+                        assert!(ended.insert(doomed));
+                    }
+                }
+            }
+            let jobs = queue.page(&[], None, 100).await.expect("read");
+            assert_eq!(jobs.iter().filter(|job| job.state.is_final()).count(), ended.len());
+            assert_eq!(queue.waiting(), (12 - ended.len()) as u64);
+            for job in &jobs {
+                // Who is not held back by anybody does not wait.
+                assert!(!(job.state == State::Blocked && job.waits_for == 0), "{job:?}");
+                assert!(!(job.state == State::Queued && job.waits_for > 0), "{job:?}");
+            }
+        });
+    }
+}
