@@ -24,3 +24,9 @@ pub mod event_log;
 pub mod mover;
 
 pub mod scheduler;
+
+pub mod dashboard;
+
+pub mod api;
+
+pub mod server;

@@ -1,0 +1,84 @@
+//! Health, metrics, and the document that describes all of it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::App;
+use super::frame::Routes;
+use super::metrics::{Series, family};
+use super::problem::Problem;
+use crate::job::State as JobState;
+
+/// The states in which something runs, and the most jobs looked at there.
+const ACTIVE: [JobState; 3] = [JobState::Running, JobState::Pausing, JobState::Cancelling];
+const MOST_ACTIVE: u32 = 1000;
+
+/// The OpenAPI document.
+pub const DOCUMENT: &str = include_str!("openapi.json");
+
+/// What needs no token.
+pub fn open_routes() -> Routes<Arc<App>> {
+    Routes::new().get("/healthz", alive).get("/readyz", ready).get("/api/v1/openapi.json", document)
+}
+
+/// What does.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new().get("/metrics", metrics)
+}
+
+/// The process answers.
+async fn alive() -> Response {
+    Json(json!({"status": "ok"})).into_response()
+}
+
+/// Jobs are taken.
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    if *app.stop.borrow() {
+        return Problem::unavailable("the service is stopping", "try again when it runs").into_response();
+    }
+    // Any question will do that costs the same however many jobs there are.
+    match app.scheduler.page(&[], None, 1).await {
+        Ok(_) => Json(json!({"status": "ok"})).into_response(),
+        Err(error) => Problem::from(error).into_response(),
+    }
+}
+
+async fn document() -> Response {
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let mut text = String::new();
+    let one = |value: f64| -> [Series; 1] { [(Vec::new(), value)] };
+    let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
+    family(&mut text, "tidegate_build_info", "gauge", "The version that runs.", [(build, 1.0)]);
+    let open = (app.connections)() as f64;
+    family(&mut text, "tidegate_http_connections", "gauge", "Connections that are open.", one(open));
+    if let Ok(counts) = app.counts.get(app.scheduler.queue()).await {
+        let jobs = JobState::ALL.into_iter().map(|state| {
+            (vec![("state", state.name().to_owned())], counts.get(&state).copied().unwrap_or_default() as f64)
+        });
+        family(&mut text, "tidegate_jobs", "gauge", "Jobs that are known, by state.", jobs);
+    }
+    // What cannot be read now is left out, and the next time it is there.
+    if let Ok(active) = app.scheduler.page(&ACTIVE, None, MOST_ACTIVE).await {
+        let streams = active.iter().map(|job| f64::from(job.progress.streams)).sum();
+        family(
+            &mut text,
+            "tidegate_network_streams",
+            "gauge",
+            "Network streams of jobs that run.",
+            one(streams),
+        );
+        let rate = active.iter().map(|job| job.progress.throughput_bps.bytes_per_second()).sum();
+        let name = "tidegate_throughput_bytes_per_second";
+        family(&mut text, name, "gauge", "What the jobs that run moved in their last epochs.", one(rate));
+    }
+    app.metrics.write(&mut text);
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}

@@ -1,0 +1,217 @@
+//! Jobs over HTTP: submitted in batches, listed by pages, shown, paused, resumed and cancelled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use super::App;
+use super::frame::{Path, Query, Routes, Text};
+use super::problem::Problem;
+use crate::history::{self, Decision};
+use crate::job::file::{Format, read};
+use crate::job::{Event, Job, JobId, State as JobState};
+use crate::queue::{Queue, QueueError};
+
+/// Jobs of a page unless told otherwise, and at most.
+const PAGES: (u32, u32) = (50, 100);
+/// Decisions shown with a job; the newest.
+const DECISIONS: u32 = 200;
+
+/// The routes.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get("/api/v1/jobs", list)
+        .post("/api/v1/jobs", submit)
+        .get("/api/v1/jobs/{id}", show)
+        .post("/api/v1/jobs/{id}/cancel", cancel)
+        .post("/api/v1/jobs/{id}/pause", pause)
+        .post("/api/v1/jobs/{id}/resume", resume)
+}
+
+/// A job without secrets, and what can be asked of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct View {
+    #[serde(flatten)]
+    job: Job,
+    actions: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<Vec<Decision>>,
+}
+
+impl View {
+    /// Of `job`.
+    pub fn new(job: Job) -> Self {
+        let asked = [
+            ("pause", Event::Pause),
+            ("resume", Event::Resume { blocked: false }),
+            ("cancel", Event::Cancel),
+        ];
+        let actions = asked.into_iter().filter(|(_, event)| job.state.after(*event).is_ok());
+        Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
+    }
+}
+
+/// Which jobs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    state: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+/// Numbers of jobs by state. A million jobs take a while to be counted, so they are counted for a tenth of the
+/// time at most, however many ask.
+#[derive(Default)]
+pub struct Counts(Mutex<Option<Counted>>);
+
+struct Counted {
+    at: Instant,
+    took: Duration,
+    counts: BTreeMap<JobState, u64>,
+}
+
+impl Counts {
+    /// As they are, or were a moment ago.
+    pub async fn get(&self, queue: &Queue) -> Result<BTreeMap<JobState, u64>, QueueError> {
+        // Whoever comes while they are counted waits for that count.
+        let mut last = self.0.lock().await;
+        if let Some(last) = &*last
+            && last.at.elapsed() < last.took * 9
+        {
+            return Ok(last.counts.clone());
+        }
+        let began = Instant::now();
+        let counts = queue.counts().await?;
+        let took = began.elapsed();
+        *last = Some(Counted { at: began + took, took, counts: counts.clone() });
+        Ok(counts)
+    }
+}
+
+#[derive(Serialize)]
+struct Page {
+    jobs: Vec<View>,
+    next: Option<String>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+async fn list(State(app): State<Arc<App>>, Query(which): Query<Which>) -> Result<Json<Page>, Problem> {
+    let see = "GET /api/v1/openapi.json tells what is expected";
+    let state =
+        which.state.as_deref().filter(|state| !state.is_empty()).map(str::parse::<JobState>).transpose();
+    let state = state.map_err(|error| Problem::bad_request(error, see))?;
+    let before = which.cursor.as_deref().map(number).transpose()?;
+    let limit = which.limit.unwrap_or(PAGES.0).clamp(1, PAGES.1);
+    let states: Vec<JobState> = state.into_iter().collect();
+    let jobs = app.scheduler.page(&states, before, limit).await?;
+    let next = (jobs.len() as u32 == limit).then(|| jobs.last().map(|job| job.id.to_string())).flatten();
+    let counts = app.counts.get(app.scheduler.queue()).await?;
+    let counts = counts.into_iter().map(|(state, count)| (state.name(), count)).collect();
+    Ok(Json(Page { jobs: jobs.into_iter().map(View::new).collect(), next, counts }))
+}
+
+#[derive(Serialize)]
+struct Submitted {
+    ids: Vec<JobId>,
+}
+
+async fn submit(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Text(body): Text,
+) -> Result<(StatusCode, Json<Submitted>), Problem> {
+    let format = format_of(&headers)?;
+    let wrong = "correct it and submit it again; nothing of it was taken";
+    let requests =
+        read(&body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
+    let ids = app.scheduler.submit(&requests).await?;
+    Ok((StatusCode::CREATED, Json(Submitted { ids })))
+}
+
+fn format_of(headers: &HeaderMap) -> Result<Format, Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match &kind[..] {
+        "application/json" => Ok(Format::Json),
+        "application/toml" => Ok(Format::Toml),
+        "application/x-classad" => Ok(Format::ClassAds),
+        _ => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the content-type does not say how the jobs are written",
+            "send application/json, application/toml or application/x-classad",
+        )),
+    }
+}
+
+/// The number in a path or a query.
+pub fn number(text: &str) -> Result<JobId, Problem> {
+    text.parse().map_err(|error: String| Problem::bad_request(error, "give the number of a job, as in 17"))
+}
+
+/// The job of a path.
+pub async fn find(app: &App, text: &str) -> Result<Job, Problem> {
+    let id = number(text)?;
+    app.scheduler.job(id).await?.ok_or_else(|| QueueError::NoJob(id).into())
+}
+
+async fn show(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    view(&app, &id).await.map(Json)
+}
+
+async fn view(app: &App, id: &str) -> Result<View, Problem> {
+    let job = find(app, id).await?;
+    let query =
+        history::Query { job: Some(job.id.to_string()), limit: DECISIONS, ..history::Query::default() };
+    // Without history a job is shown all the same.
+    let mut decisions = match app.history.page::<Decision>(&query).await {
+        Ok(page) => page.records,
+        Err(error) => {
+            tracing::warn!("the decisions of job {} are not known: {error}", job.id);
+            Vec::new()
+        }
+    };
+    decisions.reverse();
+    Ok(View { decisions: Some(decisions), ..View::new(job) })
+}
+
+async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    app.scheduler.cancel(number(&id)?).await?;
+    view(&app, &id).await.map(Json)
+}
+
+async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    app.scheduler.pause(number(&id)?).await?;
+    view(&app, &id).await.map(Json)
+}
+
+async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    app.scheduler.resume(number(&id)?).await?;
+    view(&app, &id).await.map(Json)
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        let detail = error.to_string();
+        match error {
+            QueueError::Refused { .. } => {
+                Self::bad_request(detail, "correct it and submit the batch again; nothing of it was taken")
+            }
+            QueueError::NoJob(_) => Self::not_found(detail, "GET /api/v1/jobs lists them"),
+            QueueError::Illegal(..) => {
+                Self::conflict(detail, "GET /api/v1/jobs/{id} tells in `actions` what can be asked of it now")
+            }
+            QueueError::Full(_) => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, detail, "submit again when some have ended")
+            }
+            QueueError::Busy(_) | QueueError::Database { .. } => Self::unavailable(detail, "try again later"),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Listens: sockets, TLS, and the limits that keep one client from costing the others.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+/// Most connections at once, where the limit of open files allows; one more is told to come again.
+pub const MOST_CONNECTIONS: usize = 20_000;
+/// Open files that are left for everything else.
+const OTHER_FILES: usize = 256;
+/// Connections that the kernel may hold for us; it has a bound of its own, net.core.somaxconn.
+const BACKLOG: i32 = 4096;
+/// How long a connection may take to say what it wants, idle time included.
+const HEADER_TIME: Duration = Duration::from_secs(75);
+/// How long TLS may take to be agreed on.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+/// Most bytes of a request's line and headers.
+const HEADER_BYTES: usize = 32 << 10;
+/// Most headers.
+const MOST_HEADERS: usize = 100;
+/// How long a client may leave what it was sent unacknowledged.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
+/// How long what is being answered may take to end when the service stops.
+const DRAIN: Duration = Duration::from_secs(10);
+/// The pause after a connection could not be accepted, as when files run out.
+const BREATH: Duration = Duration::from_millis(50);
+
+/// What a client over the limit is told.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n\
+content-length: 0\r\n\r\n";
+
+/// The certificate and the key of a service.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The certificate's chain, PEM.
+    pub cert: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+}
+
+/// A socket that listens.
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<TlsAcceptor>,
+    address: SocketAddr,
+    places: Arc<Semaphore>,
+    most: usize,
+}
+
+impl Listener {
+    /// Listens at `address`: with TLS, on the loopback, or where `clear` says that no TLS is meant.
+    pub fn bind(address: SocketAddr, tls: Option<&TlsFiles>, clear: bool) -> io::Result<Self> {
+        if tls.is_none() && !clear && !address.ip().to_canonical().is_loopback() {
+            let why = format!(
+                "{address} can be reached from other hosts: give --tls-cert and --tls-key, or say --insecure \
+                 if something in front of it encrypts"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let tls = tls.map(acceptor).transpose()?;
+        let what = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen on {address}: {error}; --listen chooses another"),
+            )
+        };
+        let domain = socket2::Domain::for_address(address);
+        let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).map_err(what)?;
+        // After a restart the port is ours again at once.
+        socket.set_reuse_address(true).map_err(what)?;
+        socket.set_nonblocking(true).map_err(what)?;
+        socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)).map_err(what)?;
+        let socket = TcpListener::from_std(socket.into()).map_err(what)?;
+        let address = socket.local_addr().map_err(what)?;
+        let most = most_connections();
+        Ok(Self { socket, tls, address, places: Arc::new(Semaphore::new(most)), most })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it speaks TLS.
+    pub fn secure(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// How many connections are open, told at any time.
+    pub fn gauge(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let (places, most) = (Arc::clone(&self.places), self.most);
+        move || most.saturating_sub(places.available_permits())
+    }
+
+    /// Serves until `stop`, and then ends what is being answered.
+    pub async fn serve(self, app: Router, stop: impl Future<Output = ()>) {
+        let graceful = GracefulShutdown::new();
+        let (stopping, stopped) = watch::channel(());
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = &mut stop => break,
+            };
+            let mut stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    sleep(BREATH).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                if self.tls.is_none() {
+                    // A fresh socket has room for this; if not, the client sees a closed connection.
+                    let _ = timeout(BREATH, stream.write_all(FULL)).await;
+                }
+                continue;
+            };
+            tune(&stream);
+            let (app, watcher, tls) = (app.clone(), graceful.watcher(), self.tls.clone());
+            let mut stopped = stopped.clone();
+            tokio::spawn(async move {
+                match tls {
+                    None => answer(stream, app, watcher).await,
+                    Some(tls) => tokio::select! {
+                        agreed = timeout(HANDSHAKE_TIME, tls.accept(stream)) => match agreed {
+                            Ok(Ok(stream)) => answer(stream, app, watcher).await,
+                            Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
+                            Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
+                        },
+                        // Who has not said anything yet is not waited for.
+                        _ = stopped.changed() => {}
+                    },
+                }
+                drop(place);
+            });
+        }
+        drop(self.socket);
+        drop(stopping);
+        if timeout(DRAIN, graceful.shutdown()).await.is_err() {
+            tracing::info!("connections that were still busy after {DRAIN:?} are cut");
+        }
+    }
+}
+
+/// Answers the requests of one connection.
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, app: Router, watcher: Watcher) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!("a connection ended: {error}");
+    }
+}
+
+/// Small answers leave at once, and a client that is gone is noticed.
+fn tune(stream: &TcpStream) {
+    let socket = socket2::SockRef::from(stream);
+    let alive = socket2::TcpKeepalive::new().with_time(UNACKNOWLEDGED);
+    let tuned = socket
+        .set_tcp_nodelay(true)
+        .and_then(|()| socket.set_tcp_keepalive(&alive))
+        .and_then(|()| socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED)));
+    if let Err(error) = tuned {
+        tracing::debug!("a connection keeps the system's settings: {error}");
+    }
+}
+
+/// As many as open files allow.
+fn most_connections() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = limit.map_or(MOST_CONNECTIONS, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    files.saturating_sub(OTHER_FILES).clamp(16, MOST_CONNECTIONS)
+}
+
+fn acceptor(files: &TlsFiles) -> io::Result<TlsAcceptor> {
+    let wrong = |path: &Path, why: &dyn std::fmt::Display| {
+        let why = format!("cannot use {}: {why}; give PEM files", path.display());
+        io::Error::new(io::ErrorKind::InvalidInput, why)
+    };
+    let chain = CertificateDer::pem_file_iter(&files.cert).map_err(|error| wrong(&files.cert, &error))?;
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&files.cert, &error))?;
+    if chain.is_empty() {
+        return Err(wrong(&files.cert, &"it holds no certificate"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| wrong(&files.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| wrong(&files.cert, &error))?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| wrong(&files.key, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,170 @@
+//! What is remembered, over HTTP: pairs, samples, estimates, transfers, decisions, and the sites among them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidegate_control::throughput_model::{Sample as Known, choose};
+
+use super::App;
+use super::frame::{Query, Routes};
+use super::problem::Problem;
+use crate::database::DatabaseError;
+use crate::estimate::Drawn;
+use crate::history::{self, Decision, Estimate, Kind, Page, PairSummary, Sample, Timestamp, Transfer};
+use crate::pair::Site;
+
+/// Entries of a page unless told otherwise.
+const LIMIT: u32 = 100;
+/// Most entries of a page.
+const MOST: u32 = 1000;
+/// Points of a curve, for a picture.
+const POINTS: usize = 48;
+
+/// Which records.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    source: Option<String>,
+    destination: Option<String>,
+    job: Option<String>,
+    since_ms: Option<i64>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+impl Which {
+    fn query(&self) -> Result<history::Query, Problem> {
+        let site = |address: &Option<String>| {
+            let site = address.as_deref().filter(|address| !address.is_empty()).map(Site::of).transpose();
+            site.map_err(|error| {
+                Problem::bad_request(error.to_string(), "name a site, as in tg://host:7117 or local")
+            })
+        };
+        let after = self.cursor.as_deref().map(str::parse).transpose();
+        let after = after.map_err(|_| {
+            Problem::bad_request("that cursor is none", "give `next` of the page before, or leave it out")
+        })?;
+        Ok(history::Query {
+            source: site(&self.source)?,
+            destination: site(&self.destination)?,
+            job: self.job.clone(),
+            since: self.since_ms.map(Timestamp),
+            after,
+            limit: self.limit.unwrap_or(LIMIT).clamp(1, MOST),
+        })
+    }
+}
+
+impl From<DatabaseError> for Problem {
+    fn from(error: DatabaseError) -> Self {
+        Self::unavailable(error.to_string(), "try again later; jobs go on without history")
+    }
+}
+
+/// All about the past.
+pub fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .get("/api/v1/history/pairs", pairs)
+        .get("/api/v1/history/samples", records::<Sample>)
+        .get("/api/v1/history/estimates", estimates)
+        .get("/api/v1/history/transfers", records::<Transfer>)
+        .get("/api/v1/history/decisions", records::<Decision>)
+        .get("/api/v1/endpoints", endpoints)
+}
+
+#[derive(Serialize)]
+struct Pairs {
+    pairs: Vec<PairSummary>,
+}
+
+async fn pairs(State(app): State<Arc<App>>) -> Result<Json<Pairs>, Problem> {
+    Ok(Json(Pairs { pairs: app.history.pairs().await? }))
+}
+
+async fn records<K: Kind + Serialize>(
+    State(app): State<Arc<App>>,
+    Query(which): Query<Which>,
+) -> Result<Json<Page<K>>, Problem> {
+    Ok(Json(app.history.page(&which.query()?).await?))
+}
+
+/// An estimate, with the curves it was concluded by where they are to be drawn.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    estimate: Estimate,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curves: Vec<Drawn>,
+}
+
+#[derive(Serialize)]
+struct Estimates {
+    records: Vec<Shown>,
+    next: Option<history::Cursor>,
+}
+
+async fn estimates(
+    State(app): State<Arc<App>>,
+    Query(which): Query<Which>,
+) -> Result<Json<Estimates>, Problem> {
+    let query = which.query()?;
+    let one_pair = query.source.is_some() && query.destination.is_some() && query.after.is_none();
+    let Page { records, next } = app.history.page::<Estimate>(&query).await?;
+    let records = records.into_iter().enumerate().map(|(i, estimate)| {
+        let curves = if i == 0 && one_pair { curves(&estimate) } else { Vec::new() };
+        Shown { estimate, curves }
+    });
+    Ok(Json(Estimates { records: records.collect(), next }))
+}
+
+/// The curves through the samples of an estimate, worked out anew: only their samples are kept.
+fn curves(estimate: &Estimate) -> Vec<Drawn> {
+    let small = |streams: u32| u16::try_from(streams).unwrap_or(u16::MAX);
+    let samples: Vec<Known> =
+        estimate.samples.iter().map(|point| Known::new(small(point.streams), point.throughput)).collect();
+    let widest = samples.iter().map(|sample| sample.streams).max().unwrap_or(1).max(small(estimate.streams));
+    let end = widest.saturating_add(widest / 4);
+    let choice = choose(&samples, end);
+    let drawn = choice.fits().enumerate().map(|(i, fit)| Drawn {
+        model: fit.curve.model(),
+        chosen: i == 0 && choice.fit.is_some(),
+        points: fit.curve.points(end, POINTS),
+    });
+    drawn.collect()
+}
+
+/// What is known of a site.
+#[derive(Serialize)]
+struct Endpoint {
+    site: String,
+    pairs: u64,
+    transfers: u64,
+    last_at_ms: i64,
+}
+
+#[derive(Serialize)]
+struct Endpoints {
+    endpoints: Vec<Endpoint>,
+}
+
+async fn endpoints(State(app): State<Arc<App>>) -> Result<Json<Endpoints>, Problem> {
+    let mut sites: BTreeMap<Site, Endpoint> = BTreeMap::new();
+    for known in app.history.pairs().await? {
+        let mut ends = vec![known.pair.source.clone()];
+        if known.pair.destination != known.pair.source {
+            ends.push(known.pair.destination.clone());
+        }
+        for site in ends {
+            let name = site.to_string();
+            let seen =
+                sites.entry(site).or_insert(Endpoint { site: name, pairs: 0, transfers: 0, last_at_ms: 0 });
+            seen.pairs += 1;
+            seen.transfers += known.transfers;
+            seen.last_at_ms = seen.last_at_ms.max(known.last_at.0);
+        }
+    }
+    Ok(Json(Endpoints { endpoints: sites.into_values().collect() }))
+}

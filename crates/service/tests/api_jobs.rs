@@ -1,0 +1,219 @@
+//! Jobs, estimates and history over HTTP: what is answered, page by page and live, and what is refused.
+
+mod door;
+
+use std::net::SocketAddr;
+
+use door::client::{Answer, PATIENCE, raw, request};
+use serde_json::{Value, json};
+use tidegate_service::api::{Config, token_of};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// A service that is asked with its token.
+struct Asked {
+    address: SocketAddr,
+    bearer: String,
+    _state: tempfile::TempDir,
+}
+
+impl Asked {
+    async fn start() -> Self {
+        let state = tempfile::tempdir().expect("a directory");
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = Config { listen, tls: None, clear: false, state: state.path().to_owned() };
+        let api = door::api(&config).await;
+        let address = api.url().split("://").nth(1).expect("a URL").parse().expect("an address");
+        let token = token_of(state.path()).expect("read").expect("made");
+        tokio::spawn(api.serve(std::future::pending()));
+        Self { address, bearer: format!("Bearer {token}"), _state: state }
+    }
+
+    async fn ask(&self, method: &str, path: &str, kind: &str, body: &str) -> Answer {
+        let headers = [("authorization", &*self.bearer), ("content-type", kind)];
+        raw(self.address, &request(method, path, &headers, body)).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let answer = self.ask("GET", path, "", "").await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.json()
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.ask("POST", path, "application/json", &body.to_string()).await
+    }
+
+    async fn until(&self, id: u64, state: &str) -> Value {
+        let path = format!("/api/v1/jobs/{id}");
+        let waiting = async {
+            loop {
+                let job = self.get(&path).await;
+                if job["state"] == state {
+                    return job;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("job {id} never was {state}"))
+    }
+
+    /// The events of a stream until its end: names and data.
+    async fn events(&self, path: &str) -> Vec<(String, Value)> {
+        let stream = TcpStream::connect(self.address).await.expect("connected");
+        let mut stream = BufReader::new(stream);
+        let bytes = request("GET", path, &[("authorization", &self.bearer), ("connection", "close")], "");
+        stream.write_all(&bytes).await.expect("written");
+        let (mut lines, mut events, mut name) = (stream.lines(), Vec::new(), String::new());
+        while let Ok(Some(line)) = timeout(PATIENCE, lines.next_line()).await.expect("in time") {
+            if let Some(event) = line.strip_prefix("event: ") {
+                name = event.to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                events.push((name.clone(), serde_json::from_str(data).expect("JSON")));
+            }
+        }
+        events
+    }
+}
+
+fn transfer(i: u64) -> Value {
+    json!({"source": format!("/data/{i}"), "destination": "tg://FINGERPRINT:secret@dtn.example.org:7117/in", "optimization": false})
+}
+
+#[tokio::test]
+async fn jobs_are_taken_listed_followed_and_cancelled() {
+    let service = Asked::start().await;
+    let answer = service.post("/api/v1/jobs", &transfer(1)).await;
+    assert_eq!((answer.status, answer.json()), (201, json!({"ids": [1]})));
+    let events = service.events("/api/v1/jobs/1/epochs").await;
+    let (last, before) = events.split_last().expect("events");
+    assert_eq!((last.0.as_str(), last.1["state"].as_str()), ("end", Some("done")));
+    let epochs: Vec<u64> = before
+        .iter()
+        .filter(|(name, _)| name == "epoch")
+        .filter_map(|(_, epoch)| epoch["t_ms"].as_u64())
+        .collect();
+    assert_eq!(epochs, (1..=door::EPOCHS).map(|i| i * 100).collect::<Vec<_>>());
+    let job = service.get("/api/v1/jobs/1").await;
+    assert_eq!((job["actions"].clone(), job["summary"]["verified"].clone()), (json!([]), json!(true)));
+    assert!(job["decisions"].is_array() && !job.to_string().contains("secret"), "{job}");
+
+    // A batch of each kind; more of them than may run at a time.
+    let batch: Vec<Value> = (0..40).map(transfer).collect();
+    assert_eq!(service.post("/api/v1/jobs", &json!(batch)).await.status, 201);
+    let toml = "[[job]]\nname = \"a\"\nsource = \"/a\"\ndestination = \"tg://h/b\"\npriority = -9\n\
+                [[job]]\nsource = \"/a\"\ndestination = \"tg://h/b\"\nafter = [\"a\"]\npriority = -9\n";
+    let answer = service.ask("POST", "/api/v1/jobs", "application/toml", toml).await;
+    assert_eq!((answer.status, answer.json()), (201, json!({"ids": [42, 43]})));
+    let ad = "[ dap_type = transfer; src_url = \"file:///a\"; dest_url = \"gsiftp://h/b\"; ]";
+    let answer = service.ask("POST", "/api/v1/jobs", "application/x-classad; charset=utf-8", ad).await;
+    assert_eq!((answer.status, answer.json()), (201, json!({"ids": [44]})));
+    assert_eq!(service.get("/api/v1/jobs/43").await["state"], "blocked");
+
+    let mut seen = Vec::new();
+    let mut path = "/api/v1/jobs?limit=13".to_owned();
+    loop {
+        let page = service.get(&path).await;
+        seen.extend(page["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["id"].as_u64()));
+        assert_eq!(
+            page["counts"].as_object().expect("counts").values().filter_map(Value::as_u64).sum::<u64>(),
+            44
+        );
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/api/v1/jobs?limit=13&cursor={next}");
+    }
+    assert_eq!(seen, (1..=44).rev().collect::<Vec<_>>());
+    let blocked = service.get("/api/v1/jobs?state=blocked").await;
+    assert_eq!(blocked["jobs"].as_array().map(Vec::len), Some(1));
+
+    let cancelled = service.post("/api/v1/jobs/42/cancel", &Value::Null).await;
+    assert!(cancelled.status == 200 && cancelled.json()["id"] == 42, "{cancelled:?}");
+    service.until(42, "cancelled").await;
+    // What waited for it cannot be done any more.
+    let doomed = service.until(43, "failed").await;
+    assert!(doomed["reason"].as_str().is_some_and(|why| why.contains("42")), "{doomed}");
+    let again = service.post("/api/v1/jobs/42/cancel", &Value::Null).await;
+    assert!(
+        again.status == 409 && again.json()["detail"].as_str().is_some_and(|why| why.contains("cancelled"))
+    );
+    let paused = service.post("/api/v1/jobs/41/pause", &Value::Null).await;
+    assert_eq!(paused.status, 200, "{paused:?}");
+    service.until(41, "paused").await;
+    assert_eq!(service.post("/api/v1/jobs/41/resume", &Value::Null).await.status, 200);
+    let metrics = service.ask("GET", "/metrics", "", "").await.text();
+    assert!(metrics.contains("tidegate_jobs{state=\"cancelled\"} 1\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_and_nothing_of_it_is_taken() {
+    let service = Asked::start().await;
+    let bad = json!({"source": "/a", "destination": "gopher://h/x"});
+    for (path, kind, body, status, wanted) in [
+        ("/api/v1/jobs", "application/json", "{", 400, "line 1"),
+        ("/api/v1/jobs", "application/json", "[]", 400, "no job"),
+        ("/api/v1/jobs", "text/plain", "{}", 415, "content-type"),
+        ("/api/v1/jobs", "application/toml", "source = 1", 400, "line 1"),
+        ("/api/v1/jobs", "application/x-classad", "[ a = ", 400, "line 1"),
+        ("/api/v1/jobs", "application/json", &json!([transfer(1), bad]).to_string(), 400, "gopher"),
+        (
+            "/api/v1/jobs",
+            "application/json",
+            "[{\"source\":\"/a\",\"destination\":\"/b\",\"after\":[99]}]",
+            400,
+            "99",
+        ),
+        ("/api/v1/estimates", "application/json", "{\"source\":\"/a\"}", 422, "missing field"),
+        (
+            "/api/v1/estimates",
+            "application/json",
+            "{\"source\":\"/a\",\"destination\":\"/b\",\"bytes\":1}",
+            400,
+            "sampler",
+        ),
+        ("/api/v1/estimates", "text/plain", "{}", 415, "Content-Type"),
+        ("/api/v1/jobs/9/cancel", "", "", 404, "no job 9"),
+        ("/api/v1/jobs/x/cancel", "", "", 400, "number"),
+    ] {
+        let answer = service.ask("POST", path, kind, body).await;
+        assert_eq!(answer.status, status, "{path} {body}: {answer:?}");
+        let problem = answer.json();
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains(wanted) && !detail.contains('\n'), "{path} {body}: {problem}");
+        assert!(problem["advice"].as_str().is_some_and(|advice| !advice.is_empty()), "{problem}");
+    }
+    for (path, wanted) in [
+        ("/api/v1/jobs?state=x", "state"),
+        ("/api/v1/jobs?cursor=x", "number"),
+        ("/api/v1/jobs?limit=-1", "limit"),
+        ("/api/v1/jobs?page=3", "page"),
+        ("/api/v1/jobs/0", "number"),
+        ("/api/v1/history/samples?cursor=x", "cursor"),
+        ("/api/v1/history/samples?source=http://", "host"),
+    ] {
+        let answer = service.ask("GET", path, "", "").await;
+        assert_eq!(answer.status, 400, "{path}: {answer:?}");
+        assert!(answer.text().contains(wanted), "{path}: {}", answer.text());
+    }
+    assert_eq!(service.get("/api/v1/jobs").await["jobs"], json!([]));
+    let answer = service.ask("GET", "/api/v1/jobs/9/epochs", "", "").await;
+    assert_eq!(answer.status, 404);
+}
+
+#[tokio::test]
+async fn sizes_of_nothing_and_of_ten_petabytes_are_answered() {
+    let service = Asked::start().await;
+    let ask = |bytes: u64| json!({"source": "/a", "destination": "tg://127.0.0.1:1/b", "bytes": bytes, "use_history": true});
+    let nothing = service.post("/api/v1/estimates", &ask(0)).await;
+    assert_eq!((nothing.status, nothing.json()["time_ms"].clone()), (200, json!(0)), "{nothing:?}");
+    // Nobody is there, and there is no program to find out with: a clear error, and the service stays.
+    let much = service.post("/api/v1/estimates", &ask(10_000_000_000_000_000)).await;
+    assert!(much.status == 502 && much.json()["advice"].is_string(), "{much:?}");
+    for kind in ["samples", "estimates", "transfers", "decisions"] {
+        let page =
+            service.get(&format!("/api/v1/history/{kind}?source=/a&destination=tg://h/&limit=5")).await;
+        assert_eq!(page, json!({"records": [], "next": null}), "{kind}");
+    }
+    assert_eq!(service.get("/api/v1/history/pairs").await["pairs"], json!([]));
+    assert_eq!(service.get("/api/v1/endpoints").await["endpoints"], json!([]));
+}
