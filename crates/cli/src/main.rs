@@ -10,12 +10,14 @@ mod progress;
 mod recorder;
 mod remotes;
 mod s3;
+mod service;
 mod settings;
 mod share;
 mod summary;
 mod terminal;
 mod whole_file;
 mod command {
+    pub mod cancel;
     pub mod copy;
     pub mod demo;
     pub mod endpoint;
@@ -24,10 +26,14 @@ mod command {
     pub mod generate;
     pub mod get;
     pub mod history;
+    pub mod job;
+    pub mod jobs;
     pub mod probe;
     pub mod put;
     pub mod remote;
+    pub mod serve;
     pub mod simulate;
+    pub mod submit;
     pub mod ticket;
     pub mod train;
     pub mod verify;
@@ -66,6 +72,11 @@ enum Command {
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
     Estimate(Box<command::estimate::EstimateArgs>),
+    Serve(command::serve::ServeArgs),
+    Submit(Box<command::submit::SubmitArgs>),
+    Jobs(command::jobs::JobsArgs),
+    Job(command::job::JobArgs),
+    Cancel(command::cancel::CancelArgs),
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
     Train(command::train::TrainArgs),
@@ -109,6 +120,11 @@ fn main() -> ExitCode {
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),
         Command::Estimate(args) => command::estimate::run(args),
+        Command::Serve(args) => command::serve::run(args),
+        Command::Submit(args) => command::submit::run(args),
+        Command::Jobs(args) => command::jobs::run(args),
+        Command::Job(args) => command::job::run(args),
+        Command::Cancel(args) => command::cancel::run(args),
         Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
         Command::Train(args) => command::train::run(args),

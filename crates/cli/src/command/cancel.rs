@@ -1,0 +1,55 @@
+//! `tidegate cancel`: ends jobs of a running service.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+use tidegate_service::job::JobId;
+
+use crate::exit;
+use crate::service::ServiceArgs;
+use crate::terminal;
+
+/// End jobs of a running service; what arrived complete stays.
+#[derive(Debug, Args)]
+pub struct CancelArgs {
+    /// Their numbers
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<JobId>,
+    /// Print a JSON array of the jobs as they stand now
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &CancelArgs) -> anyhow::Result<ExitCode> {
+    let service = args.service.open()?;
+    let mut jobs: Vec<Value> = Vec::new();
+    let mut refused = Vec::new();
+    for id in &args.ids {
+        match service.post::<Value>(&format!("/jobs/{id}/cancel"), &Value::Null) {
+            Ok(job) => jobs.push(job),
+            Err(error) => refused.push(error),
+        }
+    }
+    if args.json {
+        terminal::print(&serde_json::to_string(&jobs)?)?;
+    } else {
+        for job in &jobs {
+            let state = job.get("state").and_then(Value::as_str).unwrap_or("cancelled");
+            terminal::print(&format!("job {} is {state}", job.get("id").unwrap_or(&Value::Null)))?;
+        }
+    }
+    match (refused.pop(), jobs.is_empty()) {
+        (None, _) => Ok(ExitCode::SUCCESS),
+        (Some(error), true) if refused.is_empty() => Err(error),
+        (Some(last), _) => {
+            for error in refused.iter().chain([&last]) {
+                terminal::complain(&format!("{error:#}"));
+            }
+            Ok(ExitCode::from(exit::SOME_FAILED))
+        }
+    }
+}

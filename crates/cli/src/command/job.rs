@@ -1,0 +1,188 @@
+//! `tidegate job`: one job of a running service, and what to do with it.
+
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+use serde_json::Value;
+use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_service::history::Decision;
+use tidegate_service::job::{Job, JobId, Kind, State};
+
+use crate::command::jobs::progress;
+use crate::service::{Service, ServiceArgs};
+use crate::{exit, terminal};
+
+/// Between two looks at a job that is waited for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Show a job of a running service.
+///
+/// Exits 0 unless the job has failed (1) or was cancelled (130).
+#[derive(Debug, Args)]
+pub struct JobArgs {
+    /// Its number
+    #[arg(value_name = "ID")]
+    id: JobId,
+    /// Follow it, epoch by epoch, until it is at its end
+    #[arg(long)]
+    follow: bool,
+    /// Let it rest; what it moved is kept
+    #[arg(long, conflicts_with_all = ["resume", "follow"])]
+    pause: bool,
+    /// Let it go on
+    #[arg(long, conflicts_with = "follow")]
+    resume: bool,
+    /// Print a JSON object; with --follow, a line for each event
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// A job as the service shows it.
+#[derive(Debug, Deserialize)]
+pub struct Shown {
+    /// The job.
+    #[serde(flatten)]
+    pub job: Job,
+    /// What was decided for it.
+    #[serde(default)]
+    decisions: Vec<Decision>,
+}
+
+/// Runs the command.
+pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
+    let service = args.service.open()?;
+    let value: Value = match (args.pause, args.resume) {
+        (true, _) => service.post(&format!("/jobs/{}/pause", args.id), &Value::Null)?,
+        (_, true) => service.post(&format!("/jobs/{}/resume", args.id), &Value::Null)?,
+        _ if args.follow => return follow(args, &service),
+        _ => service.get(&format!("/jobs/{}", args.id))?,
+    };
+    let shown: Shown = serde_json::from_value(value.clone())?;
+    let text = if args.json { value.to_string() } else { text(&shown) };
+    terminal::print(&text)?;
+    Ok(outcome(&shown))
+}
+
+/// The exit code that tells how a job ended; 0 while it has not.
+pub fn outcome(shown: &Shown) -> ExitCode {
+    match shown.job.state {
+        State::Failed => ExitCode::from(exit::SOME_FAILED),
+        State::Cancelled => ExitCode::from(exit::INTERRUPTED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Waits until a job is at its end.
+pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<Shown> {
+    loop {
+        let shown: Shown = service.get(&format!("/jobs/{id}"))?;
+        if shown.job.state.is_final() {
+            return Ok(shown);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn text(shown: &Shown) -> String {
+    let job = &shown.job;
+    let request = &job.request;
+    let mut lines = vec![format!("job {} is {}", job.id, job.state)];
+    let mut add = |name: &str, value: String| {
+        if !value.is_empty() {
+            lines.push(format!("  {name:9} {value}"));
+        }
+    };
+    add("why", job.reason.clone());
+    add("from", request.sources.join(", "));
+    add("to", request.destination.clone());
+    if request.kind == Kind::Estimation {
+        add("kind", "estimation".to_owned());
+    }
+    add("progress", progress(job));
+    add("attempts", format!("{} of {}", job.attempts, u64::from(request.retries) + 1));
+    if request.priority != 0 {
+        add("priority", request.priority.to_string());
+    }
+    if let Some(summary) = &job.summary {
+        let seconds = Duration::from_millis(summary.duration_ms).as_secs_f64();
+        if summary.duration_ms > 0 {
+            let verified = if summary.verified { ", all verified" } else { "" };
+            add("moved", format!("{} in {seconds:.1} s{verified}", ByteCount(summary.bytes)));
+            add("streams", format!("{:.1} on average ({})", summary.streams_mean, summary.optimizer));
+        }
+        for failure in summary.failures.iter().take(5) {
+            add("failed", failure.message.clone());
+        }
+        if let Some(estimate) = &summary.estimate {
+            let number = |key: &str| estimate.get(key).and_then(Value::as_u64);
+            if let (Some(streams), Some(bps)) = (number("streams"), number("throughput_bps")) {
+                add("estimate", format!("{streams} streams: {}", BitRate(bps)));
+            }
+        }
+    }
+    for decision in &shown.decisions {
+        add("decided", format!("{}: {}", decision.action, decision.reason));
+    }
+    lines.join("\n")
+}
+
+/// Prints what the service tells of a job until it is at its end.
+fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
+    loop {
+        let mut last: Option<Shown> = None;
+        let mut event = String::new();
+        for line in service.lines(&format!("/jobs/{}/epochs", args.id))?.lines() {
+            let Ok(line) = line else { break };
+            if let Some(name) = line.strip_prefix("event:") {
+                event = name.trim().to_owned();
+            }
+            let Some(data) = line.strip_prefix("data:") else { continue };
+            let data = data.trim();
+            if args.json {
+                terminal::print(&format!("{{\"event\":\"{event}\",\"data\":{data}}}"))?;
+            }
+            if event == "epoch" {
+                let epoch: Epoch = serde_json::from_str(data)?;
+                let n = epoch.concurrency;
+                if !args.json {
+                    let (seconds, rate) = (epoch.t_ms as f64 / 1000.0, epoch.throughput_bps.network);
+                    let text = format!(
+                        "{seconds:>7.1} s  {:>12}  read {}  network {}  write {}",
+                        rate.to_string(),
+                        n.read,
+                        n.network,
+                        n.write
+                    );
+                    terminal::print(&text)?;
+                }
+            } else {
+                let shown: Shown = serde_json::from_str(data)?;
+                let changed = last.as_ref().is_none_or(|last| last.job.state != shown.job.state);
+                if changed && !args.json && !shown.job.state.is_final() {
+                    terminal::tell(&format!(
+                        "job {} is {}: {}",
+                        shown.job.id, shown.job.state, shown.job.reason
+                    ));
+                }
+                last = Some(shown);
+            }
+        }
+        // A stream also ends when the service does: what the job is now decides.
+        let shown: Shown = match last {
+            Some(shown) if shown.job.state.is_final() => shown,
+            _ => service.get(&format!("/jobs/{}", args.id))?,
+        };
+        if shown.job.state.is_final() {
+            if !args.json {
+                terminal::print(&text(&shown))?;
+            }
+            return Ok(outcome(&shown));
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,107 @@
+//! `tidegate jobs`: what a running service has to do, does and did.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_service::job::{Job, State};
+
+use crate::service::ServiceArgs;
+use crate::terminal;
+
+/// Jobs asked for at once.
+const PAGE: u32 = 100;
+
+/// List the jobs of a running service, the newest first.
+#[derive(Debug, Args)]
+pub struct JobsArgs {
+    /// Only jobs in this state: blocked, queued, running, pausing, paused, retrying, cancelling, done, failed or
+    /// cancelled
+    #[arg(long, value_name = "STATE")]
+    only: Option<State>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    limit: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+struct Page {
+    jobs: Vec<Value>,
+    next: Option<String>,
+    counts: BTreeMap<String, u64>,
+}
+
+/// Runs the command.
+pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
+    let service = args.service.open()?;
+    let mut all = Page::default();
+    let mut left = args.limit;
+    loop {
+        let mut path = format!("/jobs?limit={}", left.clamp(1, PAGE));
+        if let Some(state) = args.only {
+            path.push_str(&format!("&state={state}"));
+        }
+        if let Some(next) = &all.next {
+            path.push_str(&format!("&cursor={next}"));
+        }
+        let page: Page = service.get(&path)?;
+        left = left.saturating_sub(page.jobs.len() as u32);
+        let ends = page.jobs.is_empty() || left == 0 || page.next.is_none();
+        all.jobs.extend(page.jobs);
+        (all.next, all.counts) = (page.next, page.counts);
+        if ends {
+            break;
+        }
+    }
+    if args.json {
+        terminal::print(&serde_json::to_string(&all)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let jobs: Vec<Job> = all.jobs.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
+    let mut lines: Vec<String> = Vec::new();
+    if !jobs.is_empty() {
+        lines.push(format!("{:>8}  {:10}  {:28}  from → to", "job", "state", "progress"));
+    }
+    lines.extend(jobs.iter().map(|job| {
+        let from = job.request.sources.first().map_or("", String::as_str);
+        format!("{:>8}  {:10}  {:28}  {from} → {}", job.id, job.state, progress(job), job.request.destination)
+    }));
+    let counts: Vec<String> = all
+        .counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(state, count)| format!("{count} {state}"))
+        .collect();
+    lines.push(if counts.is_empty() { "no jobs".to_owned() } else { counts.join(", ") });
+    terminal::print(&lines.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How far a job has come, in a few words.
+pub fn progress(job: &Job) -> String {
+    let moved = job.progress;
+    match (job.state, &job.summary) {
+        (State::Done, Some(summary)) => {
+            format!("{}, {}", ByteCount(summary.bytes), BitRate(summary.goodput_bps))
+        }
+        _ if moved.bytes.0 == 0 => String::new(),
+        (state, _) => {
+            let mut text = match moved.total_bytes {
+                Some(total) if total.0 > 0 => format!("{} of {total}", moved.bytes),
+                _ => moved.bytes.to_string(),
+            };
+            if state.is_active() {
+                text.push_str(&format!(", {}", moved.throughput_bps));
+            }
+            text
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `tidegate serve`: the service that estimates, schedules, remembers and shows.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use tidegate_service::api::{Config, TlsFiles};
+use tidegate_service::estimate::Program;
+use tidegate_service::mover::Programs;
+use tidegate_service::scheduler::Limits;
+use tidegate_service::server::{Options, run as run_service};
+use tidegate_transfer::error::Error;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::drive::raise_file_limit;
+use crate::exit::{INTERRUPTED, usage};
+use crate::settings::StateArgs;
+
+/// The port unless told otherwise; the endpoint's is 7117.
+const PORT: u16 = 7118;
+
+/// Serve estimates and transfer jobs over HTTP, with a dashboard.
+///
+/// Prints its address and, on the second line, a link that signs a browser in. Jobs are kept on disk: after a
+/// crash the next start goes on with them. SIGTERM lets jobs stop where they can go on later, and exits 0.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen; other hosts need TLS
+    #[arg(long, value_name = "ADDR[:PORT]", default_value = "127.0.0.1:7118")]
+    listen: String,
+    /// The service's certificate chain, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Answer other hosts without TLS, as when a proxy in front encrypts; tokens can be read on the way
+    #[arg(long, conflicts_with = "tls_cert")]
+    insecure: bool,
+    /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
+    #[arg(long, value_name = "URL", env = "TIDEGATE_DATABASE", hide_env_values = true)]
+    database: Option<String>,
+    /// Most jobs at a time
+    #[arg(long, value_name = "N", default_value_t = Limits::default().jobs as u32, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Limits")]
+    max_jobs: u32,
+    /// Most jobs at a time at each site
+    #[arg(long, value_name = "N", default_value_t = Limits::default().jobs_per_site as u32, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Limits")]
+    max_jobs_per_site: u32,
+    /// Most jobs at a time between two sites
+    #[arg(long, value_name = "N", default_value_t = Limits::default().jobs_per_pair as u32, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Limits")]
+    max_jobs_per_path: u32,
+    /// Most network streams between two sites, shared by the jobs there
+    #[arg(long, value_name = "N", default_value_t = Limits::default().streams_per_pair, value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Limits")]
+    max_streams_per_path: u16,
+    /// Seed of the pauses between tries
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    raise_file_limit();
+    let state = args.state.state_dir()?;
+    // Children run elsewhere.
+    let state = std::path::absolute(&state)?;
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
+    let program = Program::ours(vec!["--state".into(), state.clone().into()]);
+    let programs = Programs::new(program.path.clone(), state.clone());
+    let default = || format!("sqlite:{}", state.join("history.db").display());
+    let options = Options {
+        api: Config {
+            listen: listen_address(&args.listen)?,
+            tls,
+            clear: args.insecure,
+            state: state.clone(),
+        },
+        database: args.database.clone().unwrap_or_else(default),
+        limits: Limits {
+            jobs: args.max_jobs as usize,
+            jobs_per_site: args.max_jobs_per_site as usize,
+            jobs_per_pair: args.max_jobs_per_path as usize,
+            streams_per_pair: args.max_streams_per_path,
+        },
+        program,
+        epochs: {
+            let programs = programs.clone();
+            Box::new(move |id| programs.epochs(id))
+        },
+        mover: Box::new(move || programs.mover()),
+        seed: args.seed,
+    };
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let stop = async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            tracing::info!("stopping: jobs stop where they can go on, no new ones begin");
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                std::process::exit(i32::from(INTERRUPTED));
+            });
+        };
+        let ready = |url: &str, link: &str| {
+            let mut out = std::io::stdout().lock();
+            // Nobody may read it.
+            let _ = writeln!(out, "{url}\n{link}").and_then(|()| out.flush());
+        };
+        run_service(options, ready, stop).await.map_err(|error| anyhow::Error::from(usage(error.to_string())))
+    });
+    // Whatever is still read or written in the background ends with the process.
+    runtime.shutdown_background();
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, Error> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
+        usage(format!("cannot listen on '{text}': write an address and a port, as in 127.0.0.1:7118"))
+    })
+}

@@ -1,0 +1,256 @@
+//! `tidegate submit`: gives jobs to a running service.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use tidegate_control::ByteCount;
+use tidegate_service::job::file::{Format, read};
+use tidegate_service::job::{Dependency, JobId, Kind, Request};
+use tidegate_transfer::error::Error;
+
+use crate::command::job::{self, wait_for};
+use crate::exit::usage;
+use crate::service::{Service, ServiceArgs};
+use crate::{remotes, terminal};
+
+/// Most bytes of one job file.
+const MOST_FILE: u64 = 256 << 20;
+/// Jobs and bytes of one request, where they do not name each other: well below what the service takes.
+const BATCH: (usize, usize) = (5_000, 8 << 20);
+
+/// Submit transfer jobs to a running service.
+///
+/// Either SRC… DST, one job; or job files, which end in .toml, .json, .stork, .sub or .classad (Stork ClassAds),
+/// or '-' for standard input. A job that was acknowledged survives a crash of the service.
+#[derive(Debug, Args)]
+pub struct SubmitArgs {
+    /// Job files, or sources and a destination
+    #[arg(value_name = "FILE|SRC|DST", required = true)]
+    words: Vec<String>,
+    /// Jobs of a higher priority are begun first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    priority: i32,
+    /// Begin only when this job is done
+    #[arg(long, value_name = "ID")]
+    after: Vec<JobId>,
+    /// Try so often again after failures that may pass
+    #[arg(long, value_name = "N")]
+    retries: Option<u32>,
+    /// How much it is, where that is known
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<ByteCount>,
+    /// One stream, neither estimated nor adapted
+    #[arg(long)]
+    no_optimization: bool,
+    /// An earlier estimate of the path is good enough
+    #[arg(long)]
+    use_history: bool,
+    /// Answer with an estimate instead of moving anything; needs --bytes
+    #[arg(long, requires = "bytes")]
+    estimation: bool,
+    /// An option for what moves the data, as in --option=--limit-network=80Mbit/s
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    option: Vec<String>,
+    /// Wait until all are at their end; exit 0 if all are done
+    #[arg(long)]
+    wait: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+/// What the service answers.
+#[derive(Debug, Deserialize, Serialize)]
+struct Submitted {
+    ids: Vec<JobId>,
+}
+
+/// Runs the command.
+pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
+    let requests = args.requests()?;
+    let service = args.service.open()?;
+    let mut all = Submitted { ids: Vec::with_capacity(requests.len()) };
+    for batch in batches(&requests)? {
+        match service.post::<Submitted>("/jobs", &batch) {
+            Ok(taken) => all.ids.extend(taken.ids),
+            Err(error) if all.ids.is_empty() => return Err(error),
+            Err(error) => {
+                tell(args, &all)?;
+                let done = all.ids.len();
+                return Err(error.context(format!("{done} of {} jobs were taken, and then", requests.len())));
+            }
+        }
+    }
+    tell(args, &all)?;
+    if args.wait { wait(&service, &all.ids) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// The requests in parts; in one, if some name others.
+fn batches(requests: &[Request]) -> anyhow::Result<Vec<&[Request]>> {
+    let names_others = |request: &Request| request.after.iter().any(|one| matches!(one, Dependency::Name(_)));
+    if requests.iter().any(names_others) {
+        return Ok(vec![requests]);
+    }
+    let (mut batches, mut begin, mut bytes) = (Vec::new(), 0, 0);
+    for (i, request) in requests.iter().enumerate() {
+        let size = serde_json::to_vec(request)?.len() + 1;
+        if i - begin == BATCH.0 || (i > begin && bytes + size > BATCH.1) {
+            batches.push(&requests[begin..i]);
+            (begin, bytes) = (i, 0);
+        }
+        bytes += size;
+    }
+    batches.push(&requests[begin..]);
+    Ok(batches)
+}
+
+fn tell(args: &SubmitArgs, submitted: &Submitted) -> anyhow::Result<()> {
+    if args.json {
+        terminal::print(&serde_json::to_string(submitted)?)?;
+        return Ok(());
+    }
+    let text = match &submitted.ids[..] {
+        [one] => format!("job {one} submitted; `tidegate job {one} --follow` shows how it goes"),
+        [first, .., last] => format!("{} jobs submitted, {first} to {last}", submitted.ids.len()),
+        [] => "no job submitted".to_owned(),
+    };
+    terminal::print(&text)?;
+    Ok(())
+}
+
+fn wait(service: &Service, ids: &[JobId]) -> anyhow::Result<ExitCode> {
+    let mut code = ExitCode::SUCCESS;
+    for &id in ids {
+        let job = wait_for(service, id)?;
+        let ended = job::outcome(&job);
+        if ended != ExitCode::SUCCESS {
+            terminal::complain(&format!("job {id} is {}: {}", job.job.state, job.job.reason));
+            code = ended;
+        }
+    }
+    Ok(code)
+}
+
+impl SubmitArgs {
+    fn requests(&self) -> anyhow::Result<Vec<Request>> {
+        if self.words.iter().all(|word| is_job_file(word)) {
+            let mut all = Vec::new();
+            for word in &self.words {
+                all.extend(self.requests_in(word)?);
+            }
+            return Ok(all);
+        }
+        let Some((destination, sources @ [_, ..])) = self.words.split_last() else {
+            let why = format!(
+                "'{}' alone is neither a job file (.toml, .json, .stork, .sub, .classad) nor SRC DST",
+                self.words[0]
+            );
+            return Err(usage(why).into());
+        };
+        let sources: Vec<String> = sources.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
+        let mut request = Request::transfer("", address(destination)?);
+        request.sources = sources;
+        request.use_history = self.use_history;
+        request.optimization = !self.no_optimization;
+        self.add_to(&mut request);
+        if self.estimation {
+            request.kind = Kind::Estimation;
+        }
+        request.check().map_err(|error| usage(error.to_string()))?;
+        Ok(vec![request])
+    }
+
+    /// The jobs of a file; what is said on the command line comes on top.
+    fn requests_in(&self, word: &str) -> anyhow::Result<Vec<Request>> {
+        let (shown, path) =
+            if word == "-" { ("standard input", None) } else { (word, Some(Path::new(word))) };
+        let wrong = |why: &dyn std::fmt::Display| usage(format!("{shown}: {why}"));
+        let mut text = String::new();
+        let mut input: Box<dyn Read> = match path {
+            None => Box::new(std::io::stdin().lock()),
+            Some(path) => Box::new(std::fs::File::open(path).map_err(|error| wrong(&error))?),
+        };
+        input.by_ref().take(MOST_FILE + 1).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+        if text.len() as u64 > MOST_FILE {
+            return Err(wrong(&"is too large: submit it in parts").into());
+        }
+        let here = std::env::current_dir().map_err(|error| wrong(&error))?;
+        let base = path.and_then(Path::parent).map_or_else(|| here.clone(), |parent| here.join(parent));
+        let mut requests =
+            read(&text, Format::of(path, &text), Some(&base)).map_err(|error| wrong(&error))?;
+        for request in &mut requests {
+            request.use_history |= self.use_history;
+            request.optimization &= !self.no_optimization;
+            self.add_to(request);
+        }
+        Ok(requests)
+    }
+
+    fn add_to(&self, request: &mut Request) {
+        if self.priority != 0 {
+            request.priority = self.priority;
+        }
+        request.after.extend(self.after.iter().map(|id| Dependency::Id(*id)));
+        request.options.extend(self.option.iter().cloned());
+        request.retries = self.retries.unwrap_or(request.retries);
+        request.bytes = self.bytes.or(request.bytes);
+    }
+}
+
+fn is_job_file(word: &str) -> bool {
+    let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
+    let known = ["toml", "json", "stork", "sub", "classad"];
+    word == "-" || (!word.contains("://") && extension.is_some_and(|found| known.contains(&found)))
+}
+
+/// A path of this directory from `/` on, as the service runs elsewhere; anything else as it is.
+fn address(word: &str) -> Result<String, Error> {
+    let remembered = word.split_once(':').is_some_and(|(name, _)| remotes::is_name(name));
+    if word.contains("://") || remembered && !Path::new(word).exists() {
+        return Ok(word.to_owned());
+    }
+    let path: PathBuf = std::path::absolute(word).map_err(|error| usage(format!("{word}: {error}")))?;
+    // A slash at the end says that the content is meant, or a directory.
+    let slash = if word.ends_with('/') { "/" } else { "" };
+    let text = path.to_str().ok_or_else(|| usage(format!("{} is not valid UTF-8", path.display())))?;
+    Ok(if text.ends_with('/') { text.to_owned() } else { format!("{text}{slash}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_sent_in_parts_that_the_service_takes() {
+        let mut requests: Vec<Request> =
+            (0..BATCH.0 + 7).map(|i| Request::transfer(format!("/{i}"), "/b")).collect();
+        let sizes = |requests: &[Request]| -> Vec<usize> {
+            batches(requests).expect("plain data").iter().map(|batch| batch.len()).collect()
+        };
+        assert_eq!(sizes(&requests), [BATCH.0, 7]);
+        requests.truncate(200);
+        requests.iter_mut().for_each(|request| request.sources[0] = format!("/{}", "x".repeat(100_000)));
+        let parts = sizes(&requests);
+        assert!(parts.len() == 3 && parts.iter().sum::<usize>() == 200, "{parts:?}");
+        requests[0].after.push(Dependency::Name("other".to_owned()));
+        assert_eq!(sizes(&requests), [200]);
+    }
+
+    #[test]
+    fn job_files_are_told_from_sources() {
+        for (word, is) in
+            [("-", true), ("a.toml", true), ("x/b.stork", true), ("a.bin", false), ("/data", false)]
+        {
+            assert_eq!(is_job_file(word), is, "{word}");
+        }
+        assert!(!is_job_file("https://host/a.json"));
+        assert_eq!(address("tg://h/x").as_deref(), Ok("tg://h/x"));
+        assert_eq!(address("/a/b/").as_deref(), Ok("/a/b/"));
+        assert!(address("b").is_ok_and(|path| path.starts_with('/') && path.ends_with("/b")));
+    }
+}

@@ -1,0 +1,181 @@
+//! Asks a running `tidegate serve`: where it is, with which token, and what its refusals mean.
+
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tidegate_service::api::{DIRECTORY, URL_FILE, read_token};
+use tidegate_transfer::error::{Error, ErrorKind};
+use ureq::Agent;
+use ureq::http::Response;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::exit::usage;
+use crate::settings::StateArgs;
+
+/// Where the service listens if nothing else is said.
+const DEFAULT: &str = "http://127.0.0.1:7118";
+/// Longest wait for a connection.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// Longest wait for an answer; an estimate may have to measure first.
+const ANSWERING: Duration = Duration::from_secs(330);
+/// Most bytes of an answer: a page of jobs with long addresses has room.
+const MOST_ANSWER: u64 = 64 << 20;
+/// Most bytes of the files that name the service and certify it.
+const MOST_FILE: u64 = 1 << 20;
+
+/// Which service.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Service")]
+pub struct ServiceArgs {
+    /// The service's address [default: the one started with this state directory]
+    #[arg(long, value_name = "URL", env = "TIDEGATE_SERVER")]
+    server: Option<String>,
+    /// The certificate authority of its certificate, PEM [default: the system's]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVER_CA")]
+    server_ca: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// A service that can be asked.
+pub struct Service {
+    agent: Agent,
+    base: String,
+    token: String,
+}
+
+impl ServiceArgs {
+    /// The service meant. The token comes from `TIDEGATE_TOKEN` or the state directory, never from the command
+    /// line, which others can see.
+    pub fn open(&self) -> anyhow::Result<Service> {
+        let directory = self.state.state_dir()?.join(DIRECTORY);
+        let told = std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty());
+        let token = match told {
+            Some(token) => token,
+            None => read_token(&directory)
+                .map_err(|error| usage(format!("cannot read the service's token: {error}")))?
+                .ok_or_else(|| {
+                    usage(format!(
+                        "no token in {}: start `tidegate serve` with this state directory, or set TIDEGATE_TOKEN",
+                        directory.display()
+                    ))
+                })?,
+        };
+        let base = match &self.server {
+            Some(server) => server.clone(),
+            None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT.to_owned()),
+        };
+        let base = base.trim().trim_end_matches('/').to_owned();
+        if !base.starts_with("http://") && !base.starts_with("https://") {
+            return Err(
+                usage(format!("'{base}' is no address of a service: write http://… or https://…")).into()
+            );
+        }
+        let mut tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
+        if let Some(path) = &self.server_ca {
+            let wrong = |why: &dyn std::fmt::Display| usage(format!("cannot use {}: {why}", path.display()));
+            let pem = read_text(path).map_err(|error| wrong(&error))?;
+            let authority = Certificate::from_pem(pem.as_bytes()).map_err(|error| wrong(&error))?;
+            tls = tls.root_certs(RootCerts::new_with_certs(&[authority]));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            // A proxy for the web has no business with the service of this site.
+            .proxy(None)
+            .timeout_connect(Some(CONNECTING))
+            .timeout_recv_response(Some(ANSWERING))
+            .tls_config(tls.build())
+            .build();
+        Ok(Service { agent: config.new_agent(), base, token })
+    }
+}
+
+fn read_text(path: &std::path::Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Service {
+    /// What GET answers.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.value(self.request_get(path)?)
+    }
+
+    /// What POST answers.
+    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        let body = serde_json::to_vec(body)?;
+        let request =
+            self.agent.post(self.address(path)).header("authorization", format!("Bearer {}", self.token));
+        let response = request.header("content-type", "application/json").send(&body[..]);
+        let response = response.map_err(|error| self.unreachable(&error))?;
+        self.value(self.accepted(response)?)
+    }
+
+    /// The lines of a stream, as it goes on.
+    pub fn lines(&self, path: &str) -> anyhow::Result<impl std::io::BufRead> {
+        let response = self.request_get(path)?;
+        Ok(BufReader::new(response.into_body().into_with_config().limit(u64::MAX).reader()))
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}/api/v1{path}", self.base)
+    }
+
+    fn request_get(&self, path: &str) -> anyhow::Result<Response<ureq::Body>> {
+        let request =
+            self.agent.get(self.address(path)).header("authorization", format!("Bearer {}", self.token));
+        let response = request.call().map_err(|error| self.unreachable(&error))?;
+        self.accepted(response)
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> Error {
+        let why =
+            format!("the service at {} does not answer: {error}; start it with `tidegate serve`", self.base);
+        Error::new(ErrorKind::Connection, why)
+    }
+
+    fn accepted(&self, response: Response<ureq::Body>) -> anyhow::Result<Response<ureq::Body>> {
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let problem = self.text(response).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let said =
+            |key: &str| problem.as_ref().and_then(|problem| problem.get(key)?.as_str()).map(str::to_owned);
+        let detail = said("detail").unwrap_or_else(|| format!("{} answered {status}", self.base));
+        let text = match said("advice") {
+            Some(advice) => format!("{detail}: {advice}"),
+            None => detail,
+        };
+        let kind = match status.as_u16() {
+            404 => ErrorKind::NotFound,
+            400 | 401 | 403 | 405 | 413 | 415 | 422 => ErrorKind::Usage,
+            _ => ErrorKind::Connection,
+        };
+        Err(Error::new(kind, text).into())
+    }
+
+    fn text(&self, response: Response<ureq::Body>) -> anyhow::Result<String> {
+        let body = response.into_body().into_with_config().limit(MOST_ANSWER);
+        let mut text = String::new();
+        body.reader().read_to_string(&mut text).map_err(|error| {
+            Error::new(ErrorKind::Connection, format!("the answer of {} broke off: {error}", self.base))
+        })?;
+        Ok(text)
+    }
+
+    fn value<T: DeserializeOwned>(&self, response: Response<ureq::Body>) -> anyhow::Result<T> {
+        let text = self.text(response)?;
+        serde_json::from_str(&text).map_err(|error| {
+            let why = format!("{} answered what this version does not understand: {error}", self.base);
+            Error::new(ErrorKind::Connection, why).into()
+        })
+    }
+}
