@@ -3,6 +3,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod browser;
+pub mod service;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

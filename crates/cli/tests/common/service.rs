@@ -1,0 +1,107 @@
+//! A running `tidegate serve` of a test.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{Ran, World, finish, signal};
+
+/// A service in a process of its own; killed when dropped.
+pub struct Service {
+    child: Child,
+    /// Where it listens.
+    pub url: String,
+    /// What signs a browser in.
+    pub link: String,
+    state: PathBuf,
+    log: PathBuf,
+}
+
+impl Service {
+    /// Starts a service whose state lies in the directory `name`, with more arguments.
+    pub fn start(world: &World, name: &str, more: &[&str]) -> Self {
+        let (state, log) = (world.path(name), world.path(format!("{name}.log")));
+        let log_file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("made");
+        let mut child = world
+            .command()
+            .args(["serve", "-v", "--listen", "127.0.0.1:0", "--state"])
+            .arg(&state)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(log_file)
+            .spawn()
+            .expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
+        let (url, link) = (line(), line());
+        assert!(url.starts_with("http://127.0.0.1:"), "{url:?}: {:?}", fs::read_to_string(&log));
+        assert!(link.starts_with(&url) && link.contains("/login?code="), "{link:?}");
+        Self { child, url, link, state, log }
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A command that asks it.
+    pub fn command<S: AsRef<OsStr>>(&self, world: &World, arguments: &[S]) -> Command {
+        let mut command = world.command();
+        command.args(arguments).arg("--state").arg(&self.state);
+        command
+    }
+
+    /// Runs a command that asks it.
+    pub fn run<S: AsRef<OsStr>>(&self, world: &World, arguments: &[S]) -> Ran {
+        finish(&mut self.command(world, arguments))
+    }
+
+    /// Runs a command that asks it with `--json`, and reads what it printed.
+    pub fn json<S: AsRef<OsStr>>(&self, world: &World, arguments: &[S]) -> (i32, Value) {
+        let ran = finish(self.command(world, arguments).arg("--json"));
+        let value =
+            serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("no JSON ({error}): {ran:?}"));
+        (ran.code, value)
+    }
+
+    /// A job as it stands.
+    pub fn job(&self, world: &World, id: u64) -> Value {
+        self.json(world, &["job", &id.to_string()]).1
+    }
+
+    /// What it wrote on standard error.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// Its token.
+    pub fn token(&self) -> String {
+        fs::read_to_string(self.state.join("service/token")).expect("a token").trim().to_owned()
+    }
+
+    /// Ends it at once, as a crash does.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to end, and waits.
+    pub fn terminate(mut self) -> i32 {
+        signal(self.child.id(), Signal::TERM);
+        self.child.wait().expect("waited").code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,124 @@
+//! The dashboard in a real browser, of a real service with real transfers.
+
+mod common;
+
+use common::browser::Browser;
+use common::service::Service;
+use common::{World, eventually, skip};
+
+/// The width of a phone.
+const PHONE: u32 = 390;
+
+/// Opens a view on a phone and on a large screen; nothing may stick out.
+fn look(browser: &mut Browser, base: &str, view: &str, seen: &str, name: &str) {
+    for (width, dark) in [(1280, false), (PHONE, true), (PHONE, false)] {
+        browser.size(width, 900, dark);
+        browser.open(&format!("{base}/#{view}"));
+        browser.until(seen);
+        let wide = browser.script("document.documentElement.scrollWidth");
+        assert!(wide.as_u64().is_some_and(|wide| wide <= u64::from(width)), "{view} is {wide} px wide");
+        browser.picture(&format!("{name}-{width}{}", if dark { "-dark" } else { "" }));
+    }
+    browser.size(1280, 900, false);
+}
+
+#[test]
+fn the_dashboard_shows_jobs_estimates_and_paths() {
+    let Some(mut browser) = Browser::start() else {
+        return skip("the_dashboard_shows_jobs_estimates_and_paths", "there is no Chromium to look with");
+    };
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("small", 200_000, 1);
+    world.fill("long", 24 << 20, 2);
+    let service = Service::start(&world, "svc", &[]);
+    let base = service.url.clone();
+    let has = |text: &str| format!("document.querySelector('main').innerText.includes({text:?})");
+
+    // Nobody is signed in; the link does it.
+    browser.size(1280, 900, false);
+    browser.open(&base);
+    browser.until("location.pathname === '/login' && !!document.querySelector('#token')");
+    browser.picture("login");
+    browser.open(&service.link);
+    browser.until("location.pathname === '/' && document.title.startsWith('Jobs')");
+    look(&mut browser, &base, "/jobs", &has("No jobs yet"), "jobs-empty");
+    look(&mut browser, &base, "/paths", &has("Nothing is remembered yet"), "paths-empty");
+
+    // A job by the form.
+    browser.open(&format!("{base}/#/jobs"));
+    browser.until("!!document.querySelector('.heading button')");
+    browser.script("document.querySelector('.heading button').click()");
+    browser.until("document.activeElement.id === 'source'");
+    let (source, destination) = (world.text("small"), endpoint.at("in/"));
+    browser.script(&format!(
+        "document.querySelector('#source').value = {source:?}; \
+         document.querySelector('#destination').value = {destination:?}; \
+         document.querySelector('#new-job').requestSubmit()"
+    ));
+    browser.until("!!document.querySelector('.job .badge.done')");
+    assert_eq!(world.read("there/in/small"), world.read("small"));
+    let page = browser.script("document.body.innerText");
+    assert!(!page.to_string().contains(endpoint.secret()), "the ticket's secret is shown");
+
+    // One that runs for a while, seen live.
+    let slow = ["submit", "long", &endpoint.at("slow"), "--option=--limit-link=8Mbit/s", "--no-optimization"];
+    assert_eq!(service.run(&world, &slow).code, 0);
+    let lines = "document.querySelectorAll('.chart path.line').length >= 6";
+    look(&mut browser, &base, "/jobs/2", lines, "job-live");
+    look(&mut browser, &base, "/jobs", "!!document.querySelector('.job .badge.running')", "jobs");
+    browser.open(&format!("{base}/#/jobs/2"));
+    browser.until(lines);
+    browser.until(
+        "[...document.querySelectorAll('.legend b')].some((value) => value.textContent.includes('bit/s'))",
+    );
+    // The keyboard moves the cursor of a chart.
+    browser.until("document.querySelector('.chart path.line.network').getAttribute('d').includes('L')");
+    browser.script("document.querySelector('.chart').focus()");
+    browser.press("Home");
+    browser.until("document.querySelector('.chart .cursor').getAttribute('visibility') === 'visible'");
+    browser.script(
+        "[...document.querySelectorAll('button')].find((button) => button.textContent === 'Cancel').click()",
+    );
+    browser.until("!!document.querySelector('.badge.cancelled')");
+    eventually(|| service.job(&world, 2)["state"] == "cancelled");
+
+    // An estimate, really measured.
+    let query = format!("/estimate?source={}&destination={}", "/data", encoded(&endpoint.at("")));
+    browser.open(&format!("{base}/#{query}"));
+    browser.until("!!document.querySelector('#bytes')");
+    browser.script("document.querySelector('form').requestSubmit()");
+    browser.until("document.querySelectorAll('.chart circle.dot.sample').length >= 3");
+    browser.until("!!document.querySelector('.chart circle.mark') && !!document.querySelector('.answer b')");
+    browser.picture("estimate");
+    browser.size(PHONE, 900, false);
+    browser.until(&format!("document.documentElement.scrollWidth <= {PHONE}"));
+    browser.picture("estimate-390");
+
+    // What is remembered of the path.
+    look(&mut browser, &base, "/paths", "!!document.querySelector('.job .route')", "paths");
+    let path = browser.script("document.querySelector('a.job').getAttribute('href').slice(1)");
+    let path = path.as_str().expect("a path").to_owned();
+    let seen = "document.querySelectorAll('.chart').length >= 2 && !!document.querySelector('table')";
+    look(&mut browser, &base, &path, seen, "path");
+
+    let foreign: Vec<String> = browser
+        .requests()
+        .into_iter()
+        .filter(|url| !url.starts_with(&base) && url != "about:blank")
+        .collect();
+    assert!(foreign.is_empty(), "asked elsewhere: {foreign:?}");
+    let errors = browser.errors();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(service.terminate(), 0);
+}
+
+/// A text as it may stand in a query.
+fn encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}

@@ -1,0 +1,231 @@
+//! The service as a program: jobs given by the command line are moved, survive a crash, and tell no secrets.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use common::service::Service;
+use common::{World, eventually};
+use serde_json::Value;
+
+/// The numbers of the jobs that were taken.
+fn ids(submitted: &Value) -> Vec<u64> {
+    submitted["ids"].as_array().expect("numbers").iter().filter_map(Value::as_u64).collect()
+}
+
+#[test]
+fn jobs_are_submitted_moved_shown_and_cancelled() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data/a", 300_000, 1);
+    world.fill("data/b", 200_000, 2);
+    let service = Service::start(&world, "svc", &[]);
+
+    let ran = service.run(&world, &["submit", "data", &endpoint.at("in"), "--wait"]);
+    assert!(ran.code == 0 && ran.out.contains("job 1 submitted"), "{ran:?} {}", service.log());
+    assert_eq!(world.read("there/in/data/a"), world.read("data/a"));
+    let (code, job) = service.json(&world, &["job", "1"]);
+    assert_eq!(
+        (code, job["state"].as_str(), job["summary"]["verified"].as_bool()),
+        (0, Some("done"), Some(true))
+    );
+    assert_eq!(job["summary"]["bytes"], 500_000);
+    assert_eq!(job["actions"].as_array().map(Vec::len), Some(0));
+    let history = service.run(&world, &["history", "transfers", "--json"]);
+    assert!(history.code == 0 && history.out.contains("\"goodput_bps\""), "{history:?}");
+
+    // A job file of ours and one of Stork's, with paths relative to the file and a dependency.
+    let toml = format!(
+        "[[job]]\nname = \"first\"\nsource = \"data/a\"\ndestination = \"{0}\"\n\n\
+         [[job]]\nsource = \"data/b\"\ndestination = \"{0}\"\nafter = [\"first\"]\noptimization = false\n",
+        endpoint.at("toml/")
+    );
+    world.write("two.toml", toml);
+    let stork = format!(
+        "[\n  dap_type = transfer;\n  src_url = \"file://{}\";\n  dest_url = \"{}\";\n  log = \"{}\";\n]\n",
+        world.text("data/b"),
+        endpoint.at("stork/"),
+        world.text("stork.log")
+    );
+    world.write("one.stork", stork);
+    let (code, taken) = service.json(&world, &["submit", "two.toml", "one.stork"]);
+    assert_eq!((code, ids(&taken)), (0, vec![2, 3, 4]));
+    for id in [2, 3, 4] {
+        eventually(|| service.job(&world, id)["state"] == "done");
+    }
+    assert_eq!(world.read("there/stork/b"), world.read("data/b"));
+    assert!(String::from_utf8_lossy(&world.read("stork.log")).contains("DONE"));
+
+    // One that takes long: followed, paused, resumed, cancelled.
+    world.fill("long", 8 << 20, 3);
+    let slow = ["submit", "long", &endpoint.at("slow"), "--option=--limit-link=2Mbit/s", "--no-optimization"];
+    let (_, taken) = service.json(&world, &slow);
+    assert_eq!(ids(&taken), [5]);
+    let mut following = service
+        .command(&world, &["job", "5", "--follow", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let lines = BufReader::new(following.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    let mut epochs = lines
+        .map(|line| serde_json::from_str::<Value>(&line).expect("JSON"))
+        .filter(|line| line["event"] == "epoch");
+    let first = epochs.next().expect("an epoch");
+    assert!(first["data"]["throughput_bps"]["network"].is_u64(), "{first}");
+    let (code, job) = service.json(&world, &["job", "5", "--pause"]);
+    assert!(code == 0 && ["pausing", "paused"].iter().any(|state| job["state"] == *state), "{job}");
+    eventually(|| service.job(&world, 5)["state"] == "paused");
+    let again = service.run(&world, &["job", "5", "--pause"]);
+    assert!(again.code == 1 && again.err.contains("paused"), "{again:?}");
+    assert_eq!(service.run(&world, &["job", "5", "--resume"]).code, 0);
+    eventually(|| service.job(&world, 5)["state"] == "running");
+    let (code, cancelled) = service.json(&world, &["cancel", "5"]);
+    assert!(code == 0 && cancelled[0]["id"] == 5, "{cancelled}");
+    eventually(|| service.job(&world, 5)["state"] == "cancelled");
+    assert_eq!(service.json(&world, &["job", "5"]).0, 130);
+    drop(epochs);
+    assert_eq!(following.wait().expect("waited").code(), Some(130));
+
+    let (code, page) = service.json(&world, &["jobs", "--limit", "2"]);
+    assert_eq!(
+        (code, page["jobs"][0]["id"].as_u64(), page["jobs"].as_array().map(Vec::len)),
+        (0, Some(5), Some(2))
+    );
+    assert_eq!((page["counts"]["done"].as_u64(), page["counts"]["cancelled"].as_u64()), (Some(4), Some(1)));
+    let (_, done) = service.json(&world, &["jobs", "--only", "done"]);
+    assert_eq!(done["jobs"].as_array().map(Vec::len), Some(4));
+    let text = service.run(&world, &["jobs"]);
+    assert!(text.code == 0 && text.out.contains("1 cancelled"), "{text:?}");
+
+    // No secret leaves it.
+    let told = [page.to_string(), text.out, service.run(&world, &["job", "1"]).out, service.log()].concat();
+    assert!(!told.contains(endpoint.secret()) && !told.contains(&service.token()), "a secret was told");
+    assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn what_cannot_be_asked_is_said_in_one_line() {
+    let world = World::new();
+    let nobody = world.run(&["jobs", "--state-dir-that-is-none"]);
+    assert_eq!(nobody.code, 2);
+    let nobody = world.run(&["jobs"]);
+    assert!(nobody.code == 2 && nobody.err.contains("tidegate serve"), "{nobody:?}");
+    let service = Service::start(&world, "svc", &[]);
+    for (arguments, code, wanted) in [
+        (vec!["job", "7"], 3, "no job 7"),
+        (vec!["cancel", "7"], 3, "no job 7"),
+        (vec!["job", "x"], 2, "number"),
+        (vec!["jobs", "--only", "x"], 2, "state"),
+        (vec!["submit", "data"], 2, "SRC DST"),
+        (vec!["submit", "none.toml"], 2, "none.toml"),
+        (vec!["submit", "/a", "gopher://h/x"], 2, "gopher"),
+    ] {
+        let ran = service.run(&world, &arguments);
+        assert!(ran.code == code && ran.err.contains(wanted), "{arguments:?}: {ran:?}");
+        assert_eq!(ran.err.lines().count(), 1, "{arguments:?}: {ran:?}");
+    }
+    let wrong = common::finish(service.command(&world, &["jobs"]).env("TIDEGATE_TOKEN", "x".repeat(43)));
+    assert!(wrong.code == 2 && wrong.err.contains("token"), "{wrong:?}");
+    let second = common::finish(
+        world.command().args(["serve", "--listen", "127.0.0.1:0"]).arg("--state").arg(world.path("svc")),
+    );
+    assert!(second.code == 2 && second.err.contains("in use"), "{second:?}");
+    let open = world.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert!(open.code == 2 && open.err.contains("--tls-cert"), "{open:?}");
+    let url = service.url.clone();
+    assert_eq!(service.terminate(), 0);
+    let gone = common::finish(
+        world.command().args(["jobs", "--server", &url]).env("TIDEGATE_TOKEN", "x".repeat(43)),
+    );
+    assert!(gone.code == 1 && gone.err.contains("does not answer"), "{gone:?}");
+}
+
+#[test]
+fn five_thousand_connections_are_held_without_an_error() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    const CONNECTIONS: usize = 5000;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if limit.maximum.is_some_and(|most| most < CONNECTIONS as u64 + 500)
+        || setrlimit(Resource::Nofile, limit).is_err()
+    {
+        return common::skip(
+            "five_thousand_connections_are_held_without_an_error",
+            "too few files may be open",
+        );
+    }
+    let world = World::new();
+    let service = Service::start(&world, "svc", &[]);
+    let address = service.url.strip_prefix("http://").expect("a URL").to_owned();
+    let body = r#"{"source":"/a","destination":"tg://h/","bytes":0}"#;
+    let request = format!(
+        "POST /api/v1/estimates HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        service.token(),
+        body.len()
+    );
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(request.as_bytes()).expect("written");
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("answered");
+        assert_eq!(&head, b"HTTP/1.1 200");
+        let mut rest = [0; 4096];
+        let count = stream.read(&mut rest).expect("answered");
+        assert!(rest[..count].ends_with(b"}"), "{}", String::from_utf8_lossy(&rest[..count]));
+    };
+    let mut streams: Vec<TcpStream> = Vec::with_capacity(CONNECTIONS);
+    for _ in 0..CONNECTIONS {
+        let mut stream = TcpStream::connect(&address).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        ask(&mut stream);
+        streams.push(stream);
+    }
+    // Those that idled are answered as well.
+    streams.iter_mut().step_by(97).for_each(ask);
+    let status = fs::read_to_string(format!("/proc/{}/status", service.id())).expect("its status");
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    let kib: u64 = memory.trim().trim_end_matches(" kB").parse().expect("a number");
+    assert!(kib < 300 << 10, "{CONNECTIONS} connections take {kib} KiB");
+    drop(streams);
+    assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn a_service_that_was_killed_goes_on_with_its_jobs() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let count: u64 = if std::env::var_os("TIDEGATE_LONG").is_some() { 40 } else { 12 };
+    let mut jobs = String::new();
+    for i in 0..count {
+        world.fill(format!("data/{i}"), 40_000, i + 1);
+        jobs.push_str(&format!(
+            "[[job]]\nsource = \"data/{i}\"\ndestination = \"{}\"\noptimization = false\n\n",
+            endpoint.at("in/")
+        ));
+    }
+    world.write("jobs.toml", jobs);
+    let mut service = Service::start(&world, "svc", &["--max-jobs", "2"]);
+    let (code, taken) = service.json(&world, &["submit", "jobs.toml"]);
+    assert_eq!((code, ids(&taken).len() as u64), (0, count));
+    for round in 0..3 {
+        // At some moment of its work, whichever that is.
+        thread::sleep(Duration::from_millis(150 + 170 * round));
+        service.kill();
+        service = Service::start(&world, "svc", &["--max-jobs", "2"]);
+    }
+    eventually(|| {
+        let (_, page) = service.json(&world, &["jobs", "--limit", "1"]);
+        page["counts"]["done"].as_u64() == Some(count)
+    });
+    for i in 0..count {
+        assert_eq!(world.read(format!("there/in/{i}")), world.read(format!("data/{i}")), "job {i}");
+    }
+    assert_eq!(fs::read_dir(world.path("there/in")).expect("listed").count() as u64, count);
+    assert_eq!(service.terminate(), 0);
+}
