@@ -81,7 +81,7 @@ pub struct Query {
     pub since: Option<Timestamp>,
     /// Where the page before ended.
     pub after: Option<Cursor>,
-    /// At most so many, and no more than [`MOST`]; 0 stands for that.
+    /// At most so many, and no more than 1,000; 0 stands for that.
     pub limit: u32,
 }
 
@@ -206,7 +206,7 @@ impl History {
         Ok(self.page(&query).await?.records.pop())
     }
 
-    /// The newest samples of a pair, at most [`MOST`], none older than `since`.
+    /// The newest samples of a pair, at most 1,000, none older than `since`.
     pub async fn samples(&self, pair: &Pair, since: Timestamp) -> Result<Vec<Sample>> {
         let query = Query { since: Some(since), ..Query::of(pair) };
         Ok(self.page(&query).await?.records)
@@ -218,7 +218,7 @@ impl History {
         Ok(points_of(&self.samples(pair, since).await?))
     }
 
-    /// The pairs that anything is known of, the last used first, at most [`MOST`].
+    /// The pairs that anything is known of, the last used first, at most 1,000.
     pub async fn pairs(&self) -> Result<Vec<PairSummary>> {
         let mut parts = Vec::new();
         for (i, table) in super::kind::TABLES.iter().enumerate() {
