@@ -1,4 +1,4 @@
-"""python3 -m bench: run, smoke, report, controllers, live, get, install."""
+"""python3 -m bench: run, smoke, report, controllers, live, get, eos, install."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from bench import controllers, controllers_report, live, live_report, machine, places, report
+from bench.eos import cli as eos
 from bench.get import cli as get
 from bench.live_rules import rules
 from bench.results import load
@@ -54,6 +55,7 @@ def arguments() -> argparse.Namespace:
     paths.add_argument("--no-install", action="store_true", help="install nothing")
     paths.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
     get.add(commands)
+    eos.options(commands.add_parser("eos", help="the service: advice against sweeps, load, a long queue; then the page"))
     commands.add_parser("install", help="install the rivals with apt, and some with pip")
     return parser.parse_args()
 
@@ -90,6 +92,8 @@ def main() -> int:
         return measure_live(chosen)
     if chosen.command == "get":
         return get.main(chosen)
+    if chosen.command == "eos":
+        return eos.main(chosen)
     smoke = chosen.command == "smoke"
     scenario = OPEN if smoke else SCENARIOS[chosen.scenario]
     contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)

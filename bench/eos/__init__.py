@@ -1,0 +1,1 @@
+"""The service measured: estimates under load, a long queue, and whether what it advises is right."""
