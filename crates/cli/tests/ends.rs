@@ -231,6 +231,7 @@ fn epochs_are_json_lines_with_units() {
                 "concurrency",
                 "interval_ms",
                 "loss",
+                "remaining_bytes",
                 "rtt_us",
                 "setpoint",
                 "staging_capacity_bytes",

@@ -27,7 +27,7 @@ pub struct Epoch {
     #[serde(default)]
     pub staging_capacity_bytes: Ends<ByteCount>,
     /// Bytes listed and not yet written, once the whole list is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub remaining_bytes: Option<ByteCount>,
     /// Retransmitted segments per segment sent.
     pub loss: Option<f64>,

@@ -158,9 +158,16 @@ struct ForgetArgs {
     open: OpenArgs,
 }
 
+/// The oldest that anything here can be.
+const OLDEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Reads an age.
 fn age(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
+    match parse_duration(text) {
+        Ok(age) if age > OLDEST => Err(format!("'{text}' is more than a hundred years")),
+        Ok(age) => Ok(age),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl OpenArgs {
