@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine, places
-from bench.eos import load, paths, queue, report
+from bench.eos import kills, load, paths, queue, report
 from bench.rivals.tidegate import Tidegate
 
 RESULTS = places.BUILD / "bench" / "eos.json"
@@ -16,8 +16,8 @@ PACKAGES = ("iperf3", "globus-gass-copy-progs", "globus-gridftp-server-progs")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=("paths", "load", "queue"),
-                        help="these parts only: paths, load, queue")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=("paths", "load", "queue", "kills"),
+                        help="these parts only: paths, load, queue, kills")
     parser.add_argument("--n", type=int, default=5, help="repeats")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -30,7 +30,8 @@ def main(chosen: argparse.Namespace) -> int:
         machine.install([], PACKAGES)
     found: dict[str, Any] = json.loads(chosen.results.read_text()) if chosen.results.exists() else {}
     parts: dict[str, Callable[[], Any]] = {"paths": lambda: paths.measured(chosen.n),
-                                           "load": lambda: load.measured(chosen.n), "queue": queue.measured}
+                                           "load": lambda: load.measured(chosen.n), "queue": queue.measured,
+                                           "kills": kills.measured}
     for name, measure in parts.items():
         if chosen.tables or (chosen.only and name not in chosen.only):
             continue

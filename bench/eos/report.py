@@ -37,6 +37,11 @@ def bars(found: Mapping[str, Any]) -> list[list[str]]:
                   verdict(queue["cancel_worst_ms"] <= 50)],
                  ["the service's memory with 100,000 jobs", "≤ 300 MB", f"{queue['memory_mb']:.0f} MB",
                   verdict(queue["memory_mb"] <= 300)]]
+    if kills := found.get("kills"):
+        rows.append([f"kill -9 of the service, {kills['kills']} times under load, {kills['jobs']} jobs", "none lost, none ended "
+                     "twice", f"{kills['lost']} lost, {kills['wrong']} wrong, {kills['ended_twice']} ended twice "
+                     f"({kills['begun_again']} begun again)",
+                     verdict(not kills["lost"] and not kills["wrong"] and not kills["ended_twice"])])
     for kind, row in found.get("paths", {}).get("chosen", {}).items():
         if "share" in row:
             rows.append([f"chosen streams, {kind}: achieved ÷ best of a sweep", "≥ 0.95", f"{row['share']:.3f}",
