@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import machine, places
-from bench.eos import kills, load, paths, queue, report
+from bench.eos import jobs, kills, load, paths, queue, report
 from bench.rivals.tidegate import Tidegate
 
 RESULTS = places.BUILD / "bench" / "eos.json"
@@ -16,9 +16,10 @@ PACKAGES = ("iperf3", "globus-gass-copy-progs", "globus-gridftp-server-progs")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=("paths", "load", "queue", "kills"),
-                        help="these parts only: paths, load, queue, kills")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=("paths", "load", "queue", "kills", "jobs"),
+                        help="these parts only: paths, load, queue, kills, jobs")
     parser.add_argument("--n", type=int, default=5, help="repeats")
+    parser.add_argument("--jobs", type=int, default=100, help="jobs of a run through the scheduler")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--no-install", action="store_true", help="install nothing")
@@ -31,7 +32,7 @@ def main(chosen: argparse.Namespace) -> int:
     found: dict[str, Any] = json.loads(chosen.results.read_text()) if chosen.results.exists() else {}
     parts: dict[str, Callable[[], Any]] = {"paths": lambda: paths.measured(chosen.n),
                                            "load": lambda: load.measured(chosen.n), "queue": queue.measured,
-                                           "kills": kills.measured}
+                                           "kills": kills.measured, "jobs": lambda: jobs.measured(chosen.n, chosen.jobs)}
     for name, measure in parts.items():
         if chosen.tables or (chosen.only and name not in chosen.only):
             continue

@@ -42,6 +42,10 @@ def bars(found: Mapping[str, Any]) -> list[list[str]]:
                      "twice", f"{kills['lost']} lost, {kills['wrong']} wrong, {kills['ended_twice']} ended twice "
                      f"({kills['begun_again']} begun again)",
                      verdict(not kills["lost"] and not kills["wrong"] and not kills["ended_twice"])])
+    if jobs := found.get("jobs"):
+        rows += [[f"{jobs['jobs']} jobs one after the other, optimized ÷ not (n = {jobs['n']})", "≥ 1.8",
+                  f"{jobs['ratio']:.2f}", verdict(jobs["ratio"] >= 1.8)],
+                 ["the same, jobs overlapping", "", f"{jobs['ratio_overlapping']:.2f}", ""]]
     for kind, row in found.get("paths", {}).get("chosen", {}).items():
         if "share" in row:
             rows.append([f"chosen streams, {kind}: achieved ÷ best of a sweep", "≥ 0.95", f"{row['share']:.3f}",
