@@ -124,7 +124,7 @@ def chosen(path: Way, n: int) -> dict[str, Any]:
                        "streams": [answer["streams"] for answer in answers],
                        "predicted_bps": [answer["throughput_bps"] for answer in answers],
                        "achieved_bps": achieved, "share": statistics.median(achieved) / sweep[best],
-                       "cost_ms": [answer["cost"]["duration_ms"] for answer in answers]}
+                       "cost_ms": [answer["cost_ms"] for answer in answers]}
     return found
 
 
