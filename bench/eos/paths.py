@@ -129,7 +129,8 @@ def chosen(path: Way, n: int) -> dict[str, Any]:
 
 
 def copied(path: Way, source: Dataset, *more: object) -> float:
-    clean(path.trial.destination)
+    # The endpoint holds its root: only what is beneath goes.
+    shutil.rmtree(path.trial.destination / "copied", ignore_errors=True)
     began = time.monotonic()
     path.ours("copy", f"{source.root}/", path.ticket.rstrip("/") + "/copied/", *more)
     return time.monotonic() - began
@@ -163,4 +164,6 @@ def measured(n: int) -> dict[str, Any]:
         trial = Trial(Scenario("eos", "EOS"), link, group, Dataset("none", places.SCRATCH, 0, 0), places.DESTINATIONS,
                       places.SCRATCH)
         path = Way(trial)
-        return {"link_mbit": LINK_MBIT, "cap_mbit": CAP_MBIT, "chosen": chosen(path, n), "pays": pays(path, n)}
+        found = {"link_mbit": LINK_MBIT, "cap_mbit": CAP_MBIT, "chosen": chosen(path, n)}
+        print(json.dumps(found), flush=True)
+        return found | {"pays": pays(path, n)}
