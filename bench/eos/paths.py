@@ -88,8 +88,8 @@ def kinds(path: Way) -> dict[str, tuple[Callable[[Way, int], float], Sequence[ob
         path.trial.start(Command(receiver, ["iperf3", "-s", "-p", IPERF3]), "iperf3")
         found["iperf3"] = (iperf3, ("--iperf3", f"{RECEIVER_ADDRESS}:{IPERF3}"), path.ticket)
     if exists("globus-gridftp-server") and exists("globus-url-copy"):
-        path.trial.start(Command(receiver, ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-p", GRIDFTP]),
-                         "gridftp")
+        server = ["globus-gridftp-server", "-aa", "-allow-root", "-anonymous-user", "root", "-p", GRIDFTP]
+        path.trial.start(Command(receiver, server), "gridftp")
         found["gridftp"] = (gridftp, (), f"ftp://{RECEIVER_ADDRESS}:{GRIDFTP}/dev/null")
     time.sleep(1.0)
     return found
