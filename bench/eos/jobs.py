@@ -6,6 +6,7 @@ that, on a path where one connection has less than an eighth of the link.
 
 import json
 import random
+import shutil
 import statistics
 import time
 from pathlib import Path
@@ -53,9 +54,15 @@ class Queue:
         time.sleep(2.0)
 
 
+def empty(directory: Path) -> None:
+    """The endpoint holds its root open, so the root itself stays."""
+    for inside in directory.iterdir():
+        shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+
+
 def one(way: Way, optimized: bool, at_once: int, wanted: list[int], turn: str) -> dict[str, Any]:
     """All jobs from the first submission to the last end; each moves a file of its own, verified."""
-    clean(way.trial.destination)
+    empty(way.trial.destination)
     state = way.trial.scratch / f"service-{turn}"
     listed = [{"source": str(places.SOURCES / f"{size}.bin"), "destination": f"{way.ticket.rstrip('/')}/{i}/",
                "bytes": size, "optimization": optimized, "use_history": optimized} for i, size in enumerate(wanted)]
@@ -74,10 +81,10 @@ def one(way: Way, optimized: bool, at_once: int, wanted: list[int], turn: str) -
                     raise CommandFailed(f"jobs did not end: {counts}")
                 time.sleep(0.5)
             seconds = time.monotonic() - began
+            if counts.get("done", 0) != len(wanted):
+                raise CommandFailed(f"jobs failed: {json.dumps(queue.ask('jobs', '--limit', 1))[:2000]}")
     finally:
         queue.stop()
-    if counts.get("done", 0) != len(wanted):
-        raise CommandFailed(f"jobs failed: {counts}")
     return {"seconds": seconds, "rate_bps": sum(wanted) * 8 / seconds}
 
 
