@@ -1,0 +1,26 @@
+"""GridFTP: globus-url-copy from its server, anonymous, clear text."""
+
+from lab.rivals.base import Contender
+from lab.runs.trial import Command, Trial
+
+PORT = 2811
+
+
+class GlobusUrlCopy(Contender):
+    name = "globus-url-copy -fast -pp"
+    level = "c"
+    trust = "none"
+    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
+    programs = ("globus-url-copy", "globus-gridftp-server")
+
+    def prepare(self, trial: Trial) -> None:
+        trial.serve(Command(trial.link.sender,
+                            ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-allow-root",
+                             "-port", PORT, "-hostname", "sender", "-disable-usage-stats", "-no-detach",
+                             "-log-level", "ERROR"]), PORT)
+
+    def commands(self, trial: Trial) -> list[Command]:
+        streams = ["-cc", 8, "-p", 4] if trial.setting.needs_streams else ["-cc", 2]
+        return [Command(trial.link.receiver,
+                        ["globus-url-copy", "-r", "-cd", "-fast", "-pp", *streams,
+                         f"ftp://sender:{PORT}{trial.source.root}/", f"file://{trial.destination}/"])]
