@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from lab.get.sampler import Sample
+from lab.runs.sampler import Sample
 from lab.ground.results import Record
 
 # The tail, where few files remain, is everyone's own affair; the bar is for what comes before it and in it.

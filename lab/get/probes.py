@@ -17,7 +17,7 @@ from lab.runs.datasets import Dataset
 from lab.get import server
 from lab.get.cases import Case
 from lab.get.ours import Tidegate
-from lab.get.sampler import Sampler
+from lab.runs.sampler import Sampler
 from lab.get.sets import File, md5
 from lab.get.trial import GetTrial, aria2_list, last_object
 from lab.get.watch import Watched, watch

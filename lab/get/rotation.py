@@ -16,10 +16,10 @@ from lab.ground import places
 from lab.ground.cgroup import Cgroup
 from lab.get.cases import Case
 from lab.get.figures import window
-from lab.get.noise import Times, noise
+from lab.ground.noise import Times, noise
 from lab.get.ours import ours
 from lab.get.rivals import rivals
-from lab.get.sampler import Sampler
+from lab.runs.sampler import Sampler
 from lab.get.sets import Listed, listed, wrong
 from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from lab.links.link import Link

@@ -33,3 +33,33 @@ def rotated(items: Sequence[Item], by: int) -> list[Item]:
         return []
     by %= len(items)
     return [*items[by:], *items[:by]]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Paired ratio of two contenders: median of the pairs, and a 95 % interval of their geometric mean."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f}–{self.high:.2f})" if self.count > 1 else f"{self.median:.2f}"
+
+
+# Student's t, two-sided 95 %, by degrees of freedom; more of them are taken as 1.96.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
+    """Runs of the same rotation make a pair; the interval is that of the mean logarithm."""
+    logs = [math.log(a / b) for a, b in zip(ours, theirs) if a > 0 and b > 0]
+    if not logs:
+        return None
+    median = math.exp(statistics.median(logs))
+    if len(logs) == 1:
+        return Ratio(median, median, median, 1)
+    mean, freedom = statistics.fmean(logs), len(logs) - 1
+    half = (STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Ratio(median, math.exp(mean - half), math.exp(mean + half), len(logs))

@@ -41,3 +41,16 @@ def difference(source: Path, destination: Path, content: bool) -> str | None:
             if not same_bytes(source / path, destination / path):
                 return f"{path} differs in content"
     return None
+
+
+def wrong(source: Path, destination: Path) -> str | None:
+    """None when every file that has its final name is right, however many are missing; hidden work is left out."""
+    wanted = sizes(source)
+    for path in sorted(sizes(destination)) if destination.is_dir() else ():
+        if any(part.startswith(".tidegate") for part in Path(path).parts):
+            continue
+        if path not in wanted:
+            return f"{path} is not one of the source"
+        if not same_bytes(source / path, destination / path):
+            return f"{path} differs in content"
+    return None

@@ -17,9 +17,9 @@ from lab.ground import places
 from lab.runs.datasets import Dataset
 from lab.get import figures, ours, rivals, server
 from lab.get.cases import BUSY, CAPPED, CASES, FIG6, LINK_ONLY, SMALL, Case
-from lab.get.noise import Times, noise
+from lab.ground.noise import Times, noise
 from lab.get.rotation import contenders
-from lab.get.sampler import connections, received
+from lab.runs.sampler import connections, received
 from lab.get.sets import File, Listed, listed, planned, wrong
 from lab.get.trial import Fetcher, GetTrial, aria2_list, last_object
 

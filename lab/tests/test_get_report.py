@@ -20,7 +20,7 @@ from lab.get import bars, probes, report, rotation, watch
 from lab.get.cases import CAPPED, CASES, FIG6, LINK_ONLY
 from lab.get.figures import grouped
 from lab.get.probe_report import probe_bars, probes_section
-from lab.get.sampler import Sample
+from lab.runs.sampler import Sample
 from lab.get.trial import FIXED
 from lab.ground.results import Record, append, load
 

@@ -14,6 +14,9 @@ from types import TracebackType
 EVERY_S = 0.25
 CLONE_NEWNET = 0x40000000
 ESTABLISHED = "01"
+# The kernel writes addresses as little-endian words: 127.0.0.1, and IPv4 addresses mapped to IPv6.
+LOOPBACK = "0100007F:"
+MAPPED, MAPPED_LOOPBACK = "0000000000000000FFFF0000", "0000000000000000FFFF00000100007F"
 THREAD = Path("/proc/thread-self/net")
 
 # Seconds since the start, bytes that arrived since then, connections there are.
@@ -29,20 +32,32 @@ def received(table: str, device: str) -> int:
     raise ValueError(f"no device {device}")
 
 
-def connections(table: str, ports: Collection[int]) -> int:
-    """Established connections to these remote ports, from the text of /proc/net/tcp."""
+def connections(table: str, ports: Collection[int] | None) -> int:
+    """Established connections to these remote ports, or to any on another machine, from the text of /proc/net/tcp."""
     count = 0
     for line in table.splitlines()[1:]:
         fields = line.split()
-        if fields[3] == ESTABLISHED and int(fields[2].rpartition(":")[2], 16) in ports:
-            count += 1
+        if fields[3] != ESTABLISHED:
+            continue
+        if ports is None:
+            count += not fields[2].startswith(LOOPBACK)
+        else:
+            count += int(fields[2].rpartition(":")[2], 16) in ports
     return count
+
+
+def networks(table: str, ipv6: str, ports: Collection[int] | None) -> int:
+    """Both tables: a program may listen for IPv6 and be reached by IPv4."""
+    return connections(table, ports) + sum(
+        1 for line in ipv6.splitlines()[1:]
+        if (fields := line.split())[3] == ESTABLISHED and MAPPED in fields[2] and MAPPED_LOOPBACK not in fields[2]
+        and (ports is None or int(fields[2].rpartition(":")[2], 16) in ports))
 
 
 class Sampler:
     """Context manager: takes samples while the block runs."""
 
-    def __init__(self, namespace: str, ports: Collection[int], device: str = "veth0") -> None:
+    def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0") -> None:
         self.namespace = namespace
         self.ports = ports
         self.device = device
@@ -90,7 +105,14 @@ class Sampler:
 
     def read(self) -> tuple[int, int]:
         return (received((THREAD / "dev").read_text(), self.device),
-                connections((THREAD / "tcp").read_text(), self.ports))
+                networks((THREAD / "tcp").read_text(), six(), self.ports))
+
+
+def six() -> str:
+    try:
+        return (THREAD / "tcp6").read_text()
+    except OSError:
+        return ""
 
 
 def enter(namespace: str) -> None:
