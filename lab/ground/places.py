@@ -10,7 +10,7 @@ SMOKE_RESULTS = BUILD / "lab" / "smoke.jsonl"
 REPORT = REPOSITORY / "docs" / "results" / "copy.md"
 
 # tmpfs: a disk would measure the disk.
-MEMORY = Path("/dev/shm/tidegate-lab")
+MEMORY = Path(os.environ.get("TIDEGATE_LAB_MEMORY", "/dev/shm/tidegate-lab"))
 SOURCES = MEMORY / "source"
 DESTINATIONS = MEMORY / "destination"
 SCRATCH = MEMORY / "scratch"

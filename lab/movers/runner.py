@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from lab.ground.stats import rotated
 from lab.runs.trial import Trial, measure
 from lab.runs.verify import difference
 
-LOCK = Path("/run/tidegate-lab.lock")
+LOCK = Path(os.environ.get("TIDEGATE_LAB_LOCK", "/run/tidegate-lab.lock"))
 
 
 @dataclass(frozen=True)
