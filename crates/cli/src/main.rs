@@ -4,7 +4,6 @@
 mod chart;
 mod drive;
 mod exit;
-mod iperf3_server;
 mod place;
 mod progress;
 mod recorder;
@@ -26,6 +25,7 @@ mod command {
     pub mod generate;
     pub mod get;
     pub mod history;
+    pub mod iperf3;
     pub mod job;
     pub mod jobs;
     pub mod probe;
@@ -71,6 +71,7 @@ enum Command {
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
+    Iperf3(command::iperf3::Iperf3Args),
     Estimate(Box<command::estimate::EstimateArgs>),
     Serve(command::serve::ServeArgs),
     Submit(Box<command::submit::SubmitArgs>),
@@ -119,6 +120,7 @@ fn main() -> ExitCode {
         Command::Remote(args) => command::remote::run(args),
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),
+        Command::Iperf3(args) => command::iperf3::run(args),
         Command::Estimate(args) => command::estimate::run(args),
         Command::Serve(args) => command::serve::run(args),
         Command::Submit(args) => command::submit::run(args),

@@ -10,7 +10,7 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
-use crate::sampler::iperf3::{Iperf3, Server};
+use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::{Amount, Failure, Kind, Sampler, SamplerError, gridftp};
 
@@ -39,7 +39,7 @@ pub struct Request {
     /// What measures; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Kind>,
-    /// `HOST:PORT` of an iperf3 server at the remote site; beside a Tidegate endpoint if it is left out.
+    /// `HOST:PORT` of an iperf3 server at the remote site; a Tidegate endpoint is asked for one if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
     /// How long each sample is.
@@ -192,11 +192,18 @@ impl Request {
                 Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
             }
             Kind::Iperf3 => {
-                let server = match self.iperf3.as_deref() {
-                    Some(server) => Some(Server::parse(server)?),
-                    None => Server::beside(&self.destination).or_else(|| Server::beside(&self.source)),
+                let helper = |address: &String| match End::of(address) {
+                    End::Endpoint(endpoint) => {
+                        let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
+                        Some(Other::Helper(Helper { program, arguments, endpoint }))
+                    }
+                    End::Here => None,
                 };
-                let server = server.ok_or_else(|| {
+                let other = match self.iperf3.as_deref() {
+                    Some(server) => Some(Other::Server(Server::parse(server)?)),
+                    None => helper(&self.destination).or_else(|| helper(&self.source)),
+                };
+                let other = other.ok_or_else(|| {
                     usage(
                         "iperf3 needs a server at the remote site: run `iperf3 -s` there and name it HOST:PORT",
                     )
@@ -211,7 +218,7 @@ impl Request {
                         ));
                     }
                 };
-                Box::new(Iperf3::new(server, reverse, buffer))
+                Box::new(Iperf3::new(other, reverse, buffer))
             }
             Kind::GridFtp => {
                 let options = gridftp::Options { buffer, proxy: self.x509proxy.clone() };
