@@ -229,3 +229,40 @@ fn a_service_that_was_killed_goes_on_with_its_jobs() {
     assert_eq!(fs::read_dir(world.path("there/in")).expect("listed").count() as u64, count);
     assert_eq!(service.terminate(), 0);
 }
+
+#[test]
+fn a_job_of_a_named_endpoint_is_remembered_as_its_own() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 300_000, 1);
+    world.ok(&["remote", "add", "store", &endpoint.address]);
+    let service = Service::start(&world, "svc", &[]);
+    let ran = service.run(&world, &["submit", "data", "store:/in", "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    assert_eq!(world.read("there/in"), world.read("data"));
+    let pair = format!("local → tg://{}", endpoint.place());
+    eventually(|| service.run(&world, &["history", "transfers"]).out.contains(&pair));
+    // It can be measured by its name, too.
+    let estimation = ["submit", "data", "store:/x", "--bytes", "1TiB", "--estimation", "--wait"];
+    assert_eq!(service.run(&world, &estimation).code, 0, "{}", service.log());
+    let job = service.job(&world, 2);
+    assert_eq!(job["summary"]["estimate"]["destination"], format!("tg://{}", endpoint.place()), "{job}");
+    let ran = service.run(&world, &["submit", "data", "nobody:/in"]);
+    assert!(ran.code == 2 && ran.err.contains("no endpoint is called 'nobody'"), "{ran:?}");
+    // Its ticket is in nothing that the service wrote.
+    let told = [job.to_string(), service.log(), service.run(&world, &["jobs", "--json"]).out].concat();
+    assert!(!told.contains(endpoint.secret()));
+    assert_eq!(service.terminate(), 0);
+    let mut directories = vec![world.path("svc")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("listed").flatten() {
+            if entry.file_type().expect("known").is_dir() {
+                directories.push(entry.path());
+                continue;
+            }
+            let bytes = fs::read(entry.path()).expect("read");
+            let secret = endpoint.secret().as_bytes();
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret), "{}", entry.path().display());
+        }
+    }
+}

@@ -19,6 +19,7 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 use thiserror::Error;
 
+use crate::job::names::Names;
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 
 /// The most jobs that are not at their end; more are refused.
@@ -70,6 +71,7 @@ pub struct Queue {
     writer: SqlitePool,
     readers: SqlitePool,
     path: PathBuf,
+    names: Names,
     /// Jobs that are not at their end.
     waiting: AtomicU64,
     /// Held as long as the queue is open.

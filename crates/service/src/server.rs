@@ -14,6 +14,7 @@ use crate::database::DatabaseError;
 use crate::estimate::{self, Answer, Program, Terms};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::job::address::local;
+use crate::job::names::Names;
 use crate::job::{Kind, Request};
 use crate::mover::{BoxFuture, Mover};
 use crate::queue::{Queue, QueueError};
@@ -38,6 +39,8 @@ pub struct Options {
     pub limits: Limits,
     /// What measures.
     pub program: Program,
+    /// What knows remembered endpoints by their names.
+    pub names: Names,
     /// What moves; made once a runtime is there.
     pub mover: Box<dyn FnOnce() -> io::Result<Arc<dyn Mover>> + Send>,
     /// Where a job leaves its epochs.
@@ -66,12 +69,12 @@ pub async fn run(
     ready: impl FnOnce(&str, &str),
     stop: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let Options { api: config, database, limits, program, mover, epochs, seed } = options;
+    let Options { api: config, database, limits, program, names, mover, epochs, seed } = options;
     let listener = Api::listen(&config)?;
-    let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?);
+    let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?.with_names(names.clone()));
     let history = History::open(&database).await?;
     let recorder = Recorder::start(history.clone());
-    let estimator = estimate::Estimator::new(program, Some(history.clone()));
+    let estimator = estimate::Estimator::with_names(program, Some(history.clone()), names);
     let parts = scheduler::Parts {
         queue: Arc::clone(&queue),
         mover: mover()?,

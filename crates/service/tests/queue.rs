@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tidegate_service::job::names::Names;
 use tidegate_service::job::{Dependency, Event, JobId, Request, State};
 use tidegate_service::queue::{Note, Queue, QueueError};
 
@@ -34,6 +35,37 @@ async fn next_ids(queue: &Queue) -> Vec<JobId> {
 
 async fn state(queue: &Queue, id: JobId) -> State {
     queue.get(id).await.expect("read").expect("there").state
+}
+
+#[tokio::test]
+async fn a_named_endpoint_counts_where_it_is_and_its_ticket_is_not_kept() {
+    let (directory, queue) = queue().await;
+    let queue = queue.with_names(Names::new(|name| match name {
+        "dtn" | "same" => Ok("tg://TICKETsecret@dtn1:7117/".to_owned()),
+        "other" => Ok("tg://TICKETsecret@dtn2:7117/".to_owned()),
+        _ => Err(format!("no endpoint is called '{name}'")),
+    }));
+    let taken = [Request::transfer("dtn:/a", "/b"), Request::transfer("tg://T@dtn1:7117/x", "/b")];
+    queue.submit(&taken, 1).await.expect("taken");
+    // They share one path, and so its limit: there is one next between these sites.
+    let next = queue.next().await.expect("read");
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert_eq!(next[0].pair.to_string(), "tg://dtn1:7117 → local");
+    assert_eq!(next[0].request.sources, ["dtn:/a"]);
+    let mut both = Request::transfer("dtn:/a", "/b");
+    both.sources.push("same:/c".to_owned());
+    assert!(queue.submit(std::slice::from_ref(&both), 1).await.is_ok());
+    both.sources.push("other:/c".to_owned());
+    for (request, why) in [(both, "several sites"), (Request::transfer("/a", "nobody:/b"), "called 'nobody'")]
+    {
+        let error = queue.submit(&[request], 1).await.expect_err("refused").to_string();
+        assert!(error.contains(why) && !error.contains("secret"), "{error}");
+    }
+    queue.close().await;
+    for entry in std::fs::read_dir(directory.path().join("state")).expect("listed").flatten() {
+        let bytes = std::fs::read(entry.path()).expect("read");
+        assert!(!bytes.windows(6).any(|bytes| bytes == b"secret"), "{}", entry.path().display());
+    }
 }
 
 #[tokio::test]

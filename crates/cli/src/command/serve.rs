@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
+use tidegate_service::job::names::Names;
 use tidegate_service::mover::Programs;
 use tidegate_service::scheduler::Limits;
 use tidegate_service::server::{Options, run as run_service};
@@ -17,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
+use crate::remotes;
 use crate::settings::StateArgs;
 
 /// The port unless told otherwise; the endpoint's is 7117.
@@ -87,6 +89,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             streams_per_pair: args.max_streams_per_path,
         },
         program,
+        names: Names::new(|name| match remotes::find(name) {
+            Ok(address) => Ok(address.with_path([]).to_string()),
+            Err(error) => Err(error.to_string()),
+        }),
         epochs: {
             let programs = programs.clone();
             Box::new(move |id| programs.epochs(id))

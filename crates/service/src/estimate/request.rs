@@ -1,5 +1,6 @@
 //! What is asked of an estimate, read strictly: it may come from anybody with a token.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::sampling::{Config, Threshold};
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::job::names::Names;
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};
@@ -136,6 +138,17 @@ impl Request {
             x509proxy: None,
             terms: Terms::default(),
         }
+    }
+
+    /// The same between the endpoints that are named.
+    pub fn resolved(&self, names: &Names) -> Result<Cow<'_, Self>, String> {
+        Ok(match (names.resolve(&self.source)?, names.resolve(&self.destination)?) {
+            (Cow::Borrowed(_), Cow::Borrowed(_)) => Cow::Borrowed(self),
+            (source, destination) => {
+                let (source, destination) = (source.into_owned(), destination.into_owned());
+                Cow::Owned(Self { source, destination, ..self.clone() })
+            }
+        })
     }
 
     /// By what history is kept.
@@ -306,6 +319,22 @@ mod tests {
             );
         }
         assert_eq!(ok.doubling(8).expect("a plan").most, 8);
+    }
+
+    #[test]
+    fn a_named_endpoint_is_measured_where_it_is() {
+        let names = Names::new(|name| match name {
+            "dtn" => Ok("tg://SECRET@dtn1:7117/".to_owned()),
+            _ => Err("no such name".to_owned()),
+        });
+        let request = Request { use_history: true, ..Request::new("/data", "dtn:/x", ByteCount(1)) };
+        assert!(request.sampler(&ours()).is_err());
+        let resolved = request.resolved(&names).expect("known");
+        assert_eq!(resolved.pair().map(|pair| pair.to_string()), Ok("local → tg://dtn1:7117".to_owned()));
+        assert!(resolved.use_history && resolved.sampler(&ours()).is_ok());
+        assert!(Request::new("/data", "other:/x", ByteCount(1)).resolved(&names).is_err());
+        let plain = Request::new("/data", "tg://T@h/x", ByteCount(1));
+        assert!(matches!(plain.resolved(&names), Ok(Cow::Borrowed(_))));
     }
 
     #[test]

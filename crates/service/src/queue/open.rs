@@ -11,6 +11,9 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use super::{Queue, QueueError, Result};
+use crate::job::Request;
+use crate::job::names::Names;
+use crate::pair::Pair;
 
 /// The version of the tables; a file of a later one is left alone.
 const VERSION: i64 = 1;
@@ -106,7 +109,25 @@ impl Queue {
         let waiting = "SELECT count(*) FROM job WHERE state NOT IN ('done', 'failed', 'cancelled')";
         let row = sqlx::query(waiting).fetch_one(&readers).await.map_err(wrong)?;
         let waiting = u64::try_from(row.try_get::<i64, _>(0).map_err(wrong)?).unwrap_or(0);
-        Ok(Self { writer, readers, path, waiting: AtomicU64::new(waiting), _lock: lock })
+        Ok(Self {
+            writer,
+            readers,
+            path,
+            names: Names::default(),
+            waiting: AtomicU64::new(waiting),
+            _lock: lock,
+        })
+    }
+
+    /// The same where remembered endpoints are known by their names, so that their jobs count where they go.
+    #[must_use]
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Between which sites a job moves data.
+    pub fn pair_of(&self, request: &Request) -> Result<Pair, String> {
+        request.pair_by(&self.names)
     }
 
     /// Closes it; what was acknowledged is on disk with or without this.

@@ -7,6 +7,7 @@ use sqlx::{Row, Sqlite, Transaction};
 
 use super::{MOST_WAITING, Queue, QueueError, Result, number};
 use crate::job::file::MOST_JOBS;
+use crate::job::names::Names;
 use crate::job::{Dependency, Event, JobId, Kind, Request, State};
 use crate::pair::Pair;
 
@@ -32,7 +33,7 @@ impl Queue {
         if requests.len() > MOST_JOBS {
             return Err(refused(MOST_JOBS + 1, format!("a batch has at most {MOST_JOBS} jobs")));
         }
-        let checked = check(requests)?;
+        let checked = check(requests, &self.names.remembered())?;
         let order = in_order(&checked)?;
         let mut tx = self.begin().await?;
         let mut pairs = HashMap::new();
@@ -138,7 +139,7 @@ impl Queue {
     }
 }
 
-fn check(requests: &[Request]) -> Result<Vec<Checked<'_>>> {
+fn check<'a>(requests: &'a [Request], known: &Names) -> Result<Vec<Checked<'a>>> {
     let mut names = HashMap::new();
     for (i, request) in requests.iter().enumerate() {
         if let Some(name) = &request.name
@@ -152,7 +153,7 @@ fn check(requests: &[Request]) -> Result<Vec<Checked<'_>>> {
     for (i, request) in requests.iter().enumerate() {
         let refused = |message: String| QueueError::Refused { number: i + 1, message };
         request.check().map_err(|error| refused(error.to_string()))?;
-        let pair = request.pair().map_err(refused)?;
+        let pair = request.pair_by(known).map_err(refused)?;
         let json = serde_json::to_string(request).map_err(|error| refused(error.to_string()))?;
         let (mut siblings, mut elders) = (Vec::new(), Vec::new());
         for dependency in &request.after {
