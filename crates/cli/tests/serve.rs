@@ -266,3 +266,25 @@ fn a_job_of_a_named_endpoint_is_remembered_as_its_own() {
         }
     }
 }
+
+#[test]
+fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
+    let world = World::new();
+    world.write("a", "content");
+    let service = Service::start(&world, "svc", &[]);
+    let submit = ["submit", "a", "/nowhere/b", "--retries", "0", "--idempotency-key", "night-1"];
+    let (code, first) = service.json(&world, &submit);
+    assert_eq!((code, ids(&first), first.get("repeated")), (0, vec![1], None));
+    service.kill();
+    let service = Service::start(&world, "svc", &[]);
+    let (code, again) = service.json(&world, &submit);
+    assert_eq!((code, ids(&again), &again["repeated"]), (0, vec![1], &true.into()));
+    assert!(service.run(&world, &submit).out.contains("submitted before"));
+    let other = ["submit", "a", "/nowhere/c", "--idempotency-key", "night-1"];
+    let ran = service.run(&world, &other);
+    assert!(ran.code != 0 && ran.err.lines().count() == 1 && ran.err.contains("night-1"), "{ran:?}");
+    assert_eq!(service.json(&world, &["jobs"]).1["jobs"].as_array().map(Vec::len), Some(1));
+    let ran = service.run(&world, &["submit", "a", "/b", "--idempotency-key", ""]);
+    assert!(ran.code == 2 && ran.err.contains("printable"), "{ran:?}");
+    assert_eq!(service.terminate(), 0);
+}

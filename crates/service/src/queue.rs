@@ -4,10 +4,12 @@
 //! writes, so that changes come one after the other; others read. Every list is a page by cursor and every
 //! choice goes over an index, so that a hundred thousand waiting jobs cost no more than a hundred.
 
+mod once;
 mod open;
 mod pages;
 mod submit;
 
+pub use once::{IdempotencyKey, Submission};
 pub use pages::Candidate;
 
 use std::fs::File;
@@ -54,6 +56,9 @@ pub enum QueueError {
         /// What is wrong.
         message: String,
     },
+    /// The key is that of another submission.
+    #[error("the idempotency key '{0}' was used for other jobs: take another one for these")]
+    Reused(IdempotencyKey),
     /// There is no such job.
     #[error("there is no job {0}")]
     NoJob(JobId),
