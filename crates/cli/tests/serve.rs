@@ -288,3 +288,50 @@ fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
     assert!(ran.code == 2 && ran.err.contains("printable"), "{ran:?}");
     assert_eq!(service.terminate(), 0);
 }
+
+#[test]
+fn jobs_trust_what_the_service_was_told_to() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let world = World::new();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    world.write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    let authority = Issuer::new(params, key);
+    for name in ["us", "there"] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        world.write(format!("{name}.pem"), params.signed_by(&key, &authority).expect("signed").pem());
+        world.write(format!("{name}.key"), key.serialize_pem());
+    }
+    let server = ["--tls-ca", "ca.pem", "--tls-cert", "there.pem", "--tls-key", "there.key"];
+    let endpoint = world.endpoint("there", &server);
+    assert!(!endpoint.address.contains('@'), "no ticket is printed");
+    world.fill("data", 300_000, 1);
+    let trust = ["--tls-ca", "ca.pem", "--peer-cert", "us.pem", "--peer-key", "us.key"];
+    // Jobs do not run where the service was started, and trust the same files.
+    let service = Service::start(&world, "svc", &trust);
+    let ran = service.run(&world, &["submit", "data", &endpoint.at("in"), "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    assert_eq!(world.read("there/in"), world.read("data"));
+    let estimate = ["submit", "data", &endpoint.at("x"), "--bytes", "1TiB", "--estimation", "--wait"];
+    assert_eq!(service.run(&world, &estimate).code, 0, "{}", service.log());
+    assert_eq!(service.terminate(), 0);
+    let stranger = Service::start(&world, "stranger", &[]);
+    let ran = stranger.run(&world, &["submit", "data", &endpoint.at("never"), "--wait"]);
+    assert!(ran.code != 0 && !world.path("there/never").exists(), "{ran:?}");
+    // What cannot be used is told at the start.
+    world.write("empty.pem", "");
+    for (arguments, part) in [
+        (&["--tls-ca", "missing.pem"][..], "missing.pem"),
+        (&["--tls-ca", "empty.pem"], "empty.pem"),
+        (&["--tls-ca", "ca.pem", "--peer-cert", "us.pem", "--peer-key", "empty.pem"], "empty.pem"),
+        (&["--peer-cert", "us.pem", "--peer-key", "us.key"], "--tls-ca"),
+    ] {
+        let ran = world.run(&[&["serve", "--listen", "127.0.0.1:0"][..], arguments].concat());
+        assert!(
+            ran.code == 2 && ran.err.lines().count() == 1 && ran.err.contains(part),
+            "{arguments:?}: {ran:?}"
+        );
+    }
+}
