@@ -33,6 +33,7 @@ mod command {
     pub mod remote;
     pub mod serve;
     pub mod simulate;
+    pub mod size;
     pub mod submit;
     pub mod ticket;
     pub mod train;
@@ -87,6 +88,8 @@ enum Command {
     Generate(command::generate::GenerateArgs),
     #[command(hide = true)]
     WithParent(command::with_parent::WithParentArgs),
+    #[command(hide = true)]
+    Size(command::size::SizeArgs),
 }
 
 impl Command {
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
         Command::WithParent(args) => command::with_parent::run(args),
+        Command::Size(args) => command::size::run(args),
     };
     result.unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {

@@ -284,7 +284,7 @@ fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
     let ran = service.run(&world, &other);
     assert!(ran.code != 0 && ran.err.lines().count() == 1 && ran.err.contains("night-1"), "{ran:?}");
     assert_eq!(service.json(&world, &["jobs"]).1["jobs"].as_array().map(Vec::len), Some(1));
-    let ran = service.run(&world, &["submit", "a", "/b", "--idempotency-key", ""]);
+    let ran = service.run(&world, &["submit", "a", "/b", "--idempotency-key", " x"]);
     assert!(ran.code == 2 && ran.err.contains("printable"), "{ran:?}");
     assert_eq!(service.terminate(), 0);
 }
@@ -318,7 +318,7 @@ fn jobs_trust_what_the_service_was_told_to() {
     assert_eq!(service.run(&world, &estimate).code, 0, "{}", service.log());
     assert_eq!(service.terminate(), 0);
     let stranger = Service::start(&world, "stranger", &[]);
-    let ran = stranger.run(&world, &["submit", "data", &endpoint.at("never"), "--wait"]);
+    let ran = stranger.run(&world, &["submit", "data", &endpoint.at("never"), "--retries", "0", "--wait"]);
     assert!(ran.code != 0 && !world.path("there/never").exists(), "{ran:?}");
     // What cannot be used is told at the start.
     world.write("empty.pem", "");

@@ -9,10 +9,13 @@ mod live;
 mod pause;
 mod round;
 mod shares;
+mod size;
 mod work;
 
+pub use estimates::Chooser;
 pub use live::{Live, MOST_EPOCHS};
 pub use shares::Limits;
+pub use size::{Size, Sizes};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

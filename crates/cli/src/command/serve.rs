@@ -11,7 +11,7 @@ use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
 use tidegate_service::job::names::Names;
 use tidegate_service::mover::Programs;
-use tidegate_service::scheduler::Limits;
+use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, run as run_service};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
@@ -85,6 +85,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let trusted = args.trusted()?;
     let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
     program.arguments.extend(trusted.endpoints.iter().cloned());
+    let sizes = Sizes { program: program.path.clone(), servers: trusted.servers.clone() };
     let mut programs = Programs::new(program.path.clone(), state.clone());
     (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
     let default = || format!("sqlite:{}", state.join("history.db").display());
@@ -103,6 +104,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             streams_per_pair: args.max_streams_per_path,
         },
         program,
+        sizes,
         names: Names::new(|name| match remotes::find(name) {
             Ok(address) => Ok(address.with_path([]).to_string()),
             Err(error) => Err(error.to_string()),
