@@ -385,7 +385,7 @@ mod tests {
         // Of the first group the last is best where the state is positive, the first where it is not; of the
         // second, which begins at 3, always the same.
         let best = |state: f32| [if state > 0.0 { 2 } else { 0 }, 4];
-        for _ in 0..300 {
+        for _ in 0..600 {
             let states: Vec<f32> = (0..32).map(|_| rng.normal(0.0, 1.0) as f32).collect();
             let logits = actor.net.forward(&states, &mut tape).to_vec();
             let mut samples = Samples { actions: vec![0.0; 32 * 7], ..Samples::default() };
