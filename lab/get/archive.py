@@ -106,7 +106,7 @@ class Standin:
             CONFIGURATION.format(scratch=trial.scratch, root=root, address=SENDER_ADDRESS, api=API_PORT))
         trial.serve(Command(trial.link.sender, ["nginx", "-c", trial.scratch / "nginx.conf"]), HTTP)
         argv = ["python3", "-m", "standin", "--root", root, "--address", SENDER_ADDRESS, "--port", API_PORT,
-                "--data-url", BARE if bare else PLAIN, *(["--bare"] if bare else [])]
+                "--data-url", BARE if bare else PLAIN, *(["--real-names"] if bare else [])]
         trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(repository)}), API_PORT)
         self.urls = interfaces(trial)
         names = Path("/etc/netns") / trial.link.receiver / "hosts"

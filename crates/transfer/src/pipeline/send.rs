@@ -210,7 +210,11 @@ impl Sender {
             read: shared.read_bytes.load(Relaxed),
             network: shared.sent_bytes.load(Relaxed),
             written: 0,
-            staging_used: shared.staging.used().0,
+            // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
+            staging_used: match shared.direct.load(Relaxed) {
+                true => shared.staging.capacity().0,
+                false => shared.staging.used().0,
+            },
             staging_capacity: shared.staging.capacity().0,
             segments_sent: tcp.segments_sent,
             retransmits: tcp.retransmits,
