@@ -90,7 +90,8 @@ fn the_published_recipe_with_choices_learns_and_comes_out_the_same_again() {
     let text = include_str!("../../../scenarios/automdt-read.toml");
     // What it says to expect holds for thirty.
     let path = text.split("[expected]").next().expect("the path");
-    let scenario = Scenario::from_toml(&path.replace("max_workers = 30", "max_workers = 8")).expect("a scenario");
+    let scenario =
+        Scenario::from_toml(&path.replace("max_workers = 30", "max_workers = 8")).expect("a scenario");
     let train = |seed, episodes| {
         let constants = Constants { blocks: 1, most: episodes, ..Constants::of(Recipe::AutomdtDiscrete) };
         let mut training = Published::new(&scenario, Recipe::AutomdtDiscrete, constants, seed);
