@@ -14,7 +14,7 @@ from lab.links import check
 from lab.links.tables import ScenarioError
 from lab.pages import html
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Shard
+from lab.shard import NotHere, Options, Shard
 
 
 def arguments() -> argparse.Namespace:
@@ -113,7 +113,12 @@ def measure(wanted: list[Shard], chosen: argparse.Namespace) -> int:
         print(f"== {shard.name} ({i + 1} of {len(wanted)}): {shard.title}; {amount(shard)} runs are known; about "
               f"{shard.minutes} min if nothing is, {left} with what follows", flush=True)
         budget = None if chosen.budget is None else chosen.budget - spent
-        good = shard.measure(Options(chosen.n, budget, tuple(chosen.only))) and good
+        try:
+            good = shard.measure(Options(chosen.n, budget, tuple(chosen.only))) and good
+        except NotHere as reason:
+            if len(wanted) == 1:
+                raise
+            print(f"left out: {reason}", flush=True)
     print(f"{(time.monotonic() - began) / 60:.0f} min; python3 -m lab report writes the pages"
           + ("" if good else "; some runs FAILED: the same command tries them again"), flush=True)
     return 0 if good else 1

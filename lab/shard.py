@@ -10,6 +10,10 @@ from lab.ground.shell import CommandFailed
 from lab.grid.run import Cell, Settings, run_all
 
 
+class NotHere(SystemExit):
+    """A word that names nothing in this shard; it may in another."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How much is measured."""
@@ -18,6 +22,8 @@ class Options:
     budget_min: float | None = None
     # These links or movers only, by name.
     only: tuple[str, ...] = ()
+    # As little as shows that it works.
+    smoke: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     """Words choose among links, among movers, or both."""
     cases, movers = {cell.case.name for cell in cells}, {cell.contender.name for cell in cells}
     if unknown := [word for word in only if word not in cases | movers]:
-        raise SystemExit(f"no link or mover here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no link or mover here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(cases))} and {', '.join(sorted(movers))}")
     cases, movers = cases & set(only) or cases, movers & set(only) or movers
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]

@@ -8,7 +8,7 @@ from lab.eos import jobs, kills, load, paths, queue, report
 from lab.ground import places
 from lab.ground.shell import CommandFailed
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Page, Shard
+from lab.shard import NotHere, Options, Page, Shard
 
 PAGE = "eos"
 RESULTS = places.BUILD / "lab" / "eos.json"
@@ -24,7 +24,7 @@ def recalled() -> dict[str, Any]:
 def shard(part: str, title: str, minutes: int, measured: Callable[[int], Any]) -> Shard:
     def measure(options: Options) -> bool:
         if options.only:
-            raise SystemExit(f"eos-{part} is measured as a whole; --only is not for it")
+            raise NotHere(f"eos-{part} is measured as a whole; --only is not for it")
         try:
             outcome = measured(options.repeats or REPEATS)
         except CommandFailed as failure:

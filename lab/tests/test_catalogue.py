@@ -23,7 +23,7 @@ from lab.links.check import found_files
 from lab.links.scenario import read
 from lab.movers import shards as movers
 from lab.runs.setting import OPEN
-from lab.shard import Options, Page, Shard
+from lab.shard import NotHere, Options, Page, Shard
 
 
 def invented(name: str, measured: list[str], good: bool = True) -> Shard:
@@ -83,8 +83,19 @@ class Run(unittest.TestCase):
         self.assertEqual((status, measured), (0, []))
         self.assertIn("are over before one", said)
 
+    def test_words_that_another_shard_knows_leave_this_one_out(self) -> None:
+        def unknown(options: Options) -> bool:
+            raise NotHere("no mover here is called auto")
+        measured: list[str] = []
+        strange = Shard("strange", "", "page", 1, unknown)
+        status, said = self.asked([strange, invented("one", measured)], only=["auto"])
+        self.assertEqual((status, measured), (0, ["one None"]))
+        self.assertIn("left out: no mover here is called auto", said)
+        with self.assertRaises(NotHere):
+            self.asked([strange], only=["auto"])
+
     def test_bad_input_is_one_line(self) -> None:
-        for arguments in (["run", "nonsense"], ["report", "nonsense"], ["run", "movers", "--n", "0"], ["run", "movers", "--n", "x"]):
+        for arguments in (["run", "nonsense"], ["run", "movers", "--only", "nonsense"], ["run", "get-fig6", "--only", "nonsense"], ["report", "nonsense"], ["run", "movers", "--n", "0"], ["run", "movers", "--n", "x"]):
             done = subprocess.run([sys.executable, "-m", "lab", *arguments], capture_output=True, text=True, cwd=places.REPOSITORY)
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("Traceback", done.stderr)
