@@ -26,6 +26,7 @@ nav li { margin: .25rem 0; }
 nav summary, details > summary { cursor: pointer; }
 #bars details > summary { margin: .6rem 0; }
 code { font: .88em ui-monospace, monospace; background: var(--band); padding: .08em .3em; border-radius: 3px; }
+td code { white-space: nowrap; }
 pre { background: var(--band); padding: .7rem; overflow-x: auto; border-radius: 4px; }
 pre code { padding: 0; background: none; }
 .wide { overflow-x: auto; margin: .7rem 0; }
