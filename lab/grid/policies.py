@@ -16,7 +16,8 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
         return None
     stamp = hashlib.blake2b(json.dumps([build, scenario.text, *map(str, rule.recipe)]).encode(), digest_size=6).hexdigest()
     directory = places.BUILD / "lab" / "policies"
-    policy = directory / f"{rule.name.replace(' ', '-')}-{scenario.name}-{stamp}.safetensors"
+    # Rules that differ only in how they use a policy share it.
+    policy = directory / f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}-{stamp}.safetensors"
     if policy.exists():
         return policy
     directory.mkdir(parents=True, exist_ok=True)
