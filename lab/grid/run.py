@@ -138,8 +138,7 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
                 before = Times.now()
                 measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
-            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
-                                        "background_bytes": link.background_bytes()}
+            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy}
             arrived = sampler.samples[-1][1]
             verified = checked(cell, trial, measured)
             whole = case.data is not None and measured.seconds < case.seconds
