@@ -1,28 +1,25 @@
 """`python3 -m lab eos`: what is asked for is measured, and the page is written from all that is known."""
 
 import argparse
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from lab import install
+from lab.eos import jobs, report
+from lab.eos.found import read
+from lab.eos.shards import SHARDS
+from lab.eos.task import run_all
 from lab.ground import places
-from lab.eos import jobs, kills, load, paths, queue, report
-from lab.rivals.tidegate import Tidegate
+from lab.shard import Options
 
-RESULTS = places.BUILD / "lab" / "eos.json"
-OUTPUT = places.REPOSITORY / "docs" / "results" / "eos.md"
 PACKAGES = ("iperf3", "globus-gass-copy-progs", "globus-gridftp-server-progs")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=("paths", "load", "queue", "kills", "jobs"),
-                        help="these parts only: paths, load, queue, kills, jobs")
-    parser.add_argument("--n", type=int, default=5, help="repeats")
-    parser.add_argument("--jobs", type=int, default=100, help="jobs of a run through the scheduler")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--output", type=Path, default=OUTPUT)
+    names = [shard.name.removeprefix("eos-") for shard in SHARDS]
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"these parts only: {', '.join(names)}")
+    parser.add_argument("--n", type=int, help="repeats; each part has a number of its own")
+    parser.add_argument("--jobs", type=int, default=jobs.COUNT, help="jobs of a run through the scheduler")
+    parser.add_argument("--budget", type=float, metavar="MINUTES", help="begin nothing after that")
+    parser.add_argument("--smoke", action="store_true", help="tiny settings, kept apart and not shown on the page")
     parser.add_argument("--no-install", action="store_true", help="install nothing")
     parser.add_argument("--tables", action="store_true", help="measure nothing, write the page")
 
@@ -30,19 +27,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(chosen: argparse.Namespace) -> int:
     if not chosen.no_install and not chosen.tables:
         install.install([], PACKAGES)
-    found: dict[str, Any] = json.loads(chosen.results.read_text()) if chosen.results.exists() else {}
-    parts: dict[str, Callable[[], Any]] = {"paths": lambda: paths.measured(chosen.n),
-                                           "load": lambda: load.measured(chosen.n), "queue": queue.measured,
-                                           "kills": kills.measured, "jobs": lambda: jobs.measured(chosen.n, chosen.jobs)}
-    for name, measure in parts.items():
-        if chosen.tables or (chosen.only and name not in chosen.only):
+    wanted, good = Options(chosen.n, chosen.budget, (), chosen.smoke), True
+    for shard in () if chosen.tables else SHARDS:
+        if chosen.only and shard.name.removeprefix("eos-") not in chosen.only:
             continue
-        print(f"{name} …", flush=True)
-        found[name] = measure()
-        found["version"] = Tidegate("a").version()
-        print(json.dumps(found[name]), flush=True)
-        chosen.results.parent.mkdir(parents=True, exist_ok=True)
-        chosen.results.write_text(json.dumps(found))
-    chosen.output.write_text(report.page(found, found.get("version", "")))
-    print(f"wrote {chosen.output}")
-    return 0
+        if shard.name == jobs.SHARD:
+            good = run_all(jobs.plan(wanted, chosen.jobs), wanted) and good
+        else:
+            good = shard.measure(wanted) and good
+    if not chosen.smoke:
+        page = report.page(read())
+        page.write(places.REPOSITORY / "docs" / "results")
+        print(f"wrote docs/results/{page.name}.md")
+    return 0 if good else 1
