@@ -15,7 +15,8 @@ def verdict(met: bool) -> str:
 
 
 def loaded(load: Mapping[str, Any]) -> list[list[str]]:
-    return [["estimate from history, 1,000 connections, 2,000 requests/s: median", "≤ 5 ms", f"{load['median_ms']:.1f} ms",
+    return [["estimate from history, 1,000 connections, 2,000 requests/s: median", "≤ 5 ms", f"{load['median_ms']:.1f} "
+                                                                                             "ms",
              str(load["n"]), verdict(load["median_ms"] <= 5 and load["errors"] == 0)],
             ["the same: p99", "≤ 50 ms", f"{load['p99_ms']:.1f} ms", str(load["n"]), verdict(load["p99_ms"] <= 50)],
             ["5,000 connections ramped up at 200/s: errors", "0", str(load["ramped_errors"]), str(load["n"]),
@@ -26,23 +27,27 @@ def queued(queue: Mapping[str, Any]) -> list[list[str]]:
     return [["submitted in batches, each acknowledged after fsync", "≥ 2,000/s", f"{queue['submitted_per_s']:,}/s", "1",
              verdict(queue["submitted_per_s"] >= 2000)],
             [f"a page of 100 rows of {queue.get('jobs', 100_000):,} jobs", "≤ 50 ms",
-             f"{queue['page_ms']:.1f} ms (worst {queue['page_worst_ms']:.1f})", "1", verdict(queue["page_worst_ms"] <= 50)],
+             f"{queue['page_ms']:.1f} ms (worst {queue['page_worst_ms']:.1f})", "1",
+             verdict(queue["page_worst_ms"] <= 50)],
             ["a cancel", "≤ 50 ms", f"{queue['cancel_ms']:.1f} ms (worst {queue['cancel_worst_ms']:.1f})", "1",
              verdict(queue["cancel_worst_ms"] <= 50)],
-            [f"the service's memory with {queue.get('jobs', 100_000):,} jobs", "≤ 300 MB", f"{queue['memory_mb']:.0f} MB",
+            [f"the service's memory with {queue.get('jobs', 100_000):,} jobs", "≤ 300 MB", f"{queue['memory_mb']:.0f} "
+                                                                                           "MB",
              "1", verdict(queue["memory_mb"] <= 300)]]
 
 
 def killed(kills: Mapping[str, Any]) -> list[list[str]]:
     good = not kills["lost"] and not kills["wrong"] and not kills["ended_twice"]
-    return [[f"kill -9 of the service, {kills['kills']} times under load, {kills['jobs']} jobs", "none lost, none ended twice",
-             f"{kills['lost']} lost, {kills['wrong']} wrong, {kills['ended_twice']} ended twice ({kills['begun_again']} begun "
+    return [[f"kill -9 of the service, {kills['kills']} times under load, {kills['jobs']} jobs",
+             "none lost, none ended twice",
+             f"{kills['lost']} lost, {kills['wrong']} wrong, {kills['ended_twice']} ended twice "
+             f"({kills['begun_again']} begun "
              "again)", "1", verdict(good)]]
 
 
 def scheduled(jobs: Mapping[str, Any]) -> list[list[str]]:
-    rows = [[f"{jobs['jobs']} jobs one after the other, optimized ÷ not", "≥ 1.8", f"{jobs['ratio']:.2f}", str(jobs["n"]),
-             verdict(jobs["ratio"] >= 1.8)]]
+    rows = [[f"{jobs['jobs']} jobs one after the other, optimized ÷ not", "≥ 1.8", f"{jobs['ratio']:.2f}",
+             str(jobs["n"]), verdict(jobs["ratio"] >= 1.8)]]
     if jobs["ratio_overlapping"] is not None:
         rows.append(["the same, jobs overlapping", "", f"{jobs['ratio_overlapping']:.2f}", str(jobs["n"]), ""])
     return rows
@@ -65,7 +70,8 @@ def figured(number: int, cells: list[Sampled]) -> list[list[str]]:
             ("GridFTP samples, then globus-url-copy", [cell.globus_ratio for cell in long if not cell.declined], True),
             ("the same in cells that the estimator declines, by force",
              [cell.globus_ratio for cell in long if cell.declined], False),
-            ("GridFTP samples where the estimator takes them, then tidegate", [cell.ours_ratio for cell in long], True)):
+            ("GridFTP samples where the estimator takes them, then tidegate",
+             [cell.ours_ratio for cell in long], True)):
         ratios = [ratio for ratio in all_ratios if ratio is not None]
         if ratios:
             sooner = sum(ratio > 1 for ratio in ratios)

@@ -15,7 +15,8 @@ PACKAGES = ("iperf3", "globus-gass-copy-progs", "globus-gridftp-server-progs")
 
 def options(parser: argparse.ArgumentParser) -> None:
     names = [shard.name.removeprefix("eos-") for shard in SHARDS]
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, help=f"these parts only: {', '.join(names)}")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names,
+                        help=f"these parts only: {', '.join(names)}")
     parser.add_argument("--n", type=int, help="repeats; each part has a number of its own")
     parser.add_argument("--jobs", type=int, default=jobs.COUNT, help="jobs of a run through the scheduler")
     parser.add_argument("--budget", type=float, metavar="MINUTES", help="begin nothing after that")

@@ -7,6 +7,7 @@ from typing import Any
 
 from lab.eos import iperf, jobs, kills, load, paths, queue
 from lab.eos.gridftp import FIGURE_3, FIGURE_4
+from lab.eos.site import FAST
 from lab.eos.task import legacy, name_of
 from lab.ground.results import Record
 from lab.shard import Options, known
@@ -68,7 +69,7 @@ def paths_of(cells: Cells) -> dict[str, Any]:
                          "ratio": middle(plain) / middle(whole), "n": min(len(plain), len(whole))})
     if not chosen and not pays:
         return {}
-    return {"link_mbit": paths.FAST.link_mbit, "cap_mbit": paths.FAST.cap_mbit, "chosen": chosen, "pays": pays}
+    return {"link_mbit": FAST.link_mbit, "cap_mbit": FAST.cap_mbit, "chosen": chosen, "pays": pays}
 
 
 def jobs_of(cells: Cells) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Sampling by GridFTP and then moving a file with the advised number of streams: the EOS paper's figures 3 and 4.
 
-A file that would take one stream more than about a minute is cut, and its samples by the same factor, so that what a sample
-costs keeps its share of the whole.
+A file that would take one stream more than about a minute is cut, and its samples by the same factor, so that what a
+sample costs keeps its share of the whole.
 """
 
 import time
@@ -21,6 +21,8 @@ GLOBUS, OURS = "one stream, globus-url-copy", "one stream, tidegate"
 # What logging in and starting the programs takes in one estimate, and in one copy: only to foretell how long all takes.
 ASKING_S, STARTING_S = 2.5, 0.4
 LIKELY_STREAMS = 9
+# The estimator takes no smaller ones.
+LEAST_SAMPLE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class File:
         return round(self.bytes / self.scale)
 
     def sample(self, megabytes: float) -> int:
-        return round(megabytes * MB / self.scale)
+        return max(LEAST_SAMPLE, round(megabytes * MB / self.scale))
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Figure:
 
 FIGURE_3 = Figure(3, FAST, (File("256 MB", 256 * MB), File("1 GB", 1000 * MB), File("10 GB", 10_000 * MB, 10)),
                   (10, 25, 50, 75, 100), 5)
-FIGURE_4 = Figure(4, SLOW, (File("100 MB", 100 * MB, 6.4), File("256 MB", 256 * MB, 6.4), File("512 MB", 512 * MB, 6.4)),
-                  (1, 2, 4, 8), 5)
+FIGURE_4 = Figure(4, SLOW, (File("100 MB", 100 * MB, 6.4), File("256 MB", 256 * MB, 6.4),
+                            File("512 MB", 512 * MB, 6.4)), (1, 2, 4, 8), 5)
 
 
 def row_of(size: int) -> str:
@@ -95,8 +97,8 @@ def asked(way: Way, size: int, sample: int, *more: object) -> tuple[Any, float]:
 def advised(size: int, sample: int, way: Way, repeat: int) -> Outcome:
     """Samples, then the file with as many streams as they advise, by both.
 
-    Where the estimator says that samples do not pay it is told to sample all the same, as the paper did; and what it does
-    otherwise is measured beside that: a copy that begins without advice and adapts.
+    Where the estimator says that samples do not pay it is told to sample all the same, as the paper did; and what it
+    does otherwise is measured beside that: a copy that begins without advice and adapts.
     """
     source = way.source(size)
     with way.watched() as notes:

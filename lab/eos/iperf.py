@@ -56,8 +56,8 @@ def one(sizes: Sizes, way: Way, repeat: int) -> Outcome:
 def by_iperf3(duration_s: float, sizes: Sizes, way: Way, repeat: int) -> Outcome:
     with way.watched() as notes:
         began = time.monotonic()
-        answer = way.unremembered("estimate", str(way.trial.scratch), f"{way.ticket}/", "--bytes", f"{ASKED}B", "--sampler",
-                                  "iperf3", "--iperf3", way.iperf3, "--sample-time", f"{duration_s:g}s",
+        answer = way.unremembered("estimate", str(way.trial.scratch), f"{way.ticket}/", "--bytes", f"{ASKED}B",
+                                  "--sampler", "iperf3", "--iperf3", way.iperf3, "--sample-time", f"{duration_s:g}s",
                                   "--always-sample")
         seconds = time.monotonic() - began
         streams = int(answer["streams"])
@@ -78,11 +78,12 @@ def tasks(sizes: Sizes) -> list[Task[Way]]:
     programs = (IPERF3, *PROGRAMS)
     found = [Task(ONE_STREAM, "unoptimized", sizes.check_s + FAST.seconds(sizes.file) + 2 * STARTING_S,
                   partial(one, sizes), programs)]
-    found += [Task(IPERF3, f"{duration:g} s", 5 * (duration + 0.4) + after, partial(by_iperf3, duration, sizes), programs)
-              for duration in sizes.durations_s]
-    found += [Task(GRIDFTP, f"{sample:g} MB", ASKING_S + after + sum(FAST.seconds(round(sample * MB), n) for n in (1, 2, 4, 8,
-                                                                                                               16)),
-                   partial(by_gridftp, sample, sizes), programs) for sample in sizes.samples_mb]
+    for duration in sizes.durations_s:
+        found.append(Task(IPERF3, f"{duration:g} s", 5 * (duration + 0.4) + after, partial(by_iperf3, duration, sizes),
+                          programs))
+    for sample in sizes.samples_mb:
+        asking = ASKING_S + sum(FAST.seconds(round(sample * MB), streams) for streams in (1, 2, 4, 8, 16))
+        found.append(Task(GRIDFTP, f"{sample:g} MB", asking + after, partial(by_gridftp, sample, sizes), programs))
     return found
 
 

@@ -1,8 +1,8 @@
 """Jobs of random sizes through the scheduler, optimized and not: the EOS paper's figures 6 to 8, scaled.
 
-The paper's jobs are of 100 MB, 256 MB, 512 MB, 1 GB and 5 GB, submitted one after the other; here they are a fiftieth of
-that, on a path where one connection has less than an eighth of the link. They are submitted a hundred at a time to one
-service, so that the first hundred of a run are what a run of a hundred would be.
+The paper's jobs are of 100 MB, 256 MB, 512 MB, 1 GB and 5 GB, submitted one after the other; here they are a fiftieth
+of that, on a path where one connection has less than an eighth of the link. They are submitted a hundred at a time to
+one service, so that the first hundred of a run are what a run of a hundred would be.
 """
 
 import json
@@ -66,11 +66,15 @@ class Service:
 def ended(service: Service, batch: Sequence[int], done: int) -> list[dict[str, Any]]:
     """The jobs of a batch in their order, once all have ended."""
     until = time.monotonic() + PATIENCE_S
-    while sum((counts := service.ask("jobs", "--limit", 1)["counts"]).get(state, 0) for state in ENDS) < done + len(batch):
+    while True:
+        counts = service.ask("jobs", "--limit", 1)["counts"]
+        if sum(counts.get(state, 0) for state in ENDS) >= done + len(batch):
+            break
         if time.monotonic() > until:
             raise CommandFailed(f"jobs did not end: {counts}")
         time.sleep(POLL_S)
-    jobs: list[dict[str, Any]] = sorted(service.ask("jobs", "--limit", len(batch))["jobs"], key=lambda job: int(job["id"]))
+    jobs: list[dict[str, Any]] = service.ask("jobs", "--limit", len(batch))["jobs"]
+    jobs.sort(key=lambda job: int(job["id"]))
     for job in jobs:
         if job["state"] != "done" or not (job["summary"] or {}).get("verified"):
             raise CommandFailed(f"job {job['id']} is {job['state']}: {job['reason']}")

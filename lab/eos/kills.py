@@ -62,4 +62,5 @@ def measured(rounds: int, where: None, repeat: int) -> Outcome:
 
 def plan(options: Options) -> Plan[None]:
     rounds = 2 if options.smoke else ROUNDS
-    return Plan("eos-kills", contextlib.nullcontext, [Task("kills", "service", 4.0 * rounds, partial(measured, rounds))], 1)
+    task = Task("kills", "service", 4.0 * rounds, partial(measured, rounds))
+    return Plan("eos-kills", contextlib.nullcontext, [task], 1)

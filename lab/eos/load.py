@@ -43,7 +43,8 @@ def measured(where: None, repeat: int) -> Outcome:
         with quiet():
             steady = json.loads(run([*common, "--connections", CONNECTIONS, "--rate", RATE, "--seconds", SECONDS],
                                     check=False) or "null")
-            ramped = json.loads(run([*common, "--connections", RAMPED, "--ramp", RAMP, "--rate", 0], check=False) or "null")
+            ramped = json.loads(run([*common, "--connections", RAMPED, "--ramp", RAMP, "--rate", 0],
+                                    check=False) or "null")
         memory = serving.memory_mb()
     if steady is None or ramped is None:
         raise CommandFailed("the load generator printed nothing")

@@ -1,5 +1,5 @@
-"""Whether the number of streams that is advised is right, and whether asking pays: each sampler's advice beside a sweep by
-hand with the same tool, and a copy with our own sampler's advice beside one stream."""
+"""Whether the number of streams that is advised is right, and whether asking pays: each sampler's advice beside a
+sweep by hand with the same tool, and a copy with our own sampler's advice beside one stream."""
 
 import time
 from collections.abc import Callable

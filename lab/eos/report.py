@@ -27,17 +27,23 @@ def advice(paths: Mapping[str, Any]) -> str:
     pays = [[row["size"], f"{row['plain_s']:.1f}", f"{row['estimate_s']:.1f}", f"{row['optimized_s']:.1f}",
              str(row["streams"]), f"{row['ratio']:.2f}", str(row["n"])] for row in paths["pays"]]
     return (f"## The number of streams that is advised\n\nTwo network namespaces, {paths['link_mbit']} Mbit/s, "
-            f"{paths['cap_mbit']} Mbit/s a connection (eBPF pacing), TCP cubic. The sweep is by hand with the same tool; the "
+            f"{paths['cap_mbit']} Mbit/s a connection (eBPF pacing), TCP cubic. The sweep is by hand with the same "
+            "tool; the "
             f"advice is asked for beside it.\n\n{table(heads, rows)}"
-            "## Whether asking our own sampler pays\n\nOne file into memory, verified. Plain is one stream; optimized is the "
+            "## Whether asking our own sampler pays\n\nOne file into memory, verified. Plain is one stream; optimized "
+            "is the "
             "estimate and then the transfer, which begins with the advised number and adapts.\n\n"
-            + table(["size", "plain, s", "estimate, s", "estimate and transfer, s", "streams", "plain ÷ optimized", "n"], pays))
+            + table(["size", "plain, s", "estimate, s", "estimate and transfer, s", "streams",
+                     "plain ÷ optimized", "n"], pays))
 
 
 def under_load(load: Mapping[str, Any]) -> str:
-    return (f"## Under load\n\nAn open loop: each request counts from when it was due. {load['rate_per_s']:.0f} requests/s "
-            f"reached, worst {load['worst_ms']:.1f} ms, {load['errors']} errors; {load['ramped_answered']} answers while "
-            f"connections were ramped up; the service took {load['memory_mb']:.0f} MB at most. Service and load share two "
+    return (f"## Under load\n\nAn open loop: each request counts from when it was due. {load['rate_per_s']:.0f} "
+            "requests/s "
+            f"reached, worst {load['worst_ms']:.1f} ms, {load['errors']} errors; {load['ramped_answered']} answers "
+            "while "
+            f"connections were ramped up; the service took {load['memory_mb']:.0f} MB at most. Service and load share "
+            "two "
             f"cores; n = {load['n']}.\n")
 
 
@@ -45,7 +51,8 @@ def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
     missing = [name for name in ("load", "queue", "kills", "jobs", "paths") if name not in found.parts]
-    parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report`; do not edit by hand.\n",
+    parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report`; do not edit by "
+             "hand.\n",
              f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
              "## Bars\n", table(["what", "wanted", "measured", "n", "met"], bars(found))]
     if missing:

@@ -19,8 +19,8 @@ def counts(run: Record) -> list[int]:
 def total_bps(run: Record, count: int) -> float:
     """Of the first jobs: their bits over the time from the first submission to the last end."""
     batch = int(run.notes.get("batch", BATCH))
-    walls = run.notes["walls_s"][:-(-count // batch)]
-    return sum(job[0] for job in run.notes["jobs"][:count]) * 8 / sum(walls)
+    walls: list[float] = run.notes["walls_s"][:-(-count // batch)]
+    return sum(job[0] for job in first(run, count)) * 8 / sum(walls)
 
 
 def moving_bps(jobs: Iterable[Job]) -> float:

@@ -21,8 +21,10 @@ def shard(title: str, plan: Callable[[Options], Plan[Any]]) -> Shard:
 
 
 SHARDS: tuple[Shard, ...] = (
-    shard("EOS figure 3: GridFTP samples and files on a fast path", lambda options: gridftp.plan(gridftp.FIGURE_3, options)),
-    shard("EOS figure 4: GridFTP samples and files on a slow path", lambda options: gridftp.plan(gridftp.FIGURE_4, options)),
+    shard("EOS figure 3: GridFTP samples and files on a fast path",
+          lambda options: gridftp.plan(gridftp.FIGURE_3, options)),
+    shard("EOS figure 4: GridFTP samples and files on a slow path",
+          lambda options: gridftp.plan(gridftp.FIGURE_4, options)),
     shard("EOS figure 5: iperf3 samples of one to four seconds", iperf.plan),
     shard("EOS figures 6 to 8: 500 jobs through the scheduler", jobs.plan),
     shard("each sampler's advice beside a sweep, and whether asking pays", paths.plan),

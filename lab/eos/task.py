@@ -108,7 +108,8 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
     todo = [(task, repeat) for repeat in range(repeats) for task in rotated(tasks, repeat)
             if blank(task, repeat).key not in known]
     progress = Progress(sum(task.expected_s for task, _ in todo))
-    print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; results "
+    print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
+          "results "
           f"go to {file}", flush=True)
     if not todo:
         return True

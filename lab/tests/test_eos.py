@@ -48,8 +48,9 @@ def figure_3(repeats: int = 2) -> list[Record]:
         rows += [record("eos-figure3", gridftp.row_of(size), gridftp.GLOBUS, i, 20.0, size),
                  record("eos-figure3", gridftp.row_of(size), gridftp.OURS, i, 18.0, size)]
         for samples, asking, declined in ((100.0, 19.0, True), (10.0, 3.0, False)):
-            also = {"declining_s": 0.1, "unadvised_s": 5.9, "why_declined": "too few"} if declined else {}
-            rows.append(record("eos-figure3", "256 MB", gridftp.sampling(samples), i, asking + 3.0, size, estimate_s=asking,
+            also: dict[str, Any] = {"declining_s": 0.1, "unadvised_s": 5.9, "why_declined": "few"} if declined else {}
+            rows.append(record("eos-figure3", "256 MB", gridftp.sampling(samples), i, asking + 3.0, size,
+                               estimate_s=asking,
                                streams=9, predicted_bps=9e8, globus_s=3.0, ours_s=6.0, declined=declined, **also))
     return rows
 
@@ -67,8 +68,10 @@ def everything() -> Found:
     shards[iperf.SHARD] = [record(iperf.SHARD, iperf.IPERF3, f"{seconds} s", i, 8.0, streams=9 + i, predicted_bps=9.5e8,
                                   iperf3_bps=9.4e8, globus_bps=9.0e8) for seconds in (1, 2) for i in range(2)]
     shards[paths.SHARD] = [
-        record(paths.SHARD, "advice, native", paths.BY_HAND, i, sweep_bps={"1": 1e8, "8": 9.5e8 + i}) for i in range(2)] + [
-        record(paths.SHARD, "advice, native", paths.ADVICE, streams=8, predicted_bps=9.6e8, cost_ms=4000, achieved_bps=9e8),
+        record(paths.SHARD, "advice, native", paths.BY_HAND, i, sweep_bps={"1": 1e8, "8": 9.5e8 + i}) for i in
+        range(2)] + [
+        record(paths.SHARD, "advice, native", paths.ADVICE, streams=8, predicted_bps=9.6e8, cost_ms=4000,
+               achieved_bps=9e8),
         record(paths.SHARD, "1 GB", paths.PLAIN, seconds=70.0),
         record(paths.SHARD, "1 GB", paths.OPTIMIZED, seconds=14.0, estimate_s=4.0, streams=8)]
     return together(shards, {})
@@ -141,8 +144,8 @@ class Figures(unittest.TestCase):
 
     def test_the_page_shows_every_figure(self) -> None:
         made = page(everything())
-        for name in ("eos-figure3.csv", "eos-figure3-256mb.svg", "eos-figure5.svg", "eos-figure6.svg", "eos-figure7.svg",
-                     "eos-figure8.svg", "eos-figure8.csv"):
+        for name in ("eos-figure3.csv", "eos-figure3-256mb.svg", "eos-figure5.svg", "eos-figure6.svg",
+                     "eos-figure7.svg", "eos-figure8.svg", "eos-figure8.csv"):
             self.assertIn(name, made.beside)
         for name in made.beside:
             if name.endswith(".svg"):
