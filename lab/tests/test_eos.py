@@ -99,8 +99,8 @@ class Earlier(unittest.TestCase):
         self.assertNotIn("eos-figure6.svg", page(found).beside)
 
     def test_what_was_measured_anew_replaces_it(self) -> None:
-        found = together({"eos-queue": [record("eos-queue", "queue", "service", **{**QUEUE, "submitted_per_s": 2500})]},
-                         {"queue": QUEUE})
+        anew: dict[str, Any] = {**QUEUE, "submitted_per_s": 2500}
+        found = together({"eos-queue": [record("eos-queue", "queue", "service", **anew)]}, {"queue": QUEUE})
         self.assertEqual(found.parts["queue"]["submitted_per_s"], 2500)
 
     def test_what_was_not_measured_is_said(self) -> None:
