@@ -20,6 +20,7 @@ from lab.ground.quiet import quiet
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
+from lab.links.background import PORT, has_background
 from lab.links.built import Built
 from lab.movers.runner import alone, clean, memory
 from lab.rivals.base import Contender
@@ -133,16 +134,17 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver) as sampler:
+            with quiet(), Sampler(link.receiver, besides=PORT if has_background(case.scenario) else None) as sampler:
                 before = Times.now()
                 measured = drive(trial, case, commands, link.changes(trial))
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
-                                        "background_bytes": link.background_bytes()}
+                                        "others": sampler.others}
             arrived = sampler.samples[-1][1]
             verified = checked(cell, trial, measured)
         whole = case.data is not None and measured.seconds < case.seconds
         bits = (source.size if whole else arrived * content_share(case)) * 8
+        notes["bytes_moved"] = round(bits / 8)
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, notes=notes,
                        rate_bps=bits / measured.seconds, verified=verified)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
