@@ -1,4 +1,4 @@
-"""python3 -m lab: run, smoke, report, controllers, live, get, eos, install."""
+"""python3 -m lab: run, smoke, report, controllers, live, get, eos, check, install."""
 
 import argparse
 import os
@@ -12,7 +12,9 @@ from lab.controllers import rules as controllers
 from lab.eos import cli as eos
 from lab.get import cli as get
 from lab.ground import places
+from lab.links import check
 from lab.live import experiments as live
+from lab.links.tables import ScenarioError
 from lab.live import report as live_page
 from lab.movers import report
 from lab.live.rules import rules
@@ -61,6 +63,8 @@ def arguments() -> argparse.Namespace:
     paths.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
     get.add(commands)
     eos.options(commands.add_parser("eos", help="the service: advice against sweeps, load, a long queue; then the page"))
+    links = commands.add_parser("check", help="whether the links built from scenarios are what they say")
+    links.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; all of them if there are none")
     commands.add_parser("install", help="install the rivals with apt, and some with pip")
     return parser.parse_args()
 
@@ -90,6 +94,8 @@ def main() -> int:
         return 2
     # Asked to stop, leave as on Ctrl-C: namespaces, processes and memory are given back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if chosen.command == "check":
+        return checked(chosen.scenarios)
     if chosen.command == "controllers":
         return measure_controllers(chosen)
     if chosen.command == "live":
@@ -115,6 +121,13 @@ def main() -> int:
     if smoke or chosen.fresh:
         settings.results.unlink(missing_ok=True)
     return 0 if run_all(settings, contenders) else 1
+
+def checked(words: list[str]) -> int:
+    try:
+        return check.main(words)
+    except ScenarioError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 def measure_controllers(chosen: argparse.Namespace) -> int:
     if not chosen.no_install:
