@@ -5,6 +5,7 @@ from typing import Any
 
 from lab import install
 from lab.movers.report import table
+from lab.pages.parts import BAR_HEADS
 
 
 def verdict(met: bool) -> str:
@@ -58,8 +59,8 @@ def bars(found: Mapping[str, Any]) -> list[list[str]]:
 
 
 def page(found: Mapping[str, Any], version: str) -> str:
-    parts = ["# Estimates and the service\n\nMade by `python3 -m lab eos`; do not edit by hand.\n",
-             f"{install.describe()}. {version}.\n", "## Bars\n", table(["what", "bar", "measured", "met"], bars(found)),
+    parts = ["# Estimates and the service\n\nMade by `python3 -m lab report eos`; do not edit by hand.\n",
+             f"{install.describe()}. {version}.\n", "## Bars\n", table(BAR_HEADS, [[*row[:3], "", row[3]] for row in bars(found)]),
              "How well the models predict is in [models.md](models.md).\n"]
     if paths := found.get("paths"):
         parts += [f"## The number of streams that is advised\n\nTwo network namespaces, {paths['link_mbit']} Mbit/s, "

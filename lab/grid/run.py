@@ -65,10 +65,11 @@ class Running:
     told: bool = False
 
 
-def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change]) -> Measured:
+def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change],
+          ends: bool = False) -> Measured:
     """Starts each command when it joins, makes the changes when they are due, tells who is still there to leave.
 
-    A command that copies files may end before; one that measures from memory may not.
+    A command that copies files or `ends` by itself may end before; one that measures from memory may not.
     """
     cpu, begin = trial.group.cpu_seconds(), time.monotonic()
     presence = list(case.presence) if len(case.presence) == len(commands) else [(0.0, case.seconds)] * len(commands)
@@ -86,7 +87,7 @@ def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequen
             if (status := one.process.poll()) is not None:
                 if status not in (LEFT if one.told else (0,)):
                     raise CommandFailed(f"status {status}: {trial.last_words(f'client{i}')}")
-                if not one.told and case.data is None:
+                if not one.told and case.data is None and not ends:
                     raise CommandFailed(f"it ended before it was told to: {trial.last_words(f'client{i}')}")
                 del running[i]
             elif not one.told and now >= one.leaves_s:
@@ -134,17 +135,20 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver, besides=PORT if has_background(case.scenario) else None) as sampler:
+            with quiet(), Sampler(link.receiver, besides=foreign(case), content=True) as sampler:
                 before = Times.now()
-                measured = drive(trial, case, commands, link.changes(trial))
+                measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
                                         "others": sampler.others}
             arrived = sampler.samples[-1][1]
             verified = checked(cell, trial, measured)
-        whole = case.data is not None and measured.seconds < case.seconds
-        bits = (source.size if whole else arrived * content_share(case)) * 8
-        notes["bytes_moved"] = round(bits / 8)
+            whole = case.data is not None and measured.seconds < case.seconds
+            bits = (source.size if whole else arrived) * 8
+            if contender.by_itself:
+                bits = contender.rate_bps(trial, measured) * measured.seconds
+        # From memory to memory there is no size of files to divide CPU time by.
+        notes.setdefault("bytes_moved", round(bits / 8))
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, notes=notes,
                        rate_bps=bits / measured.seconds, verified=verified)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
@@ -153,9 +157,9 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
         clean(places.DESTINATIONS)
 
 
-def content_share(case: Case) -> float:
-    """The sampler counts what the device receives, headers too: 52 of each 1500 bytes."""
-    return 1448 / 1500
+def foreign(case: Case) -> int | None:
+    """The port that other traffic comes to, if there is any."""
+    return PORT if has_background(case.scenario) else None
 
 
 @contextlib.contextmanager

@@ -127,6 +127,14 @@ class Scenario:
         return min(self.link.rate_bps, self.network.total_bps or self.link.rate_bps)
 
     @property
+    def link_bps(self) -> int:
+        return self.carries_bps
+
+    @property
+    def stream_bps(self) -> int | None:
+        return self.network.worker_bps if self.network.worker_bps < self.carries_bps else None
+
+    @property
     def mathis_bps(self) -> float:
         """What random loss leaves to one stream."""
         if not self.link.loss or not self.link.rtt_s:

@@ -26,17 +26,29 @@ THREAD = Path("/proc/thread-self/net")
 
 # What counts the bytes of other traffic.
 TABLE, COUNTER = "tidegate_lab", "others"
+# IPv4 and TCP with timestamps. What passes whole between namespaces pays it once for up to 64 KB.
+HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
 
 
 def received(table: str, device: str) -> int:
     """Bytes a device has received, from the text of /proc/net/dev."""
+    return counts(table, device)[0]
+
+
+def counts(table: str, device: str) -> tuple[int, int]:
+    """Bytes and packets a device has received."""
     for line in table.splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == device:
-            return int(counters.split()[0])
+            bytes_, packets = counters.split()[:2]
+            return int(bytes_), int(packets)
     raise ValueError(f"no device {device}")
+
+
+def without_headers(bytes_: int, packets: int) -> int:
+    return bytes_ - packets * HEADERS
 
 
 def connections(table: str, ports: Collection[int] | None, besides: int | None = None) -> int:
@@ -68,12 +80,14 @@ class Sampler:
     """Context manager: takes samples while the block runs."""
 
     def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0",
-                 besides: int | None = None) -> None:
+                 besides: int | None = None, content: bool = False) -> None:
         self.namespace = namespace
         self.ports = ports
         self.device = device
         # The port here that other traffic comes to, if there is any; it has samples of its own.
         self.besides = besides
+        # Whether headers are left out: a bottleneck may or may not cut what passes into single packets.
+        self.content = content
         self.samples: list[Sample] = []
         self.others: list[tuple[float, int]] = []
         self.error: BaseException | None = None
@@ -128,8 +142,10 @@ class Sampler:
 
     def read(self) -> tuple[int, int, int]:
         """Bytes that arrived, those of other traffic among them, connections without those of others."""
-        return (received((THREAD / "dev").read_text(), self.device), 0 if self.besides is None else counter(),
-                networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides))
+        arrived = counts((THREAD / "dev").read_text(), self.device)
+        others = (0, 0) if self.besides is None else counter()
+        bytes_, foreign = (without_headers(*arrived), without_headers(*others)) if self.content else (arrived[0], others[0])
+        return bytes_, foreign, networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides)
 
 
 @contextlib.contextmanager
@@ -145,12 +161,12 @@ def counted(port: int) -> Iterator[None]:
         run(["nft", "delete", "table", "inet", TABLE], check=False)
 
 
-def counter() -> int:
-    """The bytes counted so far."""
-    found = re.search(r"bytes (\d+)", run(["nft", "list", "counter", "inet", TABLE, COUNTER]))
+def counter() -> tuple[int, int]:
+    """The bytes and packets counted so far."""
+    found = re.search(r"packets (\d+) bytes (\d+)", run(["nft", "list", "counter", "inet", TABLE, COUNTER]))
     if found is None:
         raise ValueError("nft names no bytes")
-    return int(found[1])
+    return int(found[2]), int(found[1])
 
 
 def six() -> str:

@@ -159,7 +159,7 @@ class Page(unittest.TestCase):
         drawn = [record("tidegate", 1800, 20, "fig6-1", "F40"), fixed(5, 500, case="fig6-1", name="F40")]
         with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
             page = Path(held, "below", "get.md")
-            report.write([*FULL, *drawn, failed], PROBES, page)
+            report.made([*FULL, *drawn, failed], PROBES).write(page.parent)
             text = page.read_text()
             picture = ElementTree.fromstring(page.with_name("get-fig6-1.svg").read_text())
             self.assertIn("FastBioDL figure 6, case 1", picture.attrib["aria-label"])
