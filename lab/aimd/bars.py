@@ -9,6 +9,10 @@ from lab.grid.figures import Found, Run
 from lab.pages.parts import Bar
 
 CONTROLLERS = ("aimd", "auto")
+# Less than this of the best is a fall; what is nearer may be noise.
+FALLS = 0.98
+# And less than this is poor.
+POOR = 0.8
 
 
 def reference(level: Level, there: dict[str, list[Run]]) -> tuple[int, float, bool]:
@@ -47,22 +51,20 @@ def claims(levels: Sequence[Level]) -> list[Bar]:
     for level in alone:
         first, last = level.bps(1) / level.top_bps, level.bps(level.most) / level.bps(1)
         count = len(level.runs[1])
-        bars += [Bar("no others: one stream saturates", "1 stream ÷ best ≥ 0.95", f"{first:.2f}", first >= 0.95, count),
-                 Bar("no others: more streams hurt", f"{level.most} streams ÷ 1 < 1", f"{last:.3f}", last < 1, count)]
+        bars += [Bar("no others: one stream saturates", f"1 stream ÷ best ≥ {ENOUGH:g}", f"{first:.2f}",
+                     first >= ENOUGH, count),
+                 Bar("no others: more streams hurt", f"{level.most} streams ÷ 1 < {FALLS:g}", f"{last:.3f}",
+                     last < FALLS, count)]
     if beside:
         count = min(len(level.runs[1]) for level in beside)
         poor = [level.bps(1) / level.top_bps for level in beside]
         needed = [level.enough for level in beside]
         falls = [level.bps(level.most) / level.top_bps for level in beside]
         bars += [
-            Bar("others: one stream is poor", "1 stream ÷ best, every level", listed(f"{x:.2f}" for x in poor),
-                all(x < 0.8 for x in poor), count),
-            Bar("the streams needed grow with the others", "least number with 95 % of the best, rising",
-                listed(map(str, needed)), needed == sorted(needed) and needed[-1] > needed[0], count),
-            Bar("past a point more streams degrade", f"{max(level.most for level in beside)} streams ÷ best < 0.98, "
-                "some level", listed(f"{x:.2f}" for x in falls), any(x < 0.98 for x in falls), count)]
+            Bar("others: one stream is poor", f"1 stream ÷ best < {POOR:g}, every level",
+                ", ".join(f"{share:.2f}" for share in poor), all(share < POOR for share in poor), count),
+            Bar("the streams needed grow with the others", f"least number with {ENOUGH * 100:g} % of the best, rising",
+                ", ".join(map(str, needed)), needed == sorted(needed) and needed[-1] > needed[0], count),
+            Bar("past a point more streams degrade", f"the most streams ÷ best < {FALLS:g}, some level",
+                ", ".join(f"{share:.2f}" for share in falls), any(share < FALLS for share in falls), count)]
     return bars
-
-
-def listed(values: object) -> str:
-    return ", ".join(values)  # type: ignore[arg-type]

@@ -64,7 +64,8 @@ def control_table(levels: Sequence[Level], found: Found) -> str:
             wanted = None if level is None else ENOUGH * reference(level, there)[1]
             to_rate = "" if wanted is None else counted([epochs_to_rate(run, wanted) for run in runs])
             share = "" if level is None else f"{statistics.median(shares(level, found, rule)):.2f}"
-            rows.append([str(external), f"`{rule}`", mbit(statistics.median(map(whole, runs))), mbit(statistics.median(map(late, runs))), share,
+            rows.append([str(external), f"`{rule}`", mbit(statistics.median(map(whole, runs))),
+                         mbit(statistics.median(map(late, runs))), share,
                          f"{statistics.median(map(late_streams, runs)):g}",
                          "" if level is None else str(level.enough), to_n, to_rate, str(len(runs))])
     return table(["external", "rule", "Mbit/s", f"in the last {LATE_S:g} s", "÷ best fixed", "streams then", "K",
@@ -86,8 +87,9 @@ def not_good(records: Sequence[Record], shards: Sequence[str]) -> str:
 def every_run(*shards: Found) -> str:
     """One line a run; the rate is that from when the transfer joined."""
     heads = ("part", "external", "mover", "repeat", "mbit_s", "streams", "cpu_s_per_gb", "other_cpus", "version")
-    rows = [(part, level.rpartition(" ")[2], mover, run.record.repeat + 1, f"{value(run) / 1e6:.1f}", f"{run.streams:.2f}",
-             f"{run.record.cpu_s_per_gb:.3f}", run.record.notes["noise"]["other_cpus"], run.record.version)
+    rows = [(part, level.rpartition(" ")[2], mover, run.record.repeat + 1, f"{value(run) / 1e6:.1f}",
+             f"{run.streams:.2f}", f"{run.record.cpu_s_per_gb:.3f}", run.record.notes["noise"]["other_cpus"],
+             run.record.version)
             for part, found, value in zip(("sweep", "controllers"), shards, (rate, whole))
             for level, there in found.items() for mover, runs in there.items() for run in runs]
     return csv(heads, rows)
@@ -116,11 +118,12 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         text += ("With the paper's own tool, `globus-url-copy` from /dev/zero to /dev/null, in the same rotation:\n\n"
                  + globus_table(levels, theirs))
     else:
-        text += (f"The paper's own tool, `globus-url-copy -p` with {', '.join(map(str, GLOBUS_STREAMS))} streams beside "
-                 f"{', '.join(map(str, GLOBUS_EXTERNAL))} external ones: not measured yet.\n\n")
-    text += (f"## Figure 1 centre and right: controllers\n\n{CONTROL_S:g} s each. K is the least number of streams with "
-             f"{ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed number runs "
-             f"in the same rotation. `python3 -m lab run {CONTROL}` measures it.\n\n")
+        numbers, beside_those = (", ".join(map(str, those)) for those in (GLOBUS_STREAMS, GLOBUS_EXTERNAL))
+        text += (f"The paper's own tool, `globus-url-copy -p` with {numbers} streams beside {beside_those} external "
+                 "ones: not measured yet.\n\n")
+    text += (f"## Figure 1 centre and right: controllers\n\n{CONTROL_S:g} s each. K is the least number of streams "
+             f"with {ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed "
+             f"number runs in the same rotation. `python3 -m lab run {CONTROL}` measures it.\n\n")
     text += control_table(levels, found_runs) if found_runs else "Not measured yet.\n\n"
     for external in EXTERNAL:
         level = next((level for level in levels if level.external == external), None)

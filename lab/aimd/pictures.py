@@ -13,11 +13,14 @@ COLOURS = (plot.ORANGE, plot.BLUE, plot.SKY, plot.BLACK)
 
 def curves(levels: Sequence[Level]) -> str:
     colours = dict(zip(EXTERNAL, curve.levels(len(EXTERNAL))))
-    lines = [curve.Curve(f"{level.external} external", colours[level.external], [(n, level.bps(n) / 1e6) for n in level.runs],
-                         [(n, min(map(rate, runs)) / 1e6, max(map(rate, runs)) / 1e6) for n, runs in level.runs.items()])
-             for level in levels]
+    lines = [curve.Curve(f"{level.external} external", colours[level.external],
+                         [(n, level.bps(n) / 1e6) for n in level.runs], spread(level)) for level in levels]
     return curve.draw("Throughput by streams beside external streams, 1 Gbit/s, 20 ms", lines, "our streams", "Mbit/s",
                       log_x=True, remark="medians; faint: all repeats")
+
+
+def spread(level: Level) -> list[tuple[float, float, float]]:
+    return [(n, min(map(rate, runs)) / 1e6, max(map(rate, runs)) / 1e6) for n, runs in level.runs.items()]
 
 
 def joined(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -35,7 +38,8 @@ def controllers(found: Found, external: int, level: Level | None) -> str | None:
     if not shown:
         return None
     rates = [plot.Line(rule, colour, joined(middle(runs).staircase()),
-                       [joined(run.staircase()) for run in runs if run is not middle(runs)]) for rule, colour, runs in shown]
+                       [joined(run.staircase()) for run in runs if run is not middle(runs)])
+             for rule, colour, runs in shown]
     counts = [plot.Line(rule, colour, streams(middle(runs))) for rule, colour, runs in shown]
     best = [] if level is None else [level.settled_bps(level.best) / 1e6]
     number = [] if level is None else [float(level.enough)]

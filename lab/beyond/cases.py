@@ -54,7 +54,8 @@ def share(count: int) -> Case:
     visits = tuple((i * STAGGER_S, last + TOGETHER_S + i * LEAVING_EVERY_S) for i in range(count))
     path = scenario(SHARED)
     each = "" if path.stream_bps is None else f", {shown(path.stream_bps)} a stream"
-    return Case(f"share-{count}", f"{count} transfers on {shown(path.link_bps)}{each}", path, visits[-1][1], visits=visits)
+    title = f"{count} transfers on {shown(path.link_bps)}{each}"
+    return Case(f"share-{count}", title, path, visits[-1][1], visits=visits)
 
 
 def harm(name: str) -> Case:

@@ -1,4 +1,4 @@
-"""What runs on these links say: the best fixed number, epochs after a step, fairness of a share, harm to a plain flow."""
+"""What runs on these links say: the best fixed number, epochs after a step, fairness of a share, harm to a flow."""
 
 import statistics
 from collections.abc import Sequence

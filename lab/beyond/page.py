@@ -20,12 +20,12 @@ HEAD = f"""# Beyond the papers: links none of them tried
 
 Made by `python3 -m lab report`; do not edit by hand.
 
-The default rule, `{DEFAULT}`, against every other rule in the same engine, and against the best fixed number that a sweep
-finds. Two network namespaces joined by a bottleneck with a round-trip time and a queue of 20 ms that overflows, TCP
-cubic, MTU 1500; at most 32 workers a stage. Memory to memory by `tidegate probe`; where a disk is slow, files in memory
-with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `automdt` and `discrete_rl` are trained
-on the very path they drive, with its own numbers, before the rotation. What arrives is counted at the receiver's device,
-content only, other traffic left out.
+The default rule, `{DEFAULT}`, against every other rule in the same engine, and against the best fixed number that a
+sweep finds. Two network namespaces joined by a bottleneck with a round-trip time and a queue of 20 ms that overflows,
+TCP cubic, MTU 1500; at most 32 workers a stage. Memory to memory by `tidegate probe`; where a disk is slow, files in
+memory with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `automdt` and `discrete_rl`
+are trained on the very path they drive, with its own numbers, before the rotation. What arrives is counted at the
+receiver's device, other traffic and headers left out.
 
 """
 
@@ -58,10 +58,10 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
 def bars(found: Found, best: Mapping[str, int]) -> str:
     rows = [bar for link in (*LINKS, *STEPS) for bar in row_bars(found, case(link))]
     fixed = [bar for link in LINKS for bar in fixed_bars(found, case(link), best.get(link))]
-    return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + shown(rows) + "Against the best fixed number of the "
-            "sweep, in the same rotation; workers are those of the stage that has most:\n\n" + shown(fixed)
-            + "After a step, in every run:\n\n" + shown(step_bars(found)) + "On a shared link, in every run:\n\n"
-            + shown(share_bars(found)))
+    return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + shown(rows)
+            + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
+            "has most:\n\n" + shown(fixed) + "After a step, in every run:\n\n" + shown(step_bars(found))
+            + "On a shared link, in every run:\n\n" + shown(share_bars(found)))
 
 
 def shown(found: Sequence[Bar]) -> str:
@@ -83,25 +83,26 @@ def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[s
 
 
 def changes(found: Found, beside: Mapping[str, str]) -> str:
-    text = ("## Links and streams that step\n\nCounted are the epochs after the one in which it changes, to the first of "
-            "two in a row with 90 % of what the link then carries. `python3 -m lab run beyond-steps` measures it.\n\n")
+    text = ("## Links and streams that step\n\nCounted are the epochs after the one in which it changes, to the first "
+            "of two in a row with 90 % of what the link then carries. `python3 -m lab run beyond-steps` measures "
+            "it.\n\n")
     text += tables.steps_table(found) or NOT_YET
     return text + "".join(picture(name, beside) for name in STEPS)
 
 
 def shared(found: Found, beside: Mapping[str, str]) -> str:
-    text = (f"## Shared links\n\nA transfer joins every {STAGGER_S:g} s; {TOGETHER_S:g} s after the last the first leaves, then "
-            f"the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as each transfer "
-            "measures it; what was freed is retaken when those that remain have 90 % of the link. "
+    text = (f"## Shared links\n\nA transfer joins every {STAGGER_S:g} s; {TOGETHER_S:g} s after the last the first "
+            f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as each "
+            "transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
             "`python3 -m lab run beyond-shares` measures it.\n\n")
     text += tables.shares_table(found) or NOT_YET
     return text + "".join(picture(share_case(count).name, beside) for count in TRANSFERS)
 
 
 def harmed(found: Found, beside: Mapping[str, str]) -> str:
-    text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. Harm is "
-            "(alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. The last column is what the "
-            "flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
+    text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. "
+            "Harm is (alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. Of an equal "
+            "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
     text += tables.harm_table(found) or NOT_YET
     return text + "".join(picture(name, beside) for name in HARM)
 

@@ -12,6 +12,8 @@ from lab.pages import plot
 from lab.runs.epochs import Epoch
 
 COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
+# The rules shown where a link steps.
+STEPPED = (DEFAULT, "gradient", "aimd", "fts3")
 # How often other traffic is drawn.
 EVERY_S = 1.0
 
@@ -36,11 +38,11 @@ def drawn(log: Sequence[Epoch], value: Callable[[Epoch], float], joined_s: float
 def step_picture(found: Found, name: str) -> str | None:
     of = case(name)
     there = found.get(name, {})
-    shown = [(rule, colour, there[rule]) for rule, colour in zip((DEFAULT, "gradient", "aimd", "fts3"), COLOURS) if rule in there]
+    shown = [(rule, colour, there[rule]) for rule, colour in zip(STEPPED, COLOURS) if rule in there]
     if not shown:
         return None
-    rates = [plot.Line(rule, colour, middle(runs).staircase(), [run.staircase() for run in runs if run is not middle(runs)])
-             for rule, colour, runs in shown]
+    rates = [plot.Line(rule, colour, middle(runs).staircase(),
+                       [run.staircase() for run in runs if run is not middle(runs)]) for rule, colour, runs in shown]
     streams = [plot.Line(rule, colour, drawn(middle(runs).logs[0], lambda epoch: epoch.streams))
                for rule, colour, runs in shown if middle(runs).logs]
     panels = [plot.Panel("Mbit/s (dashed: what the link carries)", rates, carried(steps(of)))]

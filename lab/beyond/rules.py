@@ -1,7 +1,7 @@
 """Which rules are tried on which links: all on some, the fewer on links that differ only in a number."""
 
 from lab.beyond.cases import LINKS
-from lab.grid.engine import MAX_WORKERS, Rule
+from lab.grid.engine import Rule, fixed
 
 DEFAULT = "auto"
 FIXED = (1, 2, 4, 8, 12, 16, 24, 32)
@@ -28,8 +28,7 @@ FEWER = (AUTO, *CLIMBING)
 SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
 CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "model_based", "universal")))
 SHARING = (AUTO, *map(plain, ("aimd", "gradient", "model_based")))
-HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), Rule("fixed 1", "fixed:1"), Rule("fixed 10", "fixed:10"))
-MOST = MAX_WORKERS
+HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
 
 
 def rules_for(link: str) -> tuple[Rule, ...]:

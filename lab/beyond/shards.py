@@ -70,12 +70,13 @@ def crossed_shard(name: str, title: str, made: list[Case], rules: tuple[Rule, ..
 
 SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "fixed numbers on every link, to find the best", PAGE,
-         minutes(REPEATS, [cases.swept(link).seconds for link in cases.LINKS for _ in numbers(link)]), sweep_cells, REPEATS),
+         minutes(REPEATS, [cases.swept(link).seconds for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
+         REPEATS),
     *(links_shard(name, links) for name, links in LINKS.items()),
-    crossed_shard(STEPS, "links and streams that step down and up", [cases.case(name) for name in cases.STEPS], CHANGING,
-                  STEP_REPEATS),
-    crossed_shard(SHARES, "two to four transfers on one link", [cases.share(count) for count in cases.TRANSFERS], SHARING,
-                  SHARE_REPEATS),
+    crossed_shard(STEPS, "links and streams that step down and up", [cases.case(name) for name in cases.STEPS],
+                  CHANGING, STEP_REPEATS),
+    crossed_shard(SHARES, "two to four transfers on one link", [cases.share(count) for count in cases.TRANSFERS],
+                  SHARING, SHARE_REPEATS),
     crossed_shard(HARM, "what a plain TCP flow loses beside us", [cases.harm(name) for name in cases.HARM], HARMING,
                   HARM_REPEATS),
 )

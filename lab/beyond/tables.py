@@ -32,8 +32,8 @@ def steps_table(found: Found) -> str:
                 rate = statistics.median(run.between(step.at_s + 1, step.until_s) for run in runs)
                 rows.append([step.what, f"`{rule}`", counted([again(run, step) for run in runs]), mbit(rate),
                              mbit(step.carries_bps), counted(used), str(len(runs))])
-    return table(["becomes", "rule", "epochs to 90 %", "Mbit/s until the next", "it carries", "streams in the last 10 s",
-                  "n"], rows) if rows else ""
+    return table(["becomes", "rule", "epochs to 90 %", "Mbit/s until the next", "it carries",
+                  "streams in the last 10 s", "n"], rows) if rows else ""
 
 
 def shares_table(found: Found) -> str:

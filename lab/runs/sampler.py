@@ -144,7 +144,7 @@ class Sampler:
         """Bytes that arrived, those of other traffic among them, connections without those of others."""
         arrived = counts((THREAD / "dev").read_text(), self.device)
         others = (0, 0) if self.besides is None else counter()
-        bytes_, foreign = (without_headers(*arrived), without_headers(*others)) if self.content else (arrived[0], others[0])
+        bytes_, foreign = (without_headers(*each) if self.content else each[0] for each in (arrived, others))
         return bytes_, foreign, networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides)
 
 

@@ -27,8 +27,8 @@ def record(shard: str, external: int, mover: str, mbit: Callable[[float], float]
             "concurrency": {"read": 1, "network": n, "write": 1},
             "throughput_bps": dict.fromkeys(("read", "network", "write"), mbit(float(i)) * 1e6)}
            for i, n in enumerate(streams, 1)]
-    return Record(scenario=shard, set=cases.name(external), contender=mover, level="b", repeat=repeat, seed=1, scale=1.0,
-                  ok=True, version="v", seconds=seconds, rate_bps=moved * 8 / seconds, cpu_seconds=2.0,
+    return Record(scenario=shard, set=cases.name(external), contender=mover, level="b", repeat=repeat, seed=1,
+                  scale=1.0, ok=True, version="v", seconds=seconds, rate_bps=moved * 8 / seconds, cpu_seconds=2.0,
                   time="2026-01-01T00:00:00+00:00",
                   notes={"samples": samples, "epochs": [log] if log else [], "noise": QUIET, "bytes_moved": moved})
 
@@ -41,7 +41,7 @@ def equal(n: int, external: int) -> float:
     return 960 * n / (n + external)
 
 
-SWEEP = [swept(external, n, 960.0 - (n > 32) if external == 0 else equal(n, external))
+SWEEP = [swept(external, n, 960.0 - 30 * (n > 32) if external == 0 else equal(n, external))
          for external in (0, 4) for n in cases.STREAMS]
 # One stream more a second up to sixteen, each bringing its share.
 CLIMB = record(shards.CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 55.0,
@@ -71,8 +71,8 @@ class Cases(unittest.TestCase):
 
 class Offers(unittest.TestCase):
     def test_what_the_program_lacks_is_said(self) -> None:
-        rules = words("--optimizer <NAME>\n  The rule: auto, fixed:N, policy\n\n      --policy <FILE>", "--optimizer <NAME>",
-                      r"\n\s*--\w")
+        rules = words("--optimizer <NAME>\n  The rule: auto, fixed:N, policy\n\n      --policy <FILE>",
+                      "--optimizer <NAME>", r"\n\s*--\w")
         self.assertIsNone(lacking(Rule("fixed 4", "fixed:4"), rules, frozenset()))
         self.assertEqual(lacking(Rule("fts3", "fts3"), rules, frozenset()), "the program has no rule fts3")
         learned = Rule("ldm", "policy", recipe=("--recipe", "ldm"))
@@ -134,6 +134,6 @@ class Page(unittest.TestCase):
         self.assertIn("Where `aimd` stopped, one more stream adds less than the 2 %", made.text)
 
     def test_a_failed_run_is_said(self) -> None:
-        broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1, scale=1.0,
-                        ok=False, error="it broke")
+        broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1,
+                        scale=1.0, ok=False, error="it broke")
         self.assertIn("fixed 2 on external 1, repeat 1: it broke", page([broken], []).text)
