@@ -92,8 +92,8 @@ def changes(found: Found, beside: Mapping[str, str]) -> str:
 
 def shared(found: Found, beside: Mapping[str, str]) -> str:
     text = (f"## Shared links\n\nA transfer joins every {STAGGER_S:g} s; {TOGETHER_S:g} s after the last the first "
-            f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as each "
-            "transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
+            f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as "
+            "each transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
             "`python3 -m lab run beyond-shares` measures it.\n\n")
     text += tables.shares_table(found) or NOT_YET
     return text + "".join(picture(share_case(count).name, beside) for count in TRANSFERS)
