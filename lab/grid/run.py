@@ -20,6 +20,7 @@ from lab.ground.quiet import quiet
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
+from lab.links.background import PORT, has_background
 from lab.links.built import Built
 from lab.movers.runner import alone, clean, memory
 from lab.rivals.base import Contender
@@ -134,15 +135,16 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver) as sampler:
+            with quiet(), Sampler(link.receiver, besides=foreign(case), content=True) as sampler:
                 before = Times.now()
                 measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
-            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy}
+            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
+                                        "others": sampler.others}
             arrived = sampler.samples[-1][1]
             verified = checked(cell, trial, measured)
             whole = case.data is not None and measured.seconds < case.seconds
-            bits = (source.size if whole else arrived * content_share(case)) * 8
+            bits = (source.size if whole else arrived) * 8
             if contender.by_itself:
                 bits = contender.rate_bps(trial, measured) * measured.seconds
         # From memory to memory there is no size of files to divide CPU time by.
@@ -155,9 +157,9 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
         clean(places.DESTINATIONS)
 
 
-def content_share(case: Case) -> float:
-    """The sampler counts what the device receives, headers too: 52 of each 1500 bytes."""
-    return 1448 / 1500
+def foreign(case: Case) -> int | None:
+    """The port that other traffic comes to, if there is any."""
+    return PORT if has_background(case.scenario) else None
 
 
 @contextlib.contextmanager

@@ -1,15 +1,20 @@
 """What arrives and over how many connections, four times a second, read in the receiver's namespace.
 
-The same for every contender, so none is taken at its word.
+The same for every contender, so none is taken at its word. Other traffic on the link is told apart by its port, with
+a counter of nftables in the same namespace, and left out.
 """
 
+import contextlib
 import ctypes
 import os
+import re
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import TracebackType
+
+from lab.ground.shell import CommandFailed, run
 
 EVERY_S = 0.25
 CLONE_NEWNET = 0x40000000
@@ -19,25 +24,42 @@ LOOPBACK = "0100007F:"
 MAPPED, MAPPED_LOOPBACK = "0000000000000000FFFF0000", "0000000000000000FFFF00000100007F"
 THREAD = Path("/proc/thread-self/net")
 
+# What counts the bytes of other traffic.
+TABLE, COUNTER = "tidegate_lab", "others"
+# IPv4 and TCP with timestamps. What passes whole between namespaces pays it once for up to 64 KB.
+HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
 
 
 def received(table: str, device: str) -> int:
     """Bytes a device has received, from the text of /proc/net/dev."""
+    return counts(table, device)[0]
+
+
+def counts(table: str, device: str) -> tuple[int, int]:
+    """Bytes and packets a device has received."""
     for line in table.splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == device:
-            return int(counters.split()[0])
+            bytes_, packets = counters.split()[:2]
+            return int(bytes_), int(packets)
     raise ValueError(f"no device {device}")
 
 
-def connections(table: str, ports: Collection[int] | None) -> int:
-    """Established connections to these remote ports, or to any on another machine, from the text of /proc/net/tcp."""
+def without_headers(bytes_: int, packets: int) -> int:
+    return bytes_ - packets * HEADERS
+
+
+def connections(table: str, ports: Collection[int] | None, besides: int | None = None) -> int:
+    """Established connections to these remote ports, or to any on another machine, from the text of /proc/net/tcp.
+
+    Those to the local port `besides` are not counted.
+    """
     count = 0
     for line in table.splitlines()[1:]:
         fields = line.split()
-        if fields[3] != ESTABLISHED:
+        if fields[3] != ESTABLISHED or (besides is not None and int(fields[1].rpartition(":")[2], 16) == besides):
             continue
         if ports is None:
             count += not fields[2].startswith(LOOPBACK)
@@ -46,9 +68,9 @@ def connections(table: str, ports: Collection[int] | None) -> int:
     return count
 
 
-def networks(table: str, ipv6: str, ports: Collection[int] | None) -> int:
+def networks(table: str, ipv6: str, ports: Collection[int] | None, besides: int | None = None) -> int:
     """Both tables: a program may listen for IPv6 and be reached by IPv4."""
-    return connections(table, ports) + sum(
+    return connections(table, ports, besides) + sum(
         1 for line in ipv6.splitlines()[1:]
         if (fields := line.split())[3] == ESTABLISHED and MAPPED in fields[2] and MAPPED_LOOPBACK not in fields[2]
         and (ports is None or int(fields[2].rpartition(":")[2], 16) in ports))
@@ -57,11 +79,17 @@ def networks(table: str, ipv6: str, ports: Collection[int] | None) -> int:
 class Sampler:
     """Context manager: takes samples while the block runs."""
 
-    def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0") -> None:
+    def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0",
+                 besides: int | None = None, content: bool = False) -> None:
         self.namespace = namespace
         self.ports = ports
         self.device = device
+        # The port here that other traffic comes to, if there is any; it has samples of its own.
+        self.besides = besides
+        # Whether headers are left out: a bottleneck may or may not cut what passes into single packets.
+        self.content = content
         self.samples: list[Sample] = []
+        self.others: list[tuple[float, int]] = []
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self.ready = threading.Event()
@@ -87,25 +115,58 @@ class Sampler:
     def run(self) -> None:
         try:
             enter(self.namespace)
-            self.watch()
-        except (OSError, ValueError) as failure:
+            with contextlib.nullcontext() if self.besides is None else counted(self.besides):
+                self.watch()
+        except (OSError, ValueError, CommandFailed) as failure:
             self.error = failure
         finally:
             self.ready.set()
 
     def watch(self) -> None:
-        begin, first = time.monotonic(), self.read()[0]
-        self.samples.append((0.0, 0, 0))
+        begin = time.monotonic()
+        first, others, _ = self.read()
+        self.note(0.0, 0, 0, 0)
         self.ready.set()
         while not self.stop.wait(max(0.0, begin + len(self.samples) * EVERY_S - time.monotonic())):
-            bytes_, open_ = self.read()
-            self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
-        bytes_, open_ = self.read()
-        self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
+            self.take(begin, first, others)
+        self.take(begin, first, others)
 
-    def read(self) -> tuple[int, int]:
-        return (received((THREAD / "dev").read_text(), self.device),
-                networks((THREAD / "tcp").read_text(), six(), self.ports))
+    def take(self, begin: float, first: int, others: int) -> None:
+        bytes_, foreign, open_ = self.read()
+        self.note(round(time.monotonic() - begin, 3), bytes_ - first, foreign - others, open_)
+
+    def note(self, second: float, bytes_: int, foreign: int, open_: int) -> None:
+        self.samples.append((second, bytes_ - foreign, open_))
+        if self.besides is not None:
+            self.others.append((second, foreign))
+
+    def read(self) -> tuple[int, int, int]:
+        """Bytes that arrived, those of other traffic among them, connections without those of others."""
+        arrived = counts((THREAD / "dev").read_text(), self.device)
+        others = (0, 0) if self.besides is None else counter()
+        bytes_, foreign = (without_headers(*each) if self.content else each[0] for each in (arrived, others))
+        return bytes_, foreign, networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides)
+
+
+@contextlib.contextmanager
+def counted(port: int) -> Iterator[None]:
+    """Counts what comes to that port, in the namespace of the calling thread."""
+    rules = (f"table inet {TABLE} {{ counter {COUNTER} {{ }}\n"
+             "chain arrivals { type filter hook input priority 0; "
+             f"meta l4proto {{ tcp, udp }} th dport {port} counter name {COUNTER}; }} }}")
+    run(["nft", "-f", "-"], text=rules)
+    try:
+        yield
+    finally:
+        run(["nft", "delete", "table", "inet", TABLE], check=False)
+
+
+def counter() -> tuple[int, int]:
+    """The bytes and packets counted so far."""
+    found = re.search(r"packets (\d+) bytes (\d+)", run(["nft", "list", "counter", "inet", TABLE, COUNTER]))
+    if found is None:
+        raise ValueError("nft names no bytes")
+    return int(found[2]), int(found[1])
 
 
 def six() -> str:
