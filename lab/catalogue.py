@@ -3,14 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import automdt, ldm
+from lab import aimd, automdt, beyond, ldm
 from lab.controllers import shards as controllers
 from lab.eos import shards as eos
 from lab.fastbiodl import shards as fastbiodl
 from lab.get import shards as get
 from lab.live import shards as live
 from lab.movers import shards as movers
-# from lab import aimd, beyond
 from lab.shard import Page, Shard, results
 
 
@@ -34,10 +33,10 @@ class Chapter:
 CHAPTERS = (
     Chapter("copy", movers.SHARDS, movers.page),
     Chapter("controllers", controllers.SHARDS, controllers.page),
-    # Chapter("aimd", aimd.SHARDS, aimd.page),
+    Chapter("aimd", aimd.SHARDS, aimd.page),
     Chapter("ldm", ldm.SHARDS, ldm.page),
     Chapter("automdt", automdt.SHARDS, automdt.page),
-    # Chapter("beyond", beyond.SHARDS, beyond.page),
+    Chapter("beyond", beyond.SHARDS, beyond.page),
     Chapter("live", live.SHARDS, live.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),

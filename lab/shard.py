@@ -1,5 +1,7 @@
 """What the lab can measure, piece by piece: a shard takes two hours at most and goes on where it was stopped."""
 
+import contextlib
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +44,9 @@ class Shard:
     def measured(self) -> tuple[int, int] | None:
         """The same, and None too where it depends on a program that is not there."""
         try:
-            return None if self.counted is None else self.counted()
+            # What is left out is said when it would be measured.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return None if self.counted is None else self.counted()
         except (CommandFailed, OSError):
             return None
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from lab.grid.case import CONTENT, Case
 from lab.ground.places import REPOSITORY
-from lab.links.scenario import Scenario, at, read
+from lab.links.scenario import read
+from lab.links.schema import Scenario, at
 from lab.links.units import shown
 from lab.runs.datasets import Plan
 
