@@ -21,7 +21,7 @@ from lab.ground.shell import run
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Shard, results
+from lab.shard import NotHere, Options, Shard, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
@@ -56,7 +56,14 @@ class Course:
 def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
     """A shard that learns instead of moving."""
     expected = sum(course.seeds * course.expected_s for course in courses())
-    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options))
+
+    def counted() -> tuple[int, int]:
+        able = offered(courses(), run([places.tidegate_binary(), "train", "--help"]))
+        wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
+        done = {(record.set, record.contender, record.seed) for record in load(results(name)) if record.ok}
+        return len(done & wanted), len(wanted)
+
+    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options), counted)
 
 
 def known_recipes(help_text: str) -> set[str]:
@@ -116,7 +123,7 @@ def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
     paths, recipes = {course.path for course in courses}, {course.recipe for course in courses}
     if unknown := [word for word in only if word not in paths | recipes]:
-        raise SystemExit(f"no path or recipe here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no path or recipe here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(paths))} and {', '.join(sorted(recipes))}")
     paths, recipes = paths & set(only) or paths, recipes & set(only) or recipes
     return [course for course in courses if course.path in paths and course.recipe in recipes]
