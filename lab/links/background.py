@@ -85,8 +85,10 @@ class Background:
 
     def arrived(self) -> list[Arrived]:
         """What the streams moved so far, twice a second; what others cost them can be told from it."""
-        if self.receiver is None:
+        if self.receiver is None or self.sender is None:
             raise CommandFailed("background traffic is not there yet")
+        if self.sender.process.poll() is not None:
+            raise CommandFailed(f"background traffic ended too early{self.sender.last_words()}")
         return [Arrived(*sample) for sample in json.loads(self.receiver.ask("report"))]
 
 

@@ -74,9 +74,9 @@ class Check:
     def found(self, what: str, expected: str, measured: str, ok: bool) -> None:
         self.findings.append(Finding(what, expected, measured, ok))
 
-    def rate(self, what: str, expected_bps: float, measured_bps: float, kind: str) -> None:
+    def rate(self, what: str, expected_bps: float, measured_bps: float, kind: str, remark: str = "") -> None:
         low, high = BOUNDS[kind]
-        self.found(what, shown(expected_bps), shown(measured_bps),
+        self.found(what, shown(expected_bps), shown(measured_bps) + remark,
                    low * expected_bps <= measured_bps <= high * expected_bps)
 
     def rtt(self, when: str = "") -> None:
@@ -141,7 +141,8 @@ class Check:
         """With the other traffic there: all of it is there, and both together fill the link."""
         self.built.others(rate_bps, streams)
         time.sleep(max(1.0, WARM_RTTS * self.now.link.rtt_s))
-        ours = self.goodput(self.filling())
+        count = self.filling()
+        ours = self.goodput(count)
         end = time.monotonic()
         assert self.built.background is not None
         samples = self.built.background.arrived()
@@ -152,7 +153,7 @@ class Check:
         theirs = moved(samples, end - self.seconds(WARM_RTTS), end)
         # What does not yield takes its rate with all headers.
         left = (self.now.carries_bps - rate_bps) * self.share
-        self.rate(f"ours and theirs{when}", left, ours + theirs, "lossy link")
+        self.rate(f"{count} of ours{when}", left, ours + theirs, "lossy link", f", theirs {shown(theirs)}")
 
     def steps(self) -> None:
         """After each step of the timeline, what it changed."""
@@ -215,7 +216,7 @@ def recorded(scenario: Scenario, findings: Sequence[Finding], remarks: Sequence[
 
 
 def table(findings: Sequence[Finding]) -> str:
-    return "\n".join(f"  {f.what:<46} {f.expected:>20} {f.measured:>20}  {'ok' if f.ok else 'NOT SO'}"
+    return "\n".join(f"  {f.what:<46} {f.expected:>19}  {f.measured:<28} {'ok' if f.ok else 'NOT SO'}"
                      for f in findings)
 
 
