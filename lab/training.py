@@ -93,8 +93,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     good, began = True, time.monotonic()
     with alone():
         for course, seed in todo:
-            blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1, seed=seed,
-                           scale=1.0, ok=False, version=version,
+            blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
+                           seed=seed, scale=1.0, ok=False, version=version,
                            time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
             if blank.key in done:
                 progress.skip(course.expected_s)
@@ -107,7 +107,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
             progress.done(course.expected_s)
             said = (f"{record.seconds:6.1f} s  {record.notes['said']['episodes']} episodes" if record.ok
                     else f"FAILED {record.error}")
-            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}", flush=True)
+            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}",
+                  flush=True)
             good = good and record.ok
     return good
 
@@ -140,8 +141,9 @@ def learned(course: Course, seed: int, blank: Record, with_curve: bool) -> Recor
     try:
         said = json.loads(done.stdout)
         # The wall clock counts start-up too; the program's own clock is what papers report.
+        kept = {key: said[key] for key in KEPT if key in said}
         return replace(blank, ok=True, seconds=said["duration_ms"] / 1000,
-                       notes={"said": {key: said[key] for key in KEPT if key in said}, "wall_s": round(seconds, 3), "curve": points})
+                       notes={"said": kept, "wall_s": round(seconds, 3), "curve": points})
     except (ValueError, KeyError, TypeError) as failure:
         return replace(blank, error=f"{type(failure).__name__}: {failure}: {done.stdout[-200:]}")
 
@@ -154,8 +156,8 @@ def curve_points(text: str) -> list[tuple[float, float]]:
     return points[::every]
 
 
-KEPT = ("status", "episodes", "converged_episodes", "converged_ms", "duration_ms", "episodes_per_second", "utility_share",
-        "setpoint")
+KEPT = ("status", "episodes", "converged_episodes", "converged_ms", "duration_ms", "episodes_per_second",
+        "utility_share", "setpoint")
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,8 @@ def rows(found: Iterable[Learned]) -> list[list[str]]:
 
 def raw(found: Iterable[Learned]) -> str:
     """Every seed as a line of CSV."""
-    heads = ("path", "recipe", "seed", "episodes", "seconds", "converged_episodes", "converged_s", "episodes_per_second",
-             "best_by_r_max", "version")
+    heads = ("path", "recipe", "seed", "episodes", "seconds", "converged_episodes", "converged_s",
+             "episodes_per_second", "best_by_r_max", "version")
     lines = [(each.path, each.recipe, run.seed, said["episodes"], f"{said['duration_ms'] / 1e3:.3f}",
               said.get("converged_episodes") or "", thousandth(said.get("converged_ms")), said["episodes_per_second"],
               said["utility_share"], run.version)

@@ -39,14 +39,16 @@ while [ $# -gt 0 ]; do
     --help) printf '%s' '{help}'; exit 0;;
     --seed) seed=$2; shift;;
     --output) output=$2; shift;;
-    --curve) printf 'series,episodes,utility_share\\nplayed,100,0.5\\npolicy,100,0.7\\nplayed,200,0.9\\n' > "$2"; shift;;
+    --curve) echo 'series,episodes,utility_share' > "$2"
+             printf 'played,100,0.5\\npolicy,100,0.7\\nplayed,200,0.9\\n' >> "$2"; shift;;
   esac
   shift
 done
 echo "$seed" >> "{log}"
 [ "$seed" = 6 ] && {{ echo "no memory" >&2; exit 2; }}
 echo policy > "$output"
-printf '{{"status":"complete","episodes":%s00,"duration_ms":%s000,"episodes_per_second":50.0,"utility_share":0.95' $seed $seed
+printf '{{"status":"complete","episodes":%s00,"duration_ms":%s000' $seed $seed
+printf ',"episodes_per_second":50.0,"utility_share":0.95'
 [ $((seed % 2)) = 1 ] && {{ printf ',"converged_episodes":%s0,"converged_ms":%s00}}' $seed $seed; exit 0; }}
 printf ',"converged_episodes":null,"converged_ms":null}}'; exit 1
 """
@@ -62,7 +64,8 @@ class Program(unittest.TestCase):
         self.log = self.root / "log"
         self.stub(HELP.format(more="\n      --curve <FILE>\n"))
         for patch in (mock.patch.dict(os.environ, {"TIDEGATE_BIN": str(self.root / "program")}),
-                      mock.patch.object(places, "BUILD", self.root), mock.patch.object(training, "quiet", mock.MagicMock()),
+                      mock.patch.object(places, "BUILD", self.root),
+                      mock.patch.object(training, "quiet", mock.MagicMock()),
                       mock.patch.object(training, "alone", mock.MagicMock())):
             patch.start()
             self.addCleanup(patch.stop)
@@ -73,7 +76,7 @@ class Program(unittest.TestCase):
         program.chmod(0o755)
 
     def courses(self, seeds: int = 3) -> list[Course]:
-        return [Course("ldm", self.root / "path.toml", seeds, 1.0), Course("new_one", self.root / "path.toml", seeds, 1.0)]
+        return [Course(recipe, self.root / "path.toml", seeds, 1.0) for recipe in ("ldm", "new_one")]
 
     def run_all(self, options: Options = Options(), seeds: int = 3) -> tuple[bool, str]:
         out = StringIO()
