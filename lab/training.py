@@ -21,7 +21,7 @@ from lab.ground.shell import run
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Shard, results
+from lab.shard import Options, Shard, known, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
@@ -56,7 +56,19 @@ class Course:
 def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
     """A shard that learns instead of moving."""
     expected = sum(course.seeds * course.expected_s for course in courses())
-    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options))
+
+    def counted() -> tuple[int, int]:
+        able = offered(courses(), recipes_help())
+        wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
+        done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
+        return len(wanted & done), len(wanted)
+
+    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options),
+                 counted)
+
+
+def recipes_help() -> str:
+    return run([places.tidegate_binary(), "train", "--help"])
 
 
 def known_recipes(help_text: str) -> set[str]:
@@ -66,14 +78,9 @@ def known_recipes(help_text: str) -> set[str]:
 
 
 def offered(courses: Iterable[Course], help_text: str) -> list[Course]:
-    """Those the program knows; the others are named and left out."""
-    words, kept = known_recipes(help_text), []
-    for course in courses:
-        if course.recipe in words:
-            kept.append(course)
-        else:
-            print(f"left out: {course.recipe} on {course.path}: this program has no such recipe", flush=True)
-    return kept
+    """Those whose recipe the program knows."""
+    words = known_recipes(help_text)
+    return [course for course in courses if course.recipe in words]
 
 
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
@@ -82,8 +89,11 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     if reason := program.missing():
         raise SystemExit(reason)
     version = program.version()
-    help_text = run([places.tidegate_binary(), "train", "--help"])
-    able = chosen(offered(courses, help_text), options.only)
+    help_text = recipes_help()
+    able = offered(courses, help_text)
+    for recipe in sorted({course.recipe for course in courses} - {course.recipe for course in able}):
+        print(f"left out: {recipe}: this program has no such recipe", flush=True)
+    able = chosen(able, options.only)
     file = results(shard)
     set_aside_if_outdated(file, shard, {course.recipe: version for course in able})
     done = {record.key for record in load(file) if record.ok}

@@ -89,7 +89,7 @@ class Running(Program):
     def test_each_seed_is_trained_once_and_what_is_unknown_left_out(self) -> None:
         good, said = self.run_all()
         self.assertTrue(good)
-        self.assertIn("left out: new_one on path", said)
+        self.assertIn("left out: new_one: this program has no such recipe", said)
         self.assertEqual(self.log.read_text().split(), ["1", "2", "3"])
         self.run_all()
         self.assertEqual(self.log.read_text().split(), ["1", "2", "3"])
@@ -131,6 +131,14 @@ class Running(Program):
             self.run_all(Options(only=("lmd",)))
         self.assertIn("no path or recipe here is called lmd", str(stopped.exception))
 
+    def test_a_shard_counts_what_is_there_and_what_can_be(self) -> None:
+        shard = training.training("some", "some", "ldm", self.courses)
+        self.assertEqual((shard.minutes, shard.measured()), (1, (0, 3)))
+        self.run_all(Options(repeats=2))
+        self.assertEqual(shard.measured(), (2, 3))
+        (self.root / "program").unlink()
+        self.assertIsNone(shard.measured())
+
     def test_a_program_that_is_not_built(self) -> None:
         (self.root / "program").unlink()
         with self.assertRaises(SystemExit):
@@ -152,8 +160,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(known_recipes("nothing"), set())
 
     def test_offered(self) -> None:
-        with redirect_stdout(StringIO()):
-            self.assertEqual(offered([Course("bayesian", Path("p.toml"), 1, 1.0)], HELP), [])
+        able, unable = (Course(recipe, Path("p.toml"), 1, 1.0) for recipe in ("automdt", "bayesian"))
+        self.assertEqual(offered([able, unable], HELP), [able])
 
     def test_a_curve_is_what_was_played(self) -> None:
         text = "series,episodes,utility_share\n" + "".join(f"played,{i},0.1\npolicy,{i},0.2\n" for i in range(600))
