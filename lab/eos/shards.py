@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.eos import found, gridftp, iperf, jobs, kills, load, paths, queue, report
 from lab.eos.gridftp import minutes
-from lab.eos.task import Plan, run_all
+from lab.eos.task import Plan, counted, run_all
 from lab.shard import Options, Page, Shard
 
 PAGE = "eos"
@@ -17,7 +17,10 @@ def shard(title: str, plan: Callable[[Options], Plan[Any]]) -> Shard:
     def measure(options: Options) -> bool:
         return run_all(plan(options), options)
 
-    return Shard(full.shard, title, PAGE, minutes(full), measure)
+    def known() -> tuple[int, int]:
+        return counted(full, full.shard.removeprefix("eos-"))
+
+    return Shard(full.shard, title, PAGE, minutes(full), measure, known)
 
 
 SHARDS: tuple[Shard, ...] = (

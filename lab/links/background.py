@@ -15,7 +15,7 @@ from typing import Self
 from lab.ground.shell import CommandFailed
 from lab.ground.talk import Talker
 from lab.links.link import RECEIVER_ADDRESS, Ends
-from lab.links.scenario import Others, Scenario
+from lab.links.schema import Others, Scenario
 
 PORT = 5909
 

@@ -14,7 +14,7 @@ from lab.links.background import Arrived, Background, moved
 from lab.links.built import Built
 from lab.links.delayed import DelayedLink
 from lab.links.link import RECEIVER_ADDRESS, Link
-from lab.links.scenario import LinkPath, Others, Scenario, Stage, StageStep, Step
+from lab.links.schema import LinkPath, Others, Scenario, Stage, StageStep, Step
 from lab.runs.datasets import Dataset
 from lab.runs.setting import Setting
 from lab.runs.timeline import play
