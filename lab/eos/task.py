@@ -95,7 +95,7 @@ def counted(plan: Plan[Any], legacy_part: str) -> tuple[int, int]:
 def measured(task: Task[Where], where: Where, blank: Record) -> Record:
     try:
         outcome = task.measure(where, blank.repeat)
-    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+    except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
                    notes=dict(outcome.notes), verified=outcome.verified)
