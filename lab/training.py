@@ -127,7 +127,7 @@ def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
     paths, recipes = {course.path for course in courses}, {course.recipe for course in courses}
     if unknown := [word for word in only if word not in paths | recipes]:
-        raise SystemExit(f"no path or recipe here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no path or recipe here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(paths))} and {', '.join(sorted(recipes))}")
     paths, recipes = paths & set(only) or paths, recipes & set(only) or recipes
     return [course for course in courses if course.path in paths and course.recipe in recipes]

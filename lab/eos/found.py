@@ -55,7 +55,8 @@ def paths_of(cells: Cells) -> dict[str, Any]:
                 counts = sweeps[0].notes["sweep_bps"]
                 sweep = {n: statistics.median(each.notes["sweep_bps"][n] for each in sweeps) for n in counts}
                 best = max(sweep, key=lambda n: sweep[n])
-                if asked:
+                # A sweep in which nothing came through judges nothing.
+                if asked and sweep[best] > 0:
                     achieved = [each.notes["achieved_bps"] for each in asked]
                     chosen[name.removeprefix(f"{paths.ADVICE}, ")] = {
                         "sweep_bps": sweep, "best": int(best), "best_bps": sweep[best], "achieved_bps": achieved,

@@ -32,9 +32,9 @@ FULL, TINY = Sizes(), Sizes((1,), (2,), 16 * MB, 1.0)
 
 
 def stream(way: Way, streams: int, seconds: float) -> float:
-    """What so many streams carry in truth, by iperf3 at the receiver."""
+    """What so many streams carry in truth, by iperf3 at the receiver; it takes whole seconds, and none for no end."""
     said = json.loads(way.run("iperf3", "-c", way.iperf3.split(":")[0], "-p", way.iperf3.split(":")[1], "-P", streams,
-                              "-t", seconds, "-J"))
+                              "-t", max(1, round(seconds)), "-J"))
     return float(said["end"]["sum_received"]["bits_per_second"])
 
 

@@ -91,7 +91,7 @@ def optimized(size: int, way: Way, repeat: int) -> Outcome:
 
 
 def tasks(smoke: bool) -> list[Task[Way]]:
-    seconds, counts = (0.5, SWEEP[:6:2]) if smoke else (5.0, SWEEP)
+    seconds, counts = (2.0, SWEEP[:6:2]) if smoke else (5.0, SWEEP)
     found: list[Task[Way]] = []
     for sampler in SAMPLERS:
         found += [Task(f"{ADVICE}, {sampler.name}", BY_HAND, (seconds + 0.3) * len(counts),

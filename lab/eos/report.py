@@ -7,7 +7,7 @@ from lab import install
 from lab.eos import jobs_page, samples_page
 from lab.eos.bars import bars
 from lab.eos.found import Found
-from lab.pages.parts import mbit, table
+from lab.pages.parts import BAR_HEADS, mbit, table
 from lab.shard import Page
 
 PAGE = "eos"
@@ -51,10 +51,10 @@ def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
     missing = [name for name in ("load", "queue", "kills", "jobs", "paths") if name not in found.parts]
-    parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report`; do not edit by "
+    parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report eos`; do not edit by "
              "hand.\n",
              f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
-             "## Bars\n", table(["what", "wanted", "measured", "n", "met"], bars(found))]
+             "## Bars\n", table(BAR_HEADS, bars(found))]
     if missing:
         parts.append(f"Not measured yet: {', '.join(f'`eos-{name}`' for name in missing)}.\n")
     parts.append("How well the models predict is in [models.md](models.md).\n")

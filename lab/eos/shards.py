@@ -5,9 +5,8 @@ from typing import Any
 
 from lab.eos import found, gridftp, iperf, jobs, kills, load, paths, queue, report
 from lab.eos.gridftp import minutes
-from lab.eos.task import Plan, run_all
-from lab.ground.shell import exists
-from lab.shard import Options, Page, Shard, known
+from lab.eos.task import Plan, counted, run_all
+from lab.shard import Options, Page, Shard
 
 PAGE = "eos"
 
@@ -18,13 +17,10 @@ def shard(title: str, plan: Callable[[Options], Plan[Any]]) -> Shard:
     def measure(options: Options) -> bool:
         return run_all(plan(options), options)
 
-    def counted() -> tuple[int, int]:
-        there = {(task.set, task.contender) for task in full.tasks if all(map(exists, task.programs))}
-        done = {record.key for record in known(full.shard)
-                if record.ok and record.repeat < full.repeats and (record.set, record.contender) in there}
-        return len(done), full.repeats * len(there)
+    def known() -> tuple[int, int]:
+        return counted(full, full.shard.removeprefix("eos-"))
 
-    return Shard(full.shard, title, PAGE, minutes(full), measure, counted)
+    return Shard(full.shard, title, PAGE, minutes(full), measure, known)
 
 
 SHARDS: tuple[Shard, ...] = (

@@ -15,7 +15,7 @@ from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
 from lab.rivals.tidegate import Tidegate
-from lab.shard import NotHere, Options, results
+from lab.shard import NotHere, Options, known, results
 
 Where = TypeVar("Where")
 SEED = 1
@@ -84,10 +84,18 @@ def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
     return [task for task in tasks if all(exists(program) for program in task.programs)]
 
 
+def counted(plan: Plan[Any], legacy_part: str) -> tuple[int, int]:
+    """How many of how many runs are known; what an earlier form of this harness left counts as one."""
+    cells = {(task.set, task.contender) for task in plan.tasks if all(exists(program) for program in task.programs)}
+    done = {(r.set, r.contender, r.repeat) for r in known(plan.shard) if r.ok and r.repeat < plan.repeats}
+    there = sum((row, column) in cells for row, column, _ in done)
+    return there or int(legacy_part in legacy()), plan.repeats * len(cells)
+
+
 def measured(task: Task[Where], where: Where, blank: Record) -> Record:
     try:
         outcome = task.measure(where, blank.repeat)
-    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+    except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
                    notes=dict(outcome.notes), verified=outcome.verified)
@@ -99,14 +107,14 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
     file, version, repeats = results(shard), Tidegate("a").version(), options.repeats or plan.repeats
     tasks = able(selected(plan.tasks, options.only))
     set_aside_if_outdated(file, shard, {task.contender: version for task in tasks})
-    known = {record.key for record in load(file) if record.ok}
+    ended = {record.key for record in load(file) if record.ok}
 
     def blank(task: Task[Where], repeat: int) -> Record:
         return Record(scenario=shard, set=task.set, contender=task.contender, level="a", repeat=repeat, seed=SEED,
                       scale=1.0, ok=False, version=version)
 
     todo = [(task, repeat) for repeat in range(repeats) for task in rotated(tasks, repeat)
-            if blank(task, repeat).key not in known]
+            if blank(task, repeat).key not in ended]
     progress = Progress(sum(task.expected_s for task, _ in todo))
     print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
           "results "

@@ -15,9 +15,9 @@ from lab.eos.report import page
 from lab.eos.sampled import sampled
 from lab.eos.scheduled import moving_bps, total_bps
 from lab.eos.shards import SHARDS
-from lab.eos.task import Outcome, Plan, Task, run_all, selected
+from lab.eos.task import Outcome, Plan, Task, counted, run_all, selected
 from lab.ground.results import Record, load
-from lab.shard import Options
+from lab.shard import NotHere, Options
 
 LOAD = {"n": 3, "median_ms": 1.5, "p99_ms": 60.0, "worst_ms": 90.0, "rate_per_s": 2000.0, "errors": 0,
         "ramped_answered": 5000, "ramped_errors": 0, "memory_mb": 80.0}
@@ -191,6 +191,8 @@ class Tasks(unittest.TestCase):
         self.assertEqual(calls, [("b", 0), ("b", 1)])
         self.assertEqual(len([each for each in load(self.file) if each.ok]), 4)
         self.assertEqual(load(self.file)[0].rate_bps, 4000.0)
+        with mock.patch("lab.eos.task.known", lambda shard: load(self.file)):
+            self.assertEqual(counted(self.plan(calls), "nothing"), (4, 4))
 
     def test_a_budget_that_is_spent_begins_nothing(self) -> None:
         calls: list[tuple[str, int]] = []
@@ -207,7 +209,7 @@ class Tasks(unittest.TestCase):
     def test_words_choose_rows_and_columns(self) -> None:
         tasks = gridftp.tasks(gridftp.FIGURE_3)
         self.assertEqual(len(selected(tasks, ("256 MB", gridftp.sampling(25)))), 1)
-        with self.assertRaises(SystemExit):
+        with self.assertRaises(NotHere):
             selected(tasks, ("nonsense",))
 
 
