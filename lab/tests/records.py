@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lab.grid.figures import CONTENT
 from lab.ground.results import Record
 
 
@@ -11,7 +10,7 @@ def samples(mbits: Sequence[float], streams: int) -> list[tuple[float, int, int]
     """One sample a second: so many Mbit/s of content in each."""
     total, made = 0.0, [(0.0, 0, 0)]
     for second, mbit in enumerate(mbits, 1):
-        total += mbit * 1e6 / 8 / CONTENT
+        total += mbit * 1e6 / 8
         made.append((float(second), round(total), streams))
     return made
 

@@ -136,4 +136,4 @@ class Page(unittest.TestCase):
     def test_a_failed_run_is_said(self) -> None:
         broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1,
                         scale=1.0, ok=False, error="it broke")
-        self.assertIn("fixed 2 on external 1, repeat 1: it broke", page([broken], []).text)
+        self.assertIn("- external 1, fixed 2, repeat 1: it broke", page([broken], []).text)
