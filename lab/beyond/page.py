@@ -81,6 +81,7 @@ def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[s
     for link in LINKS:
         text += f"### {link}\n\n{case(link).title}.\n\n" + case_table(found, case(link), DEFAULT)
         text += tables.sweep_line(swept, link, best) + picture(link, beside)
+        text += picture(f"{link}-stages", beside)
     return text
 
 

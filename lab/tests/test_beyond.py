@@ -95,10 +95,10 @@ class Cases(unittest.TestCase):
 
     def test_steps_are_those_of_the_scenario(self) -> None:
         down, up = cases.steps(cases.case("link-step"))
-        self.assertEqual((down.what, down.at_s, down.until_s, up.until_s), ("link 400Mbit/s", 20, 40, 60))
+        self.assertEqual((down.what, down.at_s, down.until_s, up.until_s), ("link 400 Mbit/s", 20, 40, 60))
         self.assertAlmostEqual(down.carries_bps / up.carries_bps, 0.4)
         self.assertEqual([step.what for step in cases.steps(cases.case("cap-step"))],
-                         ["stream 50Mbit/s", "stream 100Mbit/s"])
+                         ["stream 50 Mbit/s", "stream 100 Mbit/s"])
 
     def test_harm_has_one_foreign_stream_and_a_cap_on_ours_or_none(self) -> None:
         open_, capped = cases.harm("harm-open").scenario, cases.harm("harm-capped").scenario
