@@ -75,7 +75,7 @@ class Offers(unittest.TestCase):
                       "--optimizer <NAME>", r"\n\s*--\w")
         self.assertIsNone(lacking(Rule("fixed 4", "fixed:4"), rules, frozenset()))
         self.assertEqual(lacking(Rule("fts3", "fts3"), rules, frozenset()), "the program has no rule fts3")
-        learned = Rule("ldm", "policy", recipe=("--recipe", "ldm"))
+        learned = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
         self.assertEqual(lacking(learned, rules, frozenset()), "the program has no recipe ldm")
         self.assertIsNone(lacking(learned, rules, frozenset({"ldm"})))
 
