@@ -21,7 +21,7 @@ from lab.ground.shell import run
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Shard, known, results
+from lab.shard import NotHere, Options, Shard, known, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0

@@ -11,6 +11,7 @@ from lab.aimd.figures import (ENOUGH, FIXED, GLOBUS, Level, by_number, epochs_to
 from lab.aimd.shards import CONTROL, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
 from lab.aimd.text import HEAD, differences
 from lab.grid.figures import Found, found_in
+from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
 from lab.pages.parts import bars_table, csv, mbit, table
 from lab.shard import Page, known
@@ -77,13 +78,6 @@ def counted(values: Sequence[int | None]) -> str:
     return "never" if middle is None else str(middle)
 
 
-def not_good(records: Sequence[Record], shards: Sequence[str]) -> str:
-    failed = [record for record in {r.key: r for r in records}.values() if not record.ok]
-    lines = [f"- {record.scenario}: {record.contender} on {record.set}, repeat {record.repeat + 1}: {record.error}\n"
-             for record in failed if record.scenario in shards]
-    return "Runs that failed and are not counted:\n\n" + "".join(lines) + "\n" if lines else ""
-
-
 def every_run(*shards: Found) -> str:
     """One line a run; the rate is that from when the transfer joined."""
     heads = ("part", "external", "mover", "repeat", "mbit_s", "streams", "cpu_s_per_gb", "other_cpus", "version")
@@ -102,7 +96,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
     found, found_runs = found_in(records, SWEEP), found_in(runs, CONTROL)
     levels, theirs = by_number(found, FIXED), by_number(found, GLOBUS)
     beside: dict[str, str] = {}
-    text = HEAD + "## What the paper says, and what is here\n\n"
+    text = HEAD + measured_on([*records, *runs]) + "\n\n## What the paper says, and what is here\n\n"
     bars = [*claims(levels), *reached(levels, found_runs)]
     text += bars_table(bars) if bars else "Not measured yet.\n\n"
     text += (f"## Figure 1 left: throughput by streams\n\nMbit/s in {SWEEP_S:g} s, slow start and all, medians; the "
@@ -130,7 +124,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         if picture := pictures.controllers(found_runs, external, level):
             beside[f"aimd-external-{external}.svg"] = picture
             text += f"![controllers beside {external} external streams](aimd-external-{external}.svg)\n\n"
-    text += differences(levels, found_runs) + not_good([*records, *runs], (SWEEP, CONTROL))
+    text += differences(levels, found_runs) + failures([*records, *runs])
     if found or found_runs:
         beside["aimd.csv"] = every_run(found, found_runs)
         text += "Every run is in [aimd.csv](aimd.csv).\n"

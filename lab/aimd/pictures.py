@@ -43,6 +43,6 @@ def controllers(found: Found, external: int, level: Level | None) -> str | None:
     counts = [plot.Line(rule, colour, streams(middle(runs))) for rule, colour, runs in shown]
     best = [] if level is None else [level.settled_bps(level.best) / 1e6]
     number = [] if level is None else [float(level.enough)]
-    remark = "dashed: the sweep's best rate, and the least streams with 95 % of it" if level else ""
+    remark = "dashed: the best fixed rate, and K streams" if level else ""
     return plot.draw(case(external, CONTROL_S).title, [plot.Panel("Mbit/s", rates, best),
                                                        plot.Panel("streams", counts, number)], remark)

@@ -2,64 +2,25 @@
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lab.beyond.cases import STEPS, TRANSFERS, case, share as share_case, steps
 from lab.beyond.figures import FAIR, FAIR_WITHIN_S, Share, again, share, workers
 from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
-from lab.grid.figures import Found, Run, best, median_time, medians, ratio
-from lab.ground.stats import Ratio
-from lab.pages.parts import Bar, seconds
+from lab.grid.figures import Found, ratio
+from lab.grid.remarks import default_bars
+from lab.pages.parts import Bar
 
-REACHES, LEAST = 0.98, 0.95
+LEAST = 0.95
 MORE_WORKERS = 1.2
 WITHIN_EPOCHS = 5
 RETAKEN_WITHIN_S = 10
-NINE_TENTHS = 0.9
 
 
-def wanted_bps(there: dict[str, list[Run]], of: Case) -> float:
-    """Nine tenths of what the link carries, or of what the fastest got where that is less."""
-    top = max(medians(runs) for runs in there.values())
-    return NINE_TENTHS * min(top, of.goodput_bps or float("inf"))
-
-
-def times(there: dict[str, list[Run]], of: Case) -> dict[str, float | None]:
-    bps = wanted_bps(there, of)
-    return {mover: median_time(runs, bps) for mover, runs in there.items()}
-
-
-def is_worst(found: dict[str, float | None], mover: str) -> bool:
-    """Whether nobody took longer and somebody took less."""
-    numbers = {name: float("inf") if t is None else t for name, t in found.items()}
-    others = [t for name, t in numbers.items() if name != mover]
-    return bool(others) and numbers[mover] >= max(others) and numbers[mover] > min(others)
-
-
-def row_bars(found: Found, of: Case) -> list[Bar]:
-    """The default rule against the first of its row, and its time to 90 %."""
-    there = found.get(of.name, {})
-    if DEFAULT not in there or len(there) < 2:
-        return []
-    first = best(there, lambda mover: mover != DEFAULT)
-    assert first is not None
-    pair, bars = ratio(there[DEFAULT], there[first]), []
-    if medians(there[DEFAULT]) >= medians(there[first]):
-        bars.append(Bar(f"{of.name}: ÷ the row's first", f"interval reaches {REACHES:g}, median ≥ {LEAST:g}",
-                        f"is the first; {pair or ''} to {first}", True, len(there[DEFAULT])))
-    elif pair is not None:
-        bars.append(Bar(f"{of.name}: ÷ the row's first, {first}", f"interval reaches {REACHES:g}, median ≥ {LEAST:g}",
-                        str(pair), enough(pair), pair.count))
-    taken = times(there, of)
-    slowest = max(taken, key=lambda mover: (taken[mover] is None, taken[mover] or 0.0))
-    bars.append(Bar(f"{of.name}: s to 90 %", "never the worst",
-                    f"{seconds(taken[DEFAULT])}; the worst {seconds(taken[slowest])} ({slowest})",
-                    not is_worst(taken, DEFAULT), len(there[DEFAULT])))
-    return bars
-
-
-def enough(pair: Ratio) -> bool:
-    return pair.high >= REACHES and pair.median >= LEAST
+def row_bars(found: Found, names: Sequence[str]) -> list[Bar]:
+    """The default rule against the first of each row, and its time to 90 %, under the links' short names."""
+    return default_bars(found, [replace(case(name), title=name) for name in names])
 
 
 def fixed_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:

@@ -1,13 +1,14 @@
 """The links: delay, loss, traffic of others, slow disks, steps, shares, and a plain TCP flow beside us."""
 
 import functools
+import re
 from dataclasses import dataclass, replace
 
 from lab.grid.case import CONTENT, Case
 from lab.ground.places import REPOSITORY
+from lab.links import units
 from lab.links.scenario import read
 from lab.links.schema import Scenario, at
-from lab.links.units import shown
 from lab.runs.datasets import Plan
 
 # The papers' runs of one transfer take a minute; a sweep of fixed numbers needs less where nothing changes.
@@ -30,6 +31,11 @@ SHARED = "rtt-20"
 # A plain TCP flow has the link to itself, then a transfer of ours joins.
 ALONE_S, HARM_S = 20.0, 60.0
 HARM = {"harm-open": None, "harm-capped": 100_000_000}
+
+
+def shown(bps: float) -> str:
+    """With a space before the unit, for people."""
+    return re.sub(r"(\d)([A-Za-z])", r"\1 \2", units.shown(bps))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from lab.beyond.pictures import harm_picture, pictures
 from lab.beyond.rules import DEFAULT
 from lab.beyond.shards import LINKS as LINK_SHARDS, SHARDS, SWEEP
 from lab.grid.figures import Found, found_in
+from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.ground.results import Record
 from lab.pages.parts import Bar, bars_table
@@ -43,11 +44,12 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
     """From what was measured so far."""
     if records is None:
         records = {shard.name: known(shard.name) for shard in SHARDS}
+    every = [record for there in records.values() for record in there]
     found, swept = everything(records), found_in(records.get(SWEEP, []), SWEEP)
     best, beside = best_fixed(swept), {f"beyond-{name}.svg": svg for name, svg in pictures(found, LINKS).items()}
     beside |= {f"beyond-{name}.svg": svg for name in HARM if (svg := harm_picture(found, name))}
-    text = HEAD + bars(found, best) + links(found, swept, best, beside) + changes(found, beside)
-    text += shared(found, beside) + harmed(found, beside) + failed(records)
+    text = HEAD + measured_on(every) + "\n\n" + bars(found, best) + links(found, swept, best, beside)
+    text += changes(found, beside) + shared(found, beside) + harmed(found, beside) + failures(every)
     for name, there in (("beyond", found), ("beyond-sweep", swept)):
         if there:
             beside[f"{name}.csv"] = raw(there)
@@ -56,7 +58,7 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
 
 
 def bars(found: Found, best: Mapping[str, int]) -> str:
-    rows = [bar for link in (*LINKS, *STEPS) for bar in row_bars(found, case(link))]
+    rows = row_bars(found, (*LINKS, *STEPS))
     fixed = [bar for link in LINKS for bar in fixed_bars(found, case(link), best.get(link))]
     return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + shown(rows)
             + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
@@ -79,6 +81,7 @@ def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[s
     for link in LINKS:
         text += f"### {link}\n\n{case(link).title}.\n\n" + case_table(found, case(link), DEFAULT)
         text += tables.sweep_line(swept, link, best) + picture(link, beside)
+        text += picture(f"{link}-stages", beside)
     return text
 
 
@@ -105,9 +108,3 @@ def harmed(found: Found, beside: Mapping[str, str]) -> str:
             "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
     text += tables.harm_table(found) or NOT_YET
     return text + "".join(picture(name, beside) for name in HARM)
-
-
-def failed(records: Mapping[str, Sequence[Record]]) -> str:
-    lines = [f"- {r.set}, {r.contender}, repeat {r.repeat + 1}: {r.error}\n" for there in records.values()
-             for r in {record.key: record for record in there}.values() if not r.ok]
-    return "Runs that failed and are not counted:\n\n" + "".join(lines) + "\n" if lines else ""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from lab.beyond.cases import STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
+from lab.beyond.cases import DISKS, STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
 from lab.beyond.figures import FIXED, flow_bps, harm, middle_of, share
 from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, best, medians, middle
-from lab.grid.show import over_time
+from lab.grid.show import by_stage, over_time
 from lab.pages import plot
 from lab.runs.epochs import Epoch
 
@@ -26,7 +26,8 @@ def link_picture(found: Found, of: Case) -> str | None:
     fixed = best(there, lambda mover: mover.startswith(FIXED))
     first = best(there, lambda mover: mover in rules)
     last = min(rules, key=lambda mover: medians(there[mover]), default=None)
-    shown += [mover for mover in (first, fixed, last) if mover is not None and mover not in shown]
+    # Each once, though the best of the rules may be the slowest too.
+    shown += [mover for mover in dict.fromkeys((first, fixed, last)) if mover is not None and mover not in shown]
     marks = [] if of.goodput_bps is None else [of.goodput_bps / 1e6]
     return over_time(found, of, shown, marks=marks) if len(shown) > 1 else None
 
@@ -89,6 +90,7 @@ def harm_picture(found: Found, name: str) -> str | None:
 def pictures(found: Found, links: Sequence[str]) -> dict[str, str]:
     """By the name of the link."""
     made = {link: link_picture(found, case(link)) for link in links}
+    made |= {f"{link}-stages": by_stage(found, case(link), DEFAULT) for link in DISKS}
     made |= {name: step_picture(found, name) for name in STEPS}
     made |= {share_case(count).name: share_picture(found, count) for count in TRANSFERS}
     return {name: picture for name, picture in made.items() if picture is not None}

@@ -14,8 +14,8 @@ def plain(name: str) -> Rule:
 
 
 def learned(recipe: str) -> Rule:
-    """Trained on the very path it then drives, by the paper's recipe."""
-    return Rule(recipe, "policy", recipe=("--recipe", recipe))
+    """Trained on the very path it then drives, by the paper's recipe, and answering as in the paper."""
+    return Rule(recipe, recipe, recipe=("--recipe", recipe))
 
 
 AUTO = plain(DEFAULT)

@@ -25,12 +25,13 @@ def offered_words(program: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def lacking(rule: Rule, rules: frozenset[str], recipes: frozenset[str]) -> str | None:
     """Why the program cannot play that rule; None if it can."""
-    word = rule.optimizer.removeprefix("coupled:").partition(":")[0]
-    if word not in rules:
-        return f"the program has no rule {word}"
     told = list(map(str, rule.recipe))
     recipe = told[told.index("--recipe") + 1] if "--recipe" in told else None
-    return f"the program has no recipe {recipe}" if recipe is not None and recipe not in recipes else None
+    if recipe is not None and recipe not in recipes:
+        return f"the program has no recipe {recipe}"
+    # What is trained goes by `policy`, or by the name of its recipe, which the help need not repeat.
+    word = "policy" if recipe == rule.optimizer else rule.optimizer.removeprefix("coupled:").partition(":")[0]
+    return None if word in rules else f"the program has no rule {word}"
 
 
 def offered(wanted: Iterable[Rule]) -> list[Rule]:

@@ -20,11 +20,12 @@ from lab.ground.quiet import quiet
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
-from lab.links.background import PORT, has_background
+from lab.links.background import PORT
 from lab.links.built import Built
 from lab.movers.runner import alone, clean, memory
 from lab.rivals.base import Contender
 from lab.runs.datasets import Dataset, generate, repeated
+from lab.runs.others import others, without
 from lab.runs.sampler import Sampler
 from lab.runs.timeline import Change
 from lab.runs.trial import Command, Measured, Trial
@@ -135,13 +136,14 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver, besides=foreign(case), content=True) as sampler:
+            with quiet(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
                 before = Times.now()
                 measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
-            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
-                                        "others": sampler.others}
-            arrived = sampler.samples[-1][1]
+            foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
+            samples = without(sampler.samples, foreign)
+            notes: dict[str, object] = {**contender.notes(trial), "samples": samples, "noise": busy, "others": foreign}
+            arrived = samples[-1][1]
             verified = checked(cell, trial, measured)
             whole = case.data is not None and measured.seconds < case.seconds
             bits = (source.size if whole else arrived) * 8
@@ -155,11 +157,6 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     finally:
         clean(places.DESTINATIONS)
-
-
-def foreign(case: Case) -> int | None:
-    """The port that other traffic comes to, if there is any."""
-    return PORT if has_background(case.scenario) else None
 
 
 @contextlib.contextmanager

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from lab.pages.plot import BLACK, BLUE, LEFT, ORANGE, SKY, STYLE, TOP, WIDTH, ticks
+from lab.pages.plot import BLACK, BLUE, LEFT, ORANGE, SKY, STYLE, WIDTH, ticks
 
-HEIGHT, FOOT = 320, 62
+TOP, HEIGHT, FOOT = 64, 320, 62
 # From the end of a line to its name, and from one name to the next.
 AWAY, APART, LETTER = 8, 16, 6.7
 # From pale to dark, for lines that are levels of one thing.

@@ -1,20 +1,15 @@
 """What arrives and over how many connections, four times a second, read in the receiver's namespace.
 
-The same for every contender, so none is taken at its word. Other traffic on the link is told apart by its port, with
-a counter of nftables in the same namespace, and left out.
+The same for every contender, so none is taken at its word.
 """
 
-import contextlib
 import ctypes
 import os
-import re
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
-
-from lab.ground.shell import CommandFailed, run
 
 EVERY_S = 0.25
 CLONE_NEWNET = 0x40000000
@@ -24,8 +19,6 @@ LOOPBACK = "0100007F:"
 MAPPED, MAPPED_LOOPBACK = "0000000000000000FFFF0000", "0000000000000000FFFF00000100007F"
 THREAD = Path("/proc/thread-self/net")
 
-# What counts the bytes of other traffic.
-TABLE, COUNTER = "tidegate_lab", "others"
 # IPv4 and TCP with timestamps. What passes whole between namespaces pays it once for up to 64 KB.
 HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
@@ -84,12 +77,13 @@ class Sampler:
         self.namespace = namespace
         self.ports = ports
         self.device = device
-        # The port here that other traffic comes to, if there is any; it has samples of its own.
+        # The port here that other traffic comes to, if there is any: its connections are not counted.
         self.besides = besides
         # Whether headers are left out: a bottleneck may or may not cut what passes into single packets.
         self.content = content
         self.samples: list[Sample] = []
-        self.others: list[tuple[float, int]] = []
+        # When the samples begin, on the monotonic clock.
+        self.begun = 0.0
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self.ready = threading.Event()
@@ -115,58 +109,27 @@ class Sampler:
     def run(self) -> None:
         try:
             enter(self.namespace)
-            with contextlib.nullcontext() if self.besides is None else counted(self.besides):
-                self.watch()
-        except (OSError, ValueError, CommandFailed) as failure:
+            self.watch()
+        except (OSError, ValueError) as failure:
             self.error = failure
         finally:
             self.ready.set()
 
     def watch(self) -> None:
-        begin = time.monotonic()
-        first, others, _ = self.read()
-        self.note(0.0, 0, 0, 0)
+        begin, first = time.monotonic(), self.read()[0]
+        self.begun = begin
+        self.samples.append((0.0, 0, 0))
         self.ready.set()
         while not self.stop.wait(max(0.0, begin + len(self.samples) * EVERY_S - time.monotonic())):
-            self.take(begin, first, others)
-        self.take(begin, first, others)
+            bytes_, open_ = self.read()
+            self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
+        bytes_, open_ = self.read()
+        self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
 
-    def take(self, begin: float, first: int, others: int) -> None:
-        bytes_, foreign, open_ = self.read()
-        self.note(round(time.monotonic() - begin, 3), bytes_ - first, foreign - others, open_)
-
-    def note(self, second: float, bytes_: int, foreign: int, open_: int) -> None:
-        self.samples.append((second, bytes_ - foreign, open_))
-        if self.besides is not None:
-            self.others.append((second, foreign))
-
-    def read(self) -> tuple[int, int, int]:
-        """Bytes that arrived, those of other traffic among them, connections without those of others."""
-        arrived = counts((THREAD / "dev").read_text(), self.device)
-        others = (0, 0) if self.besides is None else counter()
-        bytes_, foreign = (without_headers(*each) if self.content else each[0] for each in (arrived, others))
-        return bytes_, foreign, networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides)
-
-
-@contextlib.contextmanager
-def counted(port: int) -> Iterator[None]:
-    """Counts what comes to that port, in the namespace of the calling thread."""
-    rules = (f"table inet {TABLE} {{ counter {COUNTER} {{ }}\n"
-             "chain arrivals { type filter hook input priority 0; "
-             f"meta l4proto {{ tcp, udp }} th dport {port} counter name {COUNTER}; }} }}")
-    run(["nft", "-f", "-"], text=rules)
-    try:
-        yield
-    finally:
-        run(["nft", "delete", "table", "inet", TABLE], check=False)
-
-
-def counter() -> tuple[int, int]:
-    """The bytes and packets counted so far."""
-    found = re.search(r"packets (\d+) bytes (\d+)", run(["nft", "list", "counter", "inet", TABLE, COUNTER]))
-    if found is None:
-        raise ValueError("nft names no bytes")
-    return int(found[2]), int(found[1])
+    def read(self) -> tuple[int, int]:
+        bytes_, packets = counts((THREAD / "dev").read_text(), self.device)
+        return (without_headers(bytes_, packets) if self.content else bytes_,
+                networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides))
 
 
 def six() -> str:

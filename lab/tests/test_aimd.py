@@ -75,7 +75,7 @@ class Offers(unittest.TestCase):
                       "--optimizer <NAME>", r"\n\s*--\w")
         self.assertIsNone(lacking(Rule("fixed 4", "fixed:4"), rules, frozenset()))
         self.assertEqual(lacking(Rule("fts3", "fts3"), rules, frozenset()), "the program has no rule fts3")
-        learned = Rule("ldm", "policy", recipe=("--recipe", "ldm"))
+        learned = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
         self.assertEqual(lacking(learned, rules, frozenset()), "the program has no recipe ldm")
         self.assertIsNone(lacking(learned, rules, frozenset({"ldm"})))
 
@@ -136,4 +136,4 @@ class Page(unittest.TestCase):
     def test_a_failed_run_is_said(self) -> None:
         broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1,
                         scale=1.0, ok=False, error="it broke")
-        self.assertIn("fixed 2 on external 1, repeat 1: it broke", page([broken], []).text)
+        self.assertIn("- external 1, fixed 2, repeat 1: it broke", page([broken], []).text)
