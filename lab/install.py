@@ -70,8 +70,9 @@ def outcomes(wanted: Iterable[str]) -> bool:
 
 
 def last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "apt-get said nothing"
+    """What apt-get says last, without the command before it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].rpartition("E: ")[2] if lines else "apt-get said nothing"
 
 
 def everything() -> int:

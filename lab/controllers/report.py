@@ -102,8 +102,8 @@ def rules_table(found: Mapping[str, Rival]) -> str:
                      shown(rival.gbps(12, EPOCHS)), f"{rival.gbps(12, EPOCHS).median / most:.3f}", shown(rival.arrived),
                      whole(first), whole(seconds), shown(rival.over(streams, 12, EPOCHS), 1),
                      f"{min(counts)}–{max(counts)}", f"{rival.cpu.median:.2f}", str(len(rival.runs))])
-    return table(["rule", "epoch", f"Gbit/s, epochs 1–{EPOCHS}", f"6–{EPOCHS}", f"12–{EPOCHS}", "÷ best fixed", "arrived",
-                  "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows) if rows else NOTHING
+    return table(["rule", "epoch", f"Gbit/s, epochs 1–{EPOCHS}", f"6–{EPOCHS}", f"12–{EPOCHS}", "÷ best fixed",
+                  "arrived", "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows) if rows else NOTHING
 
 
 def fixed_table(found: Mapping[str, Rival]) -> str:
@@ -199,10 +199,10 @@ def text(found: Found, failed: Sequence[Record], drawn: Iterable[str]) -> str:
     parts = [
         title, f"Made by `python3 -m lab report {NAME}`; do not edit by hand.\n",
         f"{describe()}. {builds(records)}, {max(record.time for record in records)[:10]}. "
-        "[The link](../../lab/scenarios/ten-streams.toml): two network namespaces on one veth pair, MTU 1500, TCP cubic; "
-        "2000 Mbit/s in all (tbf) and at most 200 Mbit/s a connection (a pacing rate set by eBPF). Memory to memory, the "
-        "order changes from one repeat to the next. Goodput is the least of the three stages, as the program measures it "
-        "in each epoch; where the number of workers changed, the start of the epoch is not measured. Arrived is the "
+        "[The link](../../lab/scenarios/ten-streams.toml): two network namespaces on one veth pair, MTU 1500, TCP "
+        "cubic; 2000 Mbit/s in all (tbf) and at most 200 Mbit/s a connection (a pacing rate set by eBPF). Memory to "
+        "memory, the order changes from one repeat to the next. Goodput is the least of the three stages, as the program "
+        "measures it in each epoch; where the number of workers changed, the start of the epoch is not measured. Arrived is the "
         "content counted at the receiver's device over the whole run. Means weight each epoch by the time measured. "
         "Headers take 4 % of the link. Every figure is the median over the repeats, with the range.\n",
         f"```\n{SHOWN}\n{DEMO_SHOWN}\n```\n", bars_table(bars(movers))]
@@ -212,8 +212,8 @@ def text(found: Found, failed: Sequence[Record], drawn: Iterable[str]) -> str:
               rules_table(movers), "## Fixed numbers\n",
               f"Epochs {FIXED_FROM} to {EPOCHS}, of {QUICK_S} s.\n", fixed_table(movers)]
     if demo := found.get(DEMO, {}).get(DEMO):
-        parts += ["## Demo\n", "Its optimum is 13 readers, 7 streams and 5 writers. The rate in all includes the start, of "
-                  "one worker a stage, and the end.\n", demo_table(demo)]
+        parts += ["## Demo\n", "Its optimum is 13 readers, 7 streams and 5 writers. The rate in all includes the start, "
+                  "of one worker a stage, and the end.\n", demo_table(demo)]
     if f"{NAME}-demo.svg" in drawn:
         parts.append(f"![workers and throughput of the demo over time]({NAME}-demo.svg)\n")
     if failed:

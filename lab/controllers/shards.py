@@ -6,7 +6,8 @@ from lab.controllers.cells import NAME, cells
 from lab.grid.figures import found_in
 from lab.shard import Page, known
 
-SHARDS = (shard.grid(NAME, "control rules, fixed numbers and the demo on a link that needs ten streams", NAME, 95, cells),)
+SHARDS = (shard.grid(NAME, "control rules, fixed numbers and the demo on a link that needs ten streams", NAME, 95,
+                     cells),)
 
 
 def page() -> Page:

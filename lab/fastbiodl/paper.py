@@ -23,6 +23,9 @@ class Row:
         """Of one connection."""
         return self.mbit / self.concurrency
 
+    def __str__(self) -> str:
+        return f"{self.tool}: {self.mbit:g} ± {self.deviation:g}, {self.concurrency:g} at once"
+
 
 @dataclass(frozen=True)
 class Set:
@@ -37,7 +40,8 @@ class Set:
         return self.rows[2].mbit / self.rows[0 if fixed == 3 else 1].mbit
 
 
-def rows(prefetch: tuple[float, float], pysradb: tuple[float, float], own: tuple[float, float, float]) -> tuple[Row, Row, Row]:
+def rows(prefetch: tuple[float, float], pysradb: tuple[float, float],
+         own: tuple[float, float, float]) -> tuple[Row, Row, Row]:
     return Row("prefetch", *prefetch, 3), Row("pysradb", *pysradb, 8), Row("FastBioDL", *own)
 
 

@@ -94,8 +94,8 @@ def figure_4(found: Found) -> str:
         there = found.get((CAPPED.name, own), {})
         value = quotient(there, BAYESIAN, PUBLISHED)
         if value is not None:
-            rows.append([own, f"{1 / paper.FIGURE_4:.2f}", f"{value:.2f}", *row(PUBLISHED, there[PUBLISHED], CAPPED)[1:4:2],
-                         *row(BAYESIAN, there[BAYESIAN], CAPPED)[1:4:2],
+            rows.append([own, f"{1 / paper.FIGURE_4:.2f}", f"{value:.2f}",
+                         *row(PUBLISHED, there[PUBLISHED], CAPPED)[1:4:2], *row(BAYESIAN, there[BAYESIAN], CAPPED)[1:4:2],
                          f"{len(there[PUBLISHED])}, {len(there[BAYESIAN])}"])
     return table(["set", "the paper's Bayesian ÷ gradient", "ours", "gradient, Mbit/s", "its connections",
                   "Bayesian, Mbit/s", "its connections", "n"], rows) if rows else NOTHING
@@ -111,12 +111,12 @@ def table_3(found: Found, each: paper.Set) -> str:
         if runs := there.get(name):
             said = beside.get(name)
             own = median_bps(there[name]) / median_bps(there[fixed(3)]) if fixed(3) in there else None
-            rows.append([*row(name, runs, CAPPED)[:1],
-                         f"{said.tool}: {said.mbit:g} ± {said.deviation:g}, {said.concurrency:g} at once" if said else "",
+            rows.append([*row(name, runs, CAPPED)[:1], str(said or ""),
                          f"{said.each_mbit:.0f}" if said else "", f"{median_bps(runs) / 1e6 / connections(runs):.0f}",
                          f"{said.mbit / each.rows[0].mbit:.2f}" if said else "", "" if own is None else f"{own:.2f}",
                          *row(name, runs, CAPPED)[1:]])
-    return table(["ours", "the paper's, Mbit/s", "of one connection", "ours, of one", "÷ its prefetch", "ours ÷ our fixed 3", "Mbit/s", "of possible",
+    return table(["ours", "the paper's, Mbit/s", "of one connection", "ours, of one",
+                  "÷ its prefetch", "ours ÷ our fixed 3", "Mbit/s", "of possible",
                   "mean connections", "s to 90 %", "n"], rows) if rows else NOTHING
 
 
@@ -133,20 +133,20 @@ def figure_6(found: Found, case: Case, said: paper.Figure6) -> str:
     for name, runs in sorted(there.items(), key=lambda item: median_bps(item[1])):
         own = name == PUBLISHED
         paper_share = f"{said.mbit / said.link_mbit:.2f}" if own and said.mbit is not None else ""
-        rows.append([*row(name, runs, case)[:3], paper_share, row(name, runs, case)[3], f"{said.concurrency:g}" if own else "",
-                     *row(name, runs, case)[4:]])
+        rows.append([*row(name, runs, case)[:3], paper_share, row(name, runs, case)[3],
+                     f"{said.concurrency:g}" if own else "", *row(name, runs, case)[4:]])
     return table(["ours", "Mbit/s", "of possible", "the paper's, of its link", "mean connections", "the paper's mean",
                   "s to 90 %", "n"], rows) if rows else NOTHING
 
 
 NOTHING = "Not measured yet.\n\n"
 PER_CONNECTION = "; ".join(
-    f"{each.title.split(',')[0]} {each.rows[2].each_mbit:.0f} Mbit/s a connection against {each.rows[0].each_mbit:.0f} and "
-    f"{each.rows[1].each_mbit:.0f}" for each in paper.TABLE_3)
+    f"{each.title.split(',')[0]} {each.rows[2].each_mbit:.0f} Mbit/s a connection against "
+    f"{each.rows[0].each_mbit:.0f} and {each.rows[1].each_mbit:.0f}" for each in paper.TABLE_3)
 DIFFERENT = f"""\
 - The paper downloads from NCBI over the Internet (tables 1 and 3, figures 4 and 5): its path's limits are not known and
-  change from run to run. Here the link is {CAPPED.rate_mbit} Mbit/s with {CAPPED.per_connection_mbit} Mbit/s a connection
-  for all of them, so twelve fill it and no ratio to a fixed number can exceed twelve through it: ratios of the paper
+  change from run to run. Here the link is {CAPPED.rate_mbit} Mbit/s with {CAPPED.per_connection_mbit} Mbit/s a
+  connection for all of them, so twelve fill it and no ratio to a fixed number can exceed twelve through it: ratios of the paper
   above that are shown and not judged.
 - Its gain over prefetch and pysradb is not one of numbers: {PER_CONNECTION}.
   Here a connection is worth the same to all, so that only the number counts, which is what a controller chooses.
@@ -155,8 +155,8 @@ DIFFERENT = f"""\
 - Its sets have 2 to 56 GB and last minutes; ours have the same shapes and last half a minute at the optimum. Its rule
   begins with one connection and looks for 5 s before it changes anything, so of a short run it loses a larger part: how
   long it takes to {100 * THERE:.0f} % of the possible is in the tables.
-- Its figure 6 is on links of 10 and 20 Gbit/s with an FTP server and NVMe; ours are a fifth to a fourteenth of that, with
-  the number of threads that fills them kept. What is a share of a link compares, a rate does not.
+- Its figure 6 is on links of 10 and 20 Gbit/s with an FTP server and NVMe; ours are a fifth to a fourteenth of that,
+  with the number of threads that fills them kept. What is a share of a link compares, a rate does not.
 """
 
 
@@ -177,22 +177,24 @@ def made(records: Sequence[Record]) -> Page:
     def image(name: str, alt: str) -> list[str]:
         return [f"![{alt}]({name})\n"] if name in drawn else []
 
-    parts = ["# FastBioDL\n", f"Made by `python3 -m lab report {NAME}` from the runs of [get.md](get.md), where links, sets "
-             "and tools are described; do not edit by hand. FastBioDL (Swargo, Arslan, Arifuzzaman) downloads with a number "
-             "of connections that gradient descent chooses, for U = throughput / k^connections.\n"]
+    parts = ["# FastBioDL\n", f"Made by `python3 -m lab report {NAME}` from the runs of [get.md](get.md), where links, "
+             "sets and tools are described; do not edit by hand. FastBioDL (Swargo, Arslan, Arifuzzaman) downloads with a "
+             "number of connections that gradient descent chooses, for U = throughput / k^connections.\n"]
     if about:
-        parts.append(f"{describe()}. {builds(about)}, {max(run.time for run in about)[:10]}. Its rule in this engine is "
-                     f"`{PUBLISHED}`, with probes of 5 s and at most 15 connections, as its authors ran it; `{DEFAULT}` is "
-                     "the default. Medians with the range; ratios are ratios of medians.\n")
+        parts.append(f"{describe()}. {builds(about)}, {max(run.time for run in about)[:10]}. Its rule in this engine "
+                     f"is `{PUBLISHED}`, with probes of 5 s and at most 15 connections, as its authors ran it; "
+                     f"`{DEFAULT}` is the default. Medians with the range; ratios are ratios of medians.\n")
     rows = bars(found)
     parts += ["## The paper's ratios\n", bars_table(rows) if rows else NOTHING, "## What differs\n", DIFFERENT,
-              "## Table 1: k\n", table_1(found), "## Figure 4: gradient descent and Bayesian optimisation\n", figure_4(found),
+              "## Table 1: k\n", table_1(found),
+              "## Figure 4: gradient descent and Bayesian optimisation\n", figure_4(found),
               *image(f"{NAME}-figure-4.svg", "gradient descent and Bayesian optimisation over time"),
               "## Table 3 and figure 5: three data sets\n"]
     for each in paper.TABLE_3:
         parts += [f"### {each.ours}: the shape of {each.title}\n", table_3(found, each),
                   *image(f"{NAME}-{each.ours.lower()}.svg", f"{each.ours} over time")]
-    parts += ["### The archives' own downloaders\n", f"{ARCHIVE.title[0].upper()}{ARCHIVE.title[1:]}. {ARCHIVE.remark}\n", real_tools(found),
+    parts += ["### The archives' own downloaders\n",
+              f"{ARCHIVE.title[0].upper()}{ARCHIVE.title[1:]}. {ARCHIVE.remark}\n", real_tools(found),
               "## Figure 6: three links\n"]
     for said in paper.FIGURE_6:
         case = CASES[said.case]
@@ -205,4 +207,6 @@ def made(records: Sequence[Record]) -> Page:
 
 def mean_gain(found: Found) -> str:
     values = [value for there in found.values() if (value := quotient(there, DEFAULT, PUBLISHED)) is not None]
-    return f"{statistics.geometric_mean(values):.2f}, geometric, of {len(values)} sets and links" if values else "not measured"
+    if not values:
+        return "not measured"
+    return f"{statistics.geometric_mean(values):.2f}, geometric, of {len(values)} sets and links"

@@ -20,7 +20,8 @@ COMMAND = "python3 -m lab report get"
 
 
 def bars_table(rows: Iterable[Bar]) -> str:
-    return table(BAR_HEADS, [[f"{bar.where}: {bar.what}", bar.bar, bar.measured, bar.runs, bar.verdict] for bar in rows])
+    return table(BAR_HEADS, [[f"{bar.where}: {bar.what}", bar.bar, bar.measured, bar.runs, bar.verdict]
+                             for bar in rows])
 
 
 def verdicts(rows: Sequence[Bar]) -> str:
@@ -110,7 +111,8 @@ def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, M
             parts += case_section(case, found, records)
             parts += [f"![{name}](get-{name}.svg)\n" for name in drawn if name == case.name]
     parts += [*probes_section(probes), *noise_section(found), "## Versions\n",
-              versions(records), "Beside the paper's tables: [fastbiodl.md](fastbiodl.md). Every run is in [get.csv](get.csv).\n"]
+              versions(records),
+              "Beside the paper's tables: [fastbiodl.md](fastbiodl.md). Every run is in [get.csv](get.csv).\n"]
     return "\n".join(parts)
 
 

@@ -21,14 +21,16 @@ PROBES = ("million", "huge", "resolve")
 
 
 def settings(options: Options, lean: bool) -> rotation.Settings:
-    return rotation.Settings(options.repeats or REPEATS, SEED, rotation.RESULTS, budget_min=options.budget_min, lean=lean)
+    return rotation.Settings(options.repeats or REPEATS, SEED, rotation.RESULTS, budget_min=options.budget_min,
+                             lean=lean)
 
 
 def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequence[str] | None = None,
           only: Sequence[str] | None = None, lean: bool = True) -> Shard:
     def measure(options: Options) -> bool:
         if options.only and not any(rotation.chosen(rotation.contenders(case), options.only) for case in cases):
-            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; python3 -m lab get --help names families")
+            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; python3 -m lab get --help names "
+                          "families")
         return rotation.run_all(cases, sets, options.only or only, settings(options, lean))
 
     def counted() -> tuple[int, int]:
@@ -73,12 +75,14 @@ def probed() -> tuple[int, int]:
 
 
 SHARDS = (
-    *(shard(f"get-capped-{name.lower()}", f"downloads of {name}, 1200 Mbit/s, 100 Mbit/s a connection", 50, [CAPPED], [name])
+    *(shard(f"get-capped-{name.lower()}", f"downloads of {name}, 1200 Mbit/s, 100 Mbit/s a connection", 50, [CAPPED],
+            [name])
       for name in CAPPED.sets),
     shard("get-link-only", "downloads, 1200 Mbit/s, one connection fills the link", 105, [LINK_ONLY]),
     shard("get-busy", "downloads from a server that answers 429 above eight requests", 100, [BUSY]),
     shard("get-fig6", "FastBioDL's figure 6: three links, fixed 3 and 5", 95, FIG6),
-    shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED], only=(RULE, OURS), lean=False),
+    shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED],
+          only=(RULE, OURS), lean=False),
     shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL]),
     shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
     Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", PAGE, 40, probe, probed))

@@ -1,4 +1,4 @@
-"""Figures are taken on a machine that does nothing else: a build that takes the same lock waits for the end of a run."""
+"""Figures are taken on a machine that does nothing else: a build that takes the same lock waits for a run's end."""
 
 import contextlib
 import fcntl

@@ -124,8 +124,8 @@ def goal_rows(found: Cells, goal: Goal) -> list[list[str]]:
             continue
         reached = own.rate.median / peer.rate.median
         ratios.append(reached)
-        rows.append([f"{goal.level}, {name}: ÷ {peer.contender}, the fastest named peer", f"≥ {wanted:g}", f"{reached:.2f}",
-                     f"{own.rate.count}, {peer.rate.count}", verdict(reached, wanted)])
+        rows.append([f"{goal.level}, {name}: ÷ {peer.contender}, the fastest named peer", f"≥ {wanted:g}",
+                     f"{reached:.2f}", f"{own.rate.count}, {peer.rate.count}", verdict(reached, wanted)])
     if goal.mean_at_least is not None and len(ratios) == len(goal.at_least):
         mean = geometric_mean(ratios)
         rows.append([f"{goal.level}, geometric mean: ÷ {goal.peers[0]}", f"≥ {goal.mean_at_least:g}", f"{mean:.2f}", "",

@@ -128,8 +128,9 @@ def summary(sections: Sequence[Section]) -> str:
         met, missed = (sum(verdict(bar) == word for bar in each.bars) for word in (MET, MISSED))
         if not each.bars:
             continue
-        counts.append(f'<tr><td><a href="#{each.name}">{escape(each.title)}</a></td><td>{met} of {met + missed}</td></tr>')
-        rows.append(f'<tr class="page"><th colspan="5"><a href="#{each.name}">{escape(each.title)}</a></th></tr>')
+        title = f'<a href="#{each.name}">{escape(each.title)}</a>'
+        counts.append(f"<tr><td>{title}</td><td>{met} of {met + missed}</td></tr>")
+        rows.append(f'<tr class="page"><th colspan="5">{title}</th></tr>')
         for bar in each.bars:
             what, wanted, measured, count, _ = (plain(cell) for cell in bar)
             said = verdict(bar)
@@ -140,8 +141,8 @@ def summary(sections: Sequence[Section]) -> str:
     heads = "".join(f"<th>{head}</th>" for head in BAR_HEADS)
     return (f'<section id="bars"><h2>All bars</h2><p><strong>{met} of {judged}</strong> bars are met; '
             f"{len(every) - judged} rows are shown and not judged.</p>"
-            f'<div class="wide"><table><thead><tr><th>page</th><th>met</th></tr></thead><tbody>{"".join(counts)}</tbody>'
-            f'</table></div><details open><summary>Every bar: what was wanted, what was measured</summary>'
+            '<div class="wide"><table><thead><tr><th>page</th><th>met</th></tr></thead><tbody>'
+            f'{"".join(counts)}</tbody></table></div><details open><summary>Every bar: what was wanted, what was measured</summary>'
             f'<div class="wide" tabindex="0"><table class="bars"><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}'
             "</tbody></table></div></details></section>")
 
@@ -161,7 +162,8 @@ def contents(sections: Sequence[Section]) -> str:
         head = f'<a href="#{each.name}">{escape(each.title)}</a>'
         rows.append(f"<li>{head}</li>" if not below else
                     f"<li><details><summary>{head}</summary><ul>{below}</ul></details></li>")
-    return f'<nav aria-label="Contents"><h2>Contents</h2><ul><li><a href="#bars">All bars</a></li>{"".join(rows)}</ul></nav>'
+    return ('<nav aria-label="Contents"><h2>Contents</h2><ul><li><a href="#bars">All bars</a></li>'
+            f'{"".join(rows)}</ul></nav>')
 
 
 def report(sections: Sequence[Section]) -> str:
@@ -171,8 +173,8 @@ def report(sections: Sequence[Section]) -> str:
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" '
             f'content="light dark"><title>Tidegate: what was measured</title><style>{STYLE}</style></head>'
-            f'<body id="top"><header><h1>Tidegate: what was measured</h1><p>Put together on {now} on {escape(describe())}. '
-            "Each page says where and when its own figures are from.</p></header>"
+            f'<body id="top"><header><h1>Tidegate: what was measured</h1><p>Put together on {now} on '
+            f"{escape(describe())}. Each page says where and when its own figures are from.</p></header>"
             f"{contents(sections)}<main>{summary(sections)}{bodies}</main></body></html>\n")
 
 

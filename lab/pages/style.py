@@ -13,7 +13,8 @@ html { scroll-behavior: smooth; scroll-padding-top: 1rem; }
 body { margin: 0 auto; max-width: 76rem; padding: 1rem; background: var(--ground); color: var(--text);
   font: 16px/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.4rem; line-height: 1.3; margin: 2.5rem 0 .6rem; padding-top: .6rem; border-top: 2px solid var(--line); }
+h2 { font-size: 1.4rem; line-height: 1.3; margin: 2.5rem 0 .6rem; padding-top: .6rem;
+  border-top: 2px solid var(--line); }
 nav h2, #bars h2 { margin-top: 1rem; }
 h3 { font-size: 1.15rem; margin: 1.8rem 0 .5rem; }
 h4, h5 { font-size: 1rem; margin: 1.3rem 0 .4rem; }
@@ -41,7 +42,8 @@ td { min-width: 2.5rem; max-width: 30rem; }
 .no { color: var(--no); font-weight: 700; }
 .picture { display: block; width: 100%; max-width: 820px; height: auto; margin: 1rem 0; }
 @media (min-width: 44rem) { nav > ul { columns: 2; } nav > ul > li { break-inside: avoid; } }
-@media (max-width: 44rem) { body { padding: .7rem; font-size: 15px; } h1 { font-size: 1.35rem; } h2 { font-size: 1.2rem; }
+@media (max-width: 44rem) { body { padding: .7rem; font-size: 15px; } h1 { font-size: 1.35rem; }
+  h2 { font-size: 1.2rem; }
   table { font-size: .8rem; } th, td { padding: .25rem .4rem; } }
 @media print { nav, .back { display: none; } .wide { overflow: visible; } }
 """

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from argparse import Namespace
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -95,8 +96,10 @@ class Run(unittest.TestCase):
             self.asked([strange], only=["auto"])
 
     def test_bad_input_is_one_line(self) -> None:
-        for arguments in (["run", "nonsense"], ["run", "movers", "--only", "nonsense"], ["run", "get-fig6", "--only", "nonsense"], ["report", "nonsense"], ["run", "movers", "--n", "0"], ["run", "movers", "--n", "x"]):
-            done = subprocess.run([sys.executable, "-m", "lab", *arguments], capture_output=True, text=True, cwd=places.REPOSITORY)
+        for line in ("run nonsense", "run movers --only nonsense", "run get-fig6 --only nonsense", "report nonsense",
+                     "run movers --n 0", "run movers --n x"):
+            done = subprocess.run([sys.executable, "-m", "lab", *line.split()], capture_output=True, text=True,
+                                  cwd=places.REPOSITORY)
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("Traceback", done.stderr)
 
@@ -109,7 +112,7 @@ class Amounts(unittest.TestCase):
                 mock.patch("lab.rivals.tidegate.tidegate_binary", return_value=Path(sys.executable)):
             made = shard.grid("g", "a grid", "page", 1, lambda: [Cell(case, Engine(fixed(n), case)) for n in (1, 2)], 3)
             self.assertEqual(made.measured(), (0, 6))
-            for record in (done, done, Record("g", "c", "fixed 1", "b", 0, 1, 1.0, False), Record("g", "c", "gone", "b", 0, 1, 1.0, True)):
+            for record in (done, done, replace(done, contender="fixed 1", ok=False), replace(done, contender="gone")):
                 append(shard.results("g"), record)
             self.assertEqual(made.measured(), (1, 6))
 
@@ -138,10 +141,11 @@ class Report(unittest.TestCase):
             self.assertTrue(Path(held, "known.csv").exists())
 
     def test_every_page_can_be_made_of_nothing(self) -> None:
-        program = "from lab import catalogue\nfor c in catalogue.CHAPTERS: assert c.made().name == c.page and c.made().text.startswith('# ')"
+        program = ("from lab import catalogue\nfor c in catalogue.CHAPTERS:\n    page = c.made()\n"
+                   "    assert page.name == c.page and page.text.startswith('# ')")
         with tempfile.TemporaryDirectory() as held:
-            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=places.REPOSITORY,
-                                  env={**os.environ, "CARGO_TARGET_DIR": held})
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                                  cwd=places.REPOSITORY, env={**os.environ, "CARGO_TARGET_DIR": held})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
@@ -151,9 +155,9 @@ class Install(unittest.TestCase):
             if argv[-1] == "bbcp":
                 raise CommandFailed("apt-get: status 100:\nReading\nE: Unable to locate package bbcp\n")
             return ""
-        with mock.patch.object(install, "installed", return_value=False), mock.patch.object(install, "run", apt), \
-                mock.patch.object(install, "exists", return_value=True), mock.patch.object(os, "geteuid", return_value=0), \
+        with mock.patch.multiple(install, installed=lambda package: False, run=apt, exists=lambda program: True), \
+                mock.patch.object(os, "geteuid", return_value=0), \
                 redirect_stdout(io.StringIO()) as said:
             self.assertFalse(install.outcomes(["rsync", "bbcp"]))
         self.assertEqual(said.getvalue().splitlines(),
-                         ["bbcp: not installable: E: Unable to locate package bbcp", "rsync: installed"])
+                         ["bbcp: not installable: Unable to locate package bbcp", "rsync: installed"])

@@ -58,7 +58,8 @@ class Page(unittest.TestCase):
 
     def test_fixed_numbers_are_in_order(self) -> None:
         rows = report.fixed_table(report.rivals(found(*FIXED_RUNS[::-1]))).split("\n")[2:4]
-        self.assertEqual(rows, ["| 8 | 1.600 | 0.800 | 1.60 | 2.00 | 1 |", "| 10 (best) | 2.000 | 1.000 | 2.00 | 2.00 | 1 |"])
+        self.assertEqual(rows, ["| 8 | 1.600 | 0.800 | 1.60 | 2.00 | 1 |",
+                                "| 10 (best) | 2.000 | 1.000 | 2.00 | 2.00 | 1 |"])
 
     def test_a_run_cut_short_is_left_out(self) -> None:
         self.assertEqual(list(report.rivals(found(record("auto", [1.0] * 3), FIXED_RUNS[0]))), ["fixed 8"])
