@@ -73,8 +73,7 @@ class Real(unittest.TestCase):
                 link.tell("rate fast")
 
     def test_what_passes_the_relay_is_not_changed(self) -> None:
-        # The memory for packets under way is used several times over. Checksums are left out on the way, so TCP
-        # would not notice.
+        # Super-packets have no checksum of their own, so TCP would not notice.
         with DelayedLink(2, 2000) as link:
             inside = ["ip", "netns", "exec"]
             receiver = Talker("the receiver", [*inside, link.receiver, sys.executable, "-c", RECEIVE])
