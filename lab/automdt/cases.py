@@ -36,19 +36,22 @@ STEADY = Rule("automdt, most likely action", "policy", recipe=("--recipe", "auto
 ONLINE = Rule("automdt, learning online", "policy:online", recipe=("--recipe", "automdt"))
 AGENT = Rule("agent of this path", "policy", recipe=("--recipe", "fast"))
 
+# Files of one chunk each, the same ones by many names: 8 GB.
+CHUNKS, CHUNKS_TIMES = Plan("chunks", SEED, tuple((f"f{i:02}.bin", 64 * MIB) for i in range(8))), 15
+
 
 @cache
 def path_case(name: str) -> Case:
-    """Files of one chunk each, the same ones by many names: more than a minute of them."""
-    files = tuple((f"f{i:02}.bin", 64 * MIB) for i in range(8))
+    """One part of figure 5: more data than a minute moves."""
     read_, network, write = FIGURE_5[name].rates
     title = f"{name} is slow: {read_}, {network}, {write} Mbit/s a worker"
-    return Case(name, title, read(HERE / f"{name}.toml"), PATHS_S, Plan("chunks", SEED, files), 15)
+    return Case(name, title, read(HERE / f"{name}.toml"), PATHS_S, CHUNKS, CHUNKS_TIMES)
 
 
 def mixed() -> Plan:
     """The paper's 100 KB to 2 GB, the large ones at a twenty-fifth: as many of each order of magnitude, about 1 GB."""
-    rng, sizes = random.Random(f"{SEED}/mixed/sizes"), list[int]()
+    rng = random.Random(f"{SEED}/mixed/sizes")
+    sizes: list[int] = []
     while sum(sizes) < 1000 * MB:
         sizes.append(round(100 * KB * (80 * MB / (100 * KB)) ** rng.random()))
     return Plan("mixed", SEED, tuple((f"f{i:03}.bin", size) for i, size in enumerate(sizes)))
@@ -66,7 +69,7 @@ def set_case(name: str) -> Case:
 @cache
 def online_case() -> Case:
     seconds = ONLINE_EPISODES * EPISODE * ONLINE_EPOCH_S
-    return Case("online", "read is slow, memory to memory", read(HERE / "read.toml"), seconds)
+    return Case("online", "read is slow, at a tenth", read(HERE / "online.toml"), seconds, CHUNKS, CHUNKS_TIMES)
 
 
 def engines(case: Case, rules: Sequence[Rule], more: Sequence[object] = ()) -> list[Contender]:

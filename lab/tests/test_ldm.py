@@ -6,7 +6,6 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab import ldm
-from lab.grid import remarks
 from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
@@ -124,13 +123,10 @@ class Ratios(unittest.TestCase):
         self.assertIsNone(bars.time_to_mean([]))
 
     def test_the_default_is_held_against_the_best_of_each_row(self) -> None:
-        held = remarks.default_bars(self.found, [cases.case("A")])
-        self.assertEqual([bar.met for bar in held], [True, True])
-        self.assertIn("÷ the best other, ldm", held[0].what)
-        slow = [made(AB, "A", name, [mbit] * 9, workers=[(4, 4, 4)] * 9)
-                for name, mbit in (("auto", 400), ("ldm", 900))]
-        late, never = remarks.default_bars(found_in(slow, AB), [cases.case("A")])
-        self.assertEqual((late.met, never.met, never.measured), (False, False, "never"))
+        records = {AB: table_two(), CD: []}
+        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
+            text = report.page().text
+        self.assertIn("| A: ÷ the row's first | interval reaches 0.98, median ≥ 0.95 | is the first; 1.03", text)
 
 
 class Pages(unittest.TestCase):
