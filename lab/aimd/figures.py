@@ -32,7 +32,7 @@ def late(run: Run) -> float:
 
 def settled(run: Run) -> float:
     """Bit/s of a fixed number once its streams are up to speed: what the controllers' last seconds are held against."""
-    return run.between(JOINS_S + SWEEP_S / 3, JOINS_S + SWEEP_S)
+    return run.between(JOINS_S + SWEEP_S / 2, JOINS_S + SWEEP_S)
 
 
 @dataclass(frozen=True)
