@@ -10,8 +10,11 @@ from pathlib import Path
 from lab import catalogue, install, smoke
 from lab.get import cli as get
 from lab.ground import places
+from lab.links import check
+from lab.links.tables import ScenarioError
 from lab.pages import html
-from lab.shard import Options, Shard
+from lab.rivals.tidegate import Tidegate
+from lab.shard import NotHere, Options, Shard
 
 
 def arguments() -> argparse.Namespace:
@@ -64,9 +67,16 @@ def main() -> int:
     if chosen.command == "get":
         return get.main(chosen)
     if chosen.command == "check":
-        from lab.links import check
-        return check.main(chosen.scenarios)
+        return checked(chosen.scenarios)
     return measure(catalogue.asked(chosen.names), chosen)
+
+
+def checked(words: list[str]) -> int:
+    try:
+        return check.main(words)
+    except ScenarioError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def leave(number: int, frame: object) -> None:
@@ -79,6 +89,8 @@ def listed() -> int:
     print(f"{'name':{width}} {'page':12} {'min':>4} {'measured':>12}  what")
     for shard in catalogue.shards().values():
         print(f"{shard.name:{width}} {shard.page:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
+    if reason := Tidegate("a").missing():
+        print(f"{reason}; what needs it is not counted")
     print(f"{sum(shard.minutes for shard in catalogue.shards().values()) / 60:.0f} hours in all; results are in "
           f"{places.BUILD / 'lab'}")
     return 0
@@ -101,7 +113,12 @@ def measure(wanted: list[Shard], chosen: argparse.Namespace) -> int:
         print(f"== {shard.name} ({i + 1} of {len(wanted)}): {shard.title}; {amount(shard)} runs are known; about "
               f"{shard.minutes} min if nothing is, {left} with what follows", flush=True)
         budget = None if chosen.budget is None else chosen.budget - spent
-        good = shard.measure(Options(chosen.n, budget, tuple(chosen.only))) and good
+        try:
+            good = shard.measure(Options(chosen.n, budget, tuple(chosen.only))) and good
+        except NotHere as reason:
+            if len(wanted) == 1:
+                raise
+            print(f"left out: {reason}", flush=True)
     print(f"{(time.monotonic() - began) / 60:.0f} min; python3 -m lab report writes the pages"
           + ("" if good else "; some runs FAILED: the same command tries them again"), flush=True)
     return 0 if good else 1

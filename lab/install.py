@@ -34,7 +34,8 @@ def describe() -> str:
 
 
 # What the lab itself runs: links, their self-check, data from servers, the report.
-GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "openssl", "nginx-light", "python3-markdown")
+GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light",
+          "python3-markdown")
 # Tools that are asked for whether a contender of today needs them or not.
 RIVALS = ("aria2", "bbcp", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
           "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")

@@ -1,5 +1,7 @@
 """What the lab can measure, piece by piece: a shard takes two hours at most and goes on where it was stopped."""
 
+import contextlib
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,10 @@ from lab.ground.shell import CommandFailed
 from lab.grid.run import Cell, Settings, run_all
 
 
+class NotHere(SystemExit):
+    """A word that names nothing in this shard; it may in another."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How much is measured."""
@@ -18,6 +24,8 @@ class Options:
     budget_min: float | None = None
     # These links or movers only, by name.
     only: tuple[str, ...] = ()
+    # As little as shows that it works.
+    smoke: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,9 @@ class Shard:
     def measured(self) -> tuple[int, int] | None:
         """The same, and None too where it depends on a program that is not there."""
         try:
-            return None if self.counted is None else self.counted()
+            # What is left out is said when it would be measured.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return None if self.counted is None else self.counted()
         except (CommandFailed, OSError):
             return None
 
@@ -83,7 +93,7 @@ def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     """Words choose among links, among movers, or both."""
     cases, movers = {cell.case.name for cell in cells}, {cell.contender.name for cell in cells}
     if unknown := [word for word in only if word not in cases | movers]:
-        raise SystemExit(f"no link or mover here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no link or mover here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(cases))} and {', '.join(sorted(movers))}")
     cases, movers = cases & set(only) or cases, movers & set(only) or movers
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]

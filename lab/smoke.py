@@ -15,7 +15,8 @@ from lab.grid.show import case_table
 from lab.ground import cgroup, places
 from lab.ground.results import Record, load
 from lab.ground.shell import CommandFailed, exists, run
-from lab.links import percon
+from lab.links import check, percon
+from lab.links.scenario import read
 from lab.movers import report, runner
 from lab.pages import html
 from lab.pages.parts import Bar, bars_table
@@ -57,7 +58,6 @@ def lacking() -> str | None:
 
 def link(scratch: Path) -> list[str]:
     """A link is built from a scenario and is what the scenario says."""
-    from lab.links import check
     return [] if check.main([LINK], scratch / "check.jsonl") == 0 else [f"the link {LINK} is not what it says"]
 
 
@@ -79,9 +79,7 @@ def movers(scratch: Path) -> list[str]:
 
 def cells(scratch: Path) -> list[str]:
     """One case of a grid under two rules, its page, and the report in HTML."""
-    from lab.links.check import found_files
-    from lab.links.scenario import read
-    case = Case("smoke", "the lab's smoke test", read(found_files([LINK])[0]), CELL_S)
+    case = Case("smoke", "the lab's smoke test", read(check.found_files([LINK])[0]), CELL_S)
     results = scratch / "grid.jsonl"
     grid.run_all([grid.Cell(case, Engine(rule, case)) for rule in RULES], grid.Settings("smoke", 1, results))
     records = load(results)

@@ -21,7 +21,7 @@ from lab.ground.shell import run
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, Shard, results
+from lab.shard import NotHere, Options, Shard, known, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
@@ -56,7 +56,19 @@ class Course:
 def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
     """A shard that learns instead of moving."""
     expected = sum(course.seeds * course.expected_s for course in courses())
-    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options))
+
+    def counted() -> tuple[int, int]:
+        able = offered(courses(), recipes_help())
+        wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
+        done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
+        return len(wanted & done), len(wanted)
+
+    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options),
+                 counted)
+
+
+def recipes_help() -> str:
+    return run([places.tidegate_binary(), "train", "--help"])
 
 
 def known_recipes(help_text: str) -> set[str]:
@@ -66,14 +78,9 @@ def known_recipes(help_text: str) -> set[str]:
 
 
 def offered(courses: Iterable[Course], help_text: str) -> list[Course]:
-    """Those the program knows; the others are named and left out."""
-    words, kept = known_recipes(help_text), []
-    for course in courses:
-        if course.recipe in words:
-            kept.append(course)
-        else:
-            print(f"left out: {course.recipe} on {course.path}: this program has no such recipe", flush=True)
-    return kept
+    """Those whose recipe the program knows."""
+    words = known_recipes(help_text)
+    return [course for course in courses if course.recipe in words]
 
 
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
@@ -82,8 +89,11 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     if reason := program.missing():
         raise SystemExit(reason)
     version = program.version()
-    help_text = run([places.tidegate_binary(), "train", "--help"])
-    able = chosen(offered(courses, help_text), options.only)
+    help_text = recipes_help()
+    able = offered(courses, help_text)
+    for recipe in sorted({course.recipe for course in courses} - {course.recipe for course in able}):
+        print(f"left out: {recipe}: this program has no such recipe", flush=True)
+    able = chosen(able, options.only)
     file = results(shard)
     set_aside_if_outdated(file, shard, {course.recipe: version for course in able})
     done = {record.key for record in load(file) if record.ok}
@@ -93,8 +103,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     good, began = True, time.monotonic()
     with alone():
         for course, seed in todo:
-            blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1, seed=seed,
-                           scale=1.0, ok=False, version=version,
+            blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
+                           seed=seed, scale=1.0, ok=False, version=version,
                            time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
             if blank.key in done:
                 progress.skip(course.expected_s)
@@ -107,7 +117,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
             progress.done(course.expected_s)
             said = (f"{record.seconds:6.1f} s  {record.notes['said']['episodes']} episodes" if record.ok
                     else f"FAILED {record.error}")
-            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}", flush=True)
+            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}",
+                  flush=True)
             good = good and record.ok
     return good
 
@@ -116,7 +127,7 @@ def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
     paths, recipes = {course.path for course in courses}, {course.recipe for course in courses}
     if unknown := [word for word in only if word not in paths | recipes]:
-        raise SystemExit(f"no path or recipe here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no path or recipe here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(paths))} and {', '.join(sorted(recipes))}")
     paths, recipes = paths & set(only) or paths, recipes & set(only) or recipes
     return [course for course in courses if course.path in paths and course.recipe in recipes]
@@ -140,8 +151,9 @@ def learned(course: Course, seed: int, blank: Record, with_curve: bool) -> Recor
     try:
         said = json.loads(done.stdout)
         # The wall clock counts start-up too; the program's own clock is what papers report.
+        kept = {key: said[key] for key in KEPT if key in said}
         return replace(blank, ok=True, seconds=said["duration_ms"] / 1000,
-                       notes={"said": {key: said[key] for key in KEPT if key in said}, "wall_s": round(seconds, 3), "curve": points})
+                       notes={"said": kept, "wall_s": round(seconds, 3), "curve": points})
     except (ValueError, KeyError, TypeError) as failure:
         return replace(blank, error=f"{type(failure).__name__}: {failure}: {done.stdout[-200:]}")
 
@@ -154,8 +166,8 @@ def curve_points(text: str) -> list[tuple[float, float]]:
     return points[::every]
 
 
-KEPT = ("status", "episodes", "converged_episodes", "converged_ms", "duration_ms", "episodes_per_second", "utility_share",
-        "setpoint")
+KEPT = ("status", "episodes", "converged_episodes", "converged_ms", "duration_ms", "episodes_per_second",
+        "utility_share", "setpoint")
 
 
 @dataclass(frozen=True)
@@ -207,8 +219,8 @@ def rows(found: Iterable[Learned]) -> list[list[str]]:
 
 def raw(found: Iterable[Learned]) -> str:
     """Every seed as a line of CSV."""
-    heads = ("path", "recipe", "seed", "episodes", "seconds", "converged_episodes", "converged_s", "episodes_per_second",
-             "best_by_r_max", "version")
+    heads = ("path", "recipe", "seed", "episodes", "seconds", "converged_episodes", "converged_s",
+             "episodes_per_second", "best_by_r_max", "version")
     lines = [(each.path, each.recipe, run.seed, said["episodes"], f"{said['duration_ms'] / 1e3:.3f}",
               said.get("converged_episodes") or "", thousandth(said.get("converged_ms")), said["episodes_per_second"],
               said["utility_share"], run.version)

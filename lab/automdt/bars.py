@@ -87,7 +87,8 @@ def table_bars(found: Found) -> list[Bar]:
             most = (cases.set_case(name).goodput_bps or 0.0) / theirs if theirs else 0.0
             met = beside.median >= REACHED * wanted
             why = "" if met else f"; the link allows {most:.2f} at most" if most < wanted else ""
-            made.append(Bar(f"{name}: AutoMDT ÷ {row}", f"the paper's {wanted:.2f}", f"{beside}{why}", met, beside.count))
+            made.append(Bar(f"{name}: AutoMDT ÷ {row}", f"the paper's {wanted:.2f}", f"{beside}{why}", met,
+                            beside.count))
     return made
 
 
@@ -111,8 +112,8 @@ def online_bars(found: Found) -> list[Bar]:
     own, still = (runs(found, "online", rule.name) for rule in (cases.ONLINE, cases.STEADY))
     if not own or not still:
         return []
-    speed = statistics.median(second_half(run)[0] for run in own) / statistics.median(second_half(run)[0] for run in still)
-    count = statistics.median(second_half(run)[1] for run in own) / statistics.median(second_half(run)[1] for run in still)
+    speed, count = (statistics.median(second_half(run)[i] for run in own)
+                    / statistics.median(second_half(run)[i] for run in still) for i in range(2))
     return [Bar("learning online ÷ the policy as it was: speed, second halves", "the paper's 1.00", f"{speed:.3f}",
                 speed >= REACHED, len(own)),
             Bar("learning online ÷ the policy as it was: workers, second halves", "the paper's 0.99", f"{count:.3f}",

@@ -42,8 +42,8 @@ def path_case(name: str) -> Case:
     """Files of one chunk each, the same ones by many names: more than a minute of them."""
     files = tuple((f"f{i:02}.bin", 64 * MIB) for i in range(8))
     read_, network, write = FIGURE_5[name].rates
-    return Case(name, f"{name} is slow: {read_}, {network}, {write} Mbit/s a worker", read(HERE / f"{name}.toml"), PATHS_S,
-                Plan("live", SEED, files), 15)
+    title = f"{name} is slow: {read_}, {network}, {write} Mbit/s a worker"
+    return Case(name, title, read(HERE / f"{name}.toml"), PATHS_S, Plan("chunks", SEED, files), 15)
 
 
 def mixed() -> Plan:

@@ -33,14 +33,14 @@ def workers_of(run: Run, rule: str, best: Sequence[int]) -> plot.Panel:
 def path_picture(found: Found, path: str) -> str | None:
     """AutoMDT's figure 5: goodput of some rules, and the workers of three of them."""
     there = found.get(path, {})
-    shown = [(rule.name, colour) for rule, colour in zip((cases.AUTO, cases.AUTOMDT, cases.MARLIN, cases.FALCON), COLOURS)
-             if rule.name in there]
+    rules = (cases.AUTO, cases.AUTOMDT, cases.MARLIN, cases.FALCON)
+    shown = [(rule.name, colour) for rule, colour in zip(rules, COLOURS) if rule.name in there]
     if not shown:
         return None
     top = plot.Panel("goodput, Mbit/s", [rates(there[name], name, colour) for name, colour in shown],
                      [(cases.path_case(path).goodput_bps or 0.0) / 1e6])
     below = [workers_of(middle(there[name]), name, FIGURE_5[path].best)
-             for name in (cases.AUTO.name, cases.AUTOMDT.name, cases.MARLIN.name) if name in there and middle(there[name]).logs]
+             for name in (rule.name for rule in rules[:3]) if name in there and middle(there[name]).logs]
     return plot.draw(cases.path_case(path).title, [top, *below], "bold: the run of median goodput; faint: its repeats")
 
 
@@ -71,7 +71,8 @@ def online_picture(found: Found) -> str | None:
 def pictures(three: Found, five: Found, tune: Found) -> dict[str, str]:
     movers = [rule.name for rule in (cases.AUTOMDT, cases.MARLIN, cases.AUTO, cases.AGENT)]
     made = {f"automdt-{path}.svg": path_picture(five, path) for path in FIGURE_5}
-    made["automdt-figure3.svg"] = over_time(three, cases.set_case("large"), movers, "100 files: AutoMDT, Marlin and the default")
+    made["automdt-figure3.svg"] = over_time(three, cases.set_case("large"), movers,
+                                            "100 files: AutoMDT, Marlin and the default")
     made["automdt-online.svg"] = online_picture(tune)
     return {name: picture for name, picture in made.items() if picture is not None}
 
@@ -86,5 +87,5 @@ def learning(found: Sequence[Learned]) -> dict[str, str]:
             curves.append(curve.Curve(label, colour, [(x, max(0.0, y)) for x, y in run.notes["curve"]]))
     if len({each.colour for each in curves}) < 2:
         return {}
-    return {"automdt-figure4.svg": curve.draw("AutoMDT where reading is slow: utility as it learns, a line for each seed", curves,
-                                              "episodes", "utility ÷ R_max", marks=[0.9])}
+    title = "AutoMDT where reading is slow: utility as it learns, a line for each seed"
+    return {"automdt-figure4.svg": curve.draw(title, curves, "episodes", "utility ÷ R_max", marks=[0.9])}

@@ -22,13 +22,13 @@ COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (*GRIDS, TRAIN))
 ABSENT = "Not measured yet.\n\n"
 
 INTRODUCTION = """\
-AutoMDT sets readers, streams and writers each for itself by a policy that was trained in a simulator of the path. Here are
-its experiments on namespaces joined by a relay: connections are held back for every program by a pacing rate (eBPF),
-readers and writers by the program itself, the link by a token bucket, with 10 ms of round trip (20 ms for figure 3 and
-table I). Staging is 16 MiB at each end, at most 32 workers a stage. Data lies on tmpfs and arrives in files that do not
-exist before; every run is judged by content. `automdt` draws its action as published, `automdt, most likely action` is the
-same policy without drawing, and the agent of this path is our own recipe `fast`; all were trained on the path they drive.
-Epochs of 1 s, of 3 s for the published rules.
+AutoMDT sets readers, streams and writers each for itself by a policy that was trained in a simulator of the path.
+Here are its experiments on namespaces joined by a relay: connections are held back for every program by a pacing rate
+(eBPF), readers and writers by the program itself, the link by a token bucket, with 10 ms of round trip (20 ms for
+figure 3 and table I). Staging is 16 MiB at each end, at most 32 workers a stage. Data lies on tmpfs and arrives in
+files that do not exist before; every run is judged by content. `automdt` draws its action as published, `automdt,
+most likely action` is the same policy without drawing, and the agent of this path is our own recipe `fast`; all were
+trained on the path they drive. Epochs of 1 s, of 3 s for the published rules.
 
 """
 
@@ -49,7 +49,8 @@ def path_table(found: Found, path: str) -> str:
                       ", ".join(f"{statistics.median(d[i] for d in moves):.1f}" for i in range(3)) if moves else "",
                       bars.counted(climbs(runs, FIGURE_5[path].slow, FIGURE_5[path].best[FIGURE_5[path].slow])),
                       str(len(runs))])
-    heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {workers.STEADY_S:.0f} s on", "workers: read, network, write",
+    heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {workers.STEADY_S:.0f} s on",
+             "workers: read, network, write",
              "furthest from best", "their standard deviation", "s to the best number of the slow stage", "n"]
     return table(heads, lines) if lines else ABSENT
 
@@ -63,21 +64,23 @@ def figure_five(found: Found, made: Mapping[str, str]) -> str:
     parts = []
     for path, published in FIGURE_5.items():
         parts += [f"### {path} is slow\n\n",
-                  f"{', '.join(map(str, published.rates))} Mbit/s a worker; best are {', '.join(map(str, published.best))}. "
-                  f"The paper: AutoMDT {published.automdt}, Marlin {published.marlin}; done {published.sooner_s} s sooner.\n\n",
-                  path_table(found, path), shown(made, f"automdt-{path}.svg", f"goodput and workers where {path} is slow")]
+                  f"{', '.join(map(str, published.rates))} Mbit/s a worker; best are "
+                  f"{', '.join(map(str, published.best))}. The paper: AutoMDT {published.automdt}, Marlin "
+                  f"{published.marlin}; done {published.sooner_s} s sooner.\n\n", path_table(found, path),
+                  shown(made, f"automdt-{path}.svg", f"goodput and workers where {path} is slow")]
     return "".join(parts)
 
 
 def figure_three(found: Found) -> str:
     """How soon twenty workers, and how soon all is done."""
-    lines = [[name, "paper", f"{total:g} s", f"{count} after {at_s:g} s", ""] for name, (total, count, at_s) in FIGURE_3.items()]
+    lines = [[name, "paper", f"{total:g} s", f"{count} after {at_s:g} s", ""]
+             for name, (total, count, at_s) in FIGURE_3.items()]
     for mover in (rule.name for rule in (cases.AUTOMDT, cases.STEADY, cases.AGENT, cases.MARLIN, cases.AUTO)):
         if runs := bars.runs(found, "large", mover):
             most = [max((e.workers[1] for e in run.logs[0]), default=0) for run in runs if run.logs]
+            soon = bars.counted(climbs(runs, 1, 20), 1)
             lines.append([mover, "here", f"{medians(runs, lambda r: r.record.seconds):.1f} s",
-                          f"18 of 20 after {bars.counted(climbs(runs, 1, 20), 1)} s; at most {statistics.median(most):g}"
-                          if most else "", str(len(runs))])
+                          f"18 of 20 after {soon} s; at most {statistics.median(most):g}" if most else "", str(len(runs))])
     return table(["", "", "all moved after", "streams", "n"], lines)
 
 
@@ -103,7 +106,8 @@ def online_table(found: Found) -> str:
         late = [bars.second_half(run) for run in runs]
         lines.append([mover, mbit(medians(runs)), f"{statistics.median(m for m, _ in late):,.0f}",
                       f"{statistics.median(n for _, n in late):.1f}", str(len(runs))])
-    return table(["rule", "Mbit/s", "second half", "workers of all stages, second half", "n"], lines) if lines else ABSENT
+    heads = ["rule", "Mbit/s", "second half", "workers of all stages, second half", "n"]
+    return table(heads, lines) if lines else ABSENT
 
 
 def figure_four(found: list[Learned]) -> str:
@@ -114,8 +118,8 @@ def figure_four(found: list[Learned]) -> str:
                 if found else ABSENT)
     lines = [f"- {each.path}: {each.met} of {len(each.runs)} seeds came to the criterion; best ÷ R_max "
              f"{each.mean_sd('utility_share', 3)}, after {each.mean_sd('episodes')} episodes\n" for each in discrete]
-    return ("The paper's discrete action space did not converge. Here the network chooses among all numbers of workers of each "
-            "stage:\n\n" + "".join(lines) + "\n")
+    return ("The paper's discrete action space did not converge. Here the network chooses among all numbers of workers "
+            "of each stage:\n\n" + "".join(lines) + "\n")
 
 
 def shown(made: Mapping[str, str], name: str, what: str) -> str:
@@ -149,21 +153,24 @@ def page() -> Page:
              f"100 files at a {SCALE}th of the paper's rate and size.\n\n", figure_three(three),
              shown(made, "automdt-figure3.svg", "goodput and connections of AutoMDT and Marlin over time"),
              "## Table I\n\n",
-             f"At a {SCALE}th: 4 GB over 1 Gbit/s, 50 Mbit/s a connection. Readers of 100 and writers of 100 Mbit/s hold back "
-             "our engine only.\n\n", table_one(one),
+             f"At a {SCALE}th: 4 GB over 1 Gbit/s, 50 Mbit/s a connection. Readers of 100 and writers of 100 Mbit/s "
+             "hold back our engine only.\n\n", table_one(one),
              *(f"{cases.set_case(name).title}\n\n{case_table(one, cases.set_case(name), bars.DEFAULT)}"
                for name in ("large", "mixed")),
              "## Training\n\n",
-             f"The paper: {TRAINING}. Here on its three paths (`scenarios/automdt-*.toml`), one seed after the other, two "
-             "threads, to the same criterion.\n\n", table(HEADS, rows(learned)) if learned else ABSENT,
+             f"The paper: {TRAINING}. Here on its three paths (`scenarios/automdt-*.toml`), one seed after the other, "
+             "two threads, to the same criterion.\n\n", table(HEADS, rows(learned)) if learned else ABSENT,
              "## Figure 4: a discrete action space\n\n", figure_four(learned),
              shown(made, "automdt-figure4.svg", "utility over episodes with continuous and with discrete actions"),
              "## Learning online\n\n",
              f"The paper: {ONLINE}. Here {cases.ONLINE_EPISODES} episodes of {cases.EPISODE} epochs of "
              f"{cases.ONLINE_EPOCH_S:g} s, memory to memory, where reading is slow.\n\n", online_table(tune),
-             shown(made, "automdt-online.svg", "goodput and connections of a policy that learns online and one that does not"),
+             shown(made, "automdt-online.svg", "goodput and workers of a policy that learns online and of one that does not"),
              failures(every), "Every run is in [automdt.csv](automdt.csv), every epoch of figures 3 and 5 in "
-             "[automdt-epochs.csv](automdt-epochs.csv), every policy in [automdt-training.csv](automdt-training.csv).\n"]
-    runs = {f"{shard}/{case}": there for shard, found in zip(GRIDS, (three, five, one, tune)) for case, there in found.items()}
-    return Page(NAME, "".join(parts), {**made, "automdt.csv": raw(runs), "automdt-epochs.csv": epochs_csv({**five, **three}),
+             "[automdt-epochs.csv](automdt-epochs.csv), every policy in "
+             "[automdt-training.csv](automdt-training.csv).\n"]
+    runs = {f"{shard}/{case}": there for shard, found in zip(GRIDS, (three, five, one, tune))
+            for case, there in found.items()}
+    return Page(NAME, "".join(parts), {**made, "automdt.csv": raw(runs),
+                                       "automdt-epochs.csv": epochs_csv({**five, **three}),
                                        "automdt-training.csv": raw_training(learned)})

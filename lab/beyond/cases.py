@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from lab.grid.case import CONTENT, Case
 from lab.ground.places import REPOSITORY
 from lab.links import units
-from lab.links.scenario import Scenario, at, read
+from lab.links.scenario import read
+from lab.links.schema import Scenario, at
 from lab.runs.datasets import Plan
 
 # The papers' runs of one transfer take a minute; a sweep of fixed numbers needs less where nothing changes.

@@ -23,6 +23,7 @@ NEEDED = 10
 FIXED_FROM = 3
 # A run of fewer epochs says nothing of what comes after a rule has found its number.
 LEAST = 12
+NOTHING = "Not measured yet.\n\n"
 FIXED_NAMES = [fixed(n).name for n in FIXED]
 RULES = [(rule.name, epoch_s) for those, epoch_s in ((QUICK, QUICK_S), (SLOW, SLOW_S)) for rule in those]
 
@@ -102,7 +103,7 @@ def rules_table(found: Mapping[str, Rival]) -> str:
                      whole(first), whole(seconds), shown(rival.over(streams, 12, EPOCHS), 1),
                      f"{min(counts)}–{max(counts)}", f"{rival.cpu.median:.2f}", str(len(rival.runs))])
     return table(["rule", "epoch", f"Gbit/s, epochs 1–{EPOCHS}", f"6–{EPOCHS}", f"12–{EPOCHS}", "÷ best fixed", "arrived",
-                  "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows)
+                  "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows) if rows else NOTHING
 
 
 def fixed_table(found: Mapping[str, Rival]) -> str:
@@ -114,7 +115,7 @@ def fixed_table(found: Mapping[str, Rival]) -> str:
             rows.append([f"{n}{' (best)' if rival is best else ''}", shown(rate, 3),
                          f"{rate.median / best.gbps(FIXED_FROM, EPOCHS).median:.3f}", shown(rival.arrived),
                          f"{rival.cpu.median:.2f}", str(len(rival.runs))])
-    return table(["streams", "Gbit/s", "÷ best", "arrived", "CPU s/GB", "n"], rows)
+    return table(["streams", "Gbit/s", "÷ best", "arrived", "CPU s/GB", "n"], rows) if rows else NOTHING
 
 
 def demo_table(runs: Iterable[Run]) -> str:

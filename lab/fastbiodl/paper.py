@@ -18,6 +18,11 @@ class Row:
     deviation: float
     concurrency: float
 
+    @property
+    def each_mbit(self) -> float:
+        """Of one connection."""
+        return self.mbit / self.concurrency
+
 
 @dataclass(frozen=True)
 class Set:

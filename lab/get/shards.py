@@ -10,7 +10,7 @@ from lab.get.cases import ARCHIVE, BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
 from lab.get.trial import OURS, RULE
 from lab.ground.results import load
 from lab.ground.shell import CommandFailed
-from lab.shard import Options, Page, Shard
+from lab.shard import NotHere, Options, Page, Shard
 
 PAGE = "get"
 REPEATS = 5
@@ -27,6 +27,8 @@ def settings(options: Options, lean: bool) -> rotation.Settings:
 def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequence[str] | None = None,
           only: Sequence[str] | None = None, lean: bool = True) -> Shard:
     def measure(options: Options) -> bool:
+        if options.only and not any(rotation.chosen(rotation.contenders(case), options.only) for case in cases):
+            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; python3 -m lab get --help names families")
         return rotation.run_all(cases, sets, options.only or only, settings(options, lean))
 
     def counted() -> tuple[int, int]:
@@ -48,7 +50,7 @@ def probe(options: Options) -> bool:
     """Memory for a million URLs, a file of twenty gigabytes killed half way, a thousand accessions."""
     asked = [name for name in PROBES if not options.only or name in options.only]
     if not asked:
-        raise SystemExit(f"no probe is called {' or '.join(options.only)}; there are {', '.join(PROBES)}")
+        raise NotHere(f"no probe is called {' or '.join(options.only)}; there are {', '.join(PROBES)}")
     good = True
     for name in asked:
         try:

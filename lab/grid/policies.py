@@ -15,7 +15,8 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     """The policy file for that path; None where the rule needs no training."""
     if not rule.recipe:
         return None
-    stamp = hashlib.blake2b(json.dumps([build, toml(scenario), *map(str, rule.recipe)]).encode(), digest_size=6).hexdigest()
+    made_of = json.dumps([build, toml(scenario), *map(str, rule.recipe)])
+    stamp = hashlib.blake2b(made_of.encode(), digest_size=6).hexdigest()
     directory = places.BUILD / "lab" / "policies"
     # Rules that differ only in how they use a policy share it.
     policy = directory / f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}-{stamp}.safetensors"

@@ -41,7 +41,8 @@ def default_bars(found: Found, cases: Iterable[Case], among: Sequence[str] | Non
     """How the default rule stands in each row, against all others or those named."""
     bars = []
     for case in cases:
-        there = {name: runs for name, runs in found.get(case.name, {}).items() if among is None or name in (*among, DEFAULT)}
+        there = {name: runs for name, runs in found.get(case.name, {}).items()
+                 if among is None or name in (*among, DEFAULT)}
         rivals = [name for name in there if name != DEFAULT]
         if DEFAULT not in there or not rivals:
             continue

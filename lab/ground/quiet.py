@@ -2,10 +2,11 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-LOCK = Path("/run/tidegate-quiet.lock")
+LOCK = Path(os.environ.get("TIDEGATE_LAB_QUIET", "/run/tidegate-quiet.lock"))
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from lab.ground.stats import Ratio
 from lab.ldm import cases, paper
 from lab.pages.parts import Bar
 
-# The mover here that stands for each row of the paper's table: Falcon and DRL as they were, without chunks and pipelining.
+# The mover that stands for each row of the paper's table: Falcon and DRL as they were, without chunks and pipelining.
 STANDS_FOR = {"Globus": None, "Falcon": cases.bare(cases.FALCON).name, "DRL": cases.bare(cases.DRL).name,
               "LDM-GD": cases.LDM_GD.name, "LDM": cases.LDM.name}
 # The same rule in our engine: what is left of the ratio is the rule's.

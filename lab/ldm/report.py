@@ -19,21 +19,45 @@ ABSENT = "Not measured yet.\n\n"
 
 INTRODUCTION = """\
 LDM moves a file by as many streams as it has chunks, keeps connections open, and lets a policy that was trained in a
-simulator of the path choose how many there are. Its table II compares that on four data sets between New York and CERN,
-memory to memory. Here the rates are a fortieth and the round trip is the same: namespaces joined by a relay of 90 ms, a
-link of 1 Gbit/s, and on A and B at most 75 Mbit/s a connection, whatever the program (a pacing rate set by eBPF), so that
-40/3 streams fill the link as they did there. What the link carries for content is 956 Mbit/s. Data lies on tmpfs and
-arrives in files that do not exist before; every run is judged by content. A run ends after 90 s, and what arrived by then
-counts; the paper's took minutes, so that climbing weighs more here.
+simulator of the path choose how many there are. Its table II compares that on four data sets between New York and
+CERN, memory to memory. Here the rates are a fortieth and the round trip is the same: namespaces joined by a relay of
+90 ms, a link of 1 Gbit/s, and on A and B at most 75 Mbit/s a connection, whatever the program (a pacing rate set by
+eBPF), so that 40/3 streams fill the link as they did there. What the link carries for content is 956 Mbit/s. Data
+lies on tmpfs and arrives in files that do not exist before; every run is judged by content. A run ends after 90 s,
+and what arrived by then counts; the paper's took minutes, so that climbing weighs more here.
 
 """
 
 BARE = """\
 The paper's Falcon and DRL have neither chunks nor pipelining: every file has one connection and every connection one
-file. `bare` is that: the same rule with `--chunking off --pipelining off`. Without the word the rule runs in our engine
-like all others, so that what is the rule and what the engine can be told apart. `ldm` draws its action as published; `ldm,
-most likely action` is the same policy without drawing. Falcon, LDM-GD and Globus need no training; DRL and LDM were
-trained on this very path.
+file. `bare` is that: the same rule with `--chunking off --pipelining off`. Without the word the rule runs in our
+engine like all others, so that what is the rule and what the engine can be told apart. `ldm` draws its action as
+published; `ldm, most likely action` is the same policy without drawing. Falcon, LDM-GD and Globus need no training;
+DRL and LDM were trained on this very path.
+
+"""
+
+SHARES = """\
+What each ratio is made of: the rule (LDM against the same rule in our engine) and the engine (that rule with chunks
+and pipelining against it without). The link's most is what LDM could at most be against what the other got here.
+
+"""
+
+FILES = """\
+Small files are round trips: a new connection for each, and TCP's slow start, against connections that go on.
+
+"""
+
+TAIL = """\
+Four large files remain when all others are done. With one stream a file the rate goes down by a stream's rate with
+each that ends; the paper shows 9, 6 and 3 Gbit/s, here 225, 150 and 75 Mbit/s (dashed).
+
+"""
+
+LEARNING = """\
+`tidegate train` on this path and on the paper's own (40 Gbit/s, 3 Gbit/s a stream), one seed after the other, two
+threads. The criterion is the papers': 0.9 of R_max in the mean of a hundred episodes, then 1,000 episodes without
+anything better. `fast` is our own recipe.
 
 """
 
@@ -55,7 +79,8 @@ def cell(found: Found, dataset: str, name: str) -> str:
     if not runs:
         return "–"
     deviation = statistics.stdev(run.bps for run in runs) if len(runs) > 1 else 0.0
-    return f"{mbit(statistics.fmean(run.bps for run in runs))} ± {mbit(deviation)}; {medians(runs, lambda r: r.streams):.1f}"
+    streams = medians(runs, lambda run: run.streams)
+    return f"{mbit(statistics.fmean(run.bps for run in runs))} ± {mbit(deviation)}; {streams:.1f}"
 
 
 def shares_table(found: Found) -> str:
@@ -78,7 +103,8 @@ def files_table(found: Found) -> str:
                 size = runs[0].record.bytes / runs[0].record.files / 1e6
                 lines.append([dataset, row, f"{size:.2f} MB", f"{here:.2f} s, {here / paper.RTT_S:.1f} round trips",
                               f"{mean_mb:g} MB", f"{there:.2f} s, {there / paper.RTT_S:.1f} round trips"])
-    return table(["set", "", "mean file here", "a connection needs", "there", "a connection needed"], lines) if lines else ABSENT
+    heads = ["set", "", "mean file here", "a connection needs", "there", "a connection needed"]
+    return table(heads, lines) if lines else ABSENT
 
 
 def figure_three(found: Found) -> str:
@@ -95,14 +121,16 @@ def figure_three(found: Found) -> str:
 
 def figure_four(found: Found) -> str:
     lines = []
-    for name in (bars.mover("Falcon", "B"), bars.mover("DRL", "B"), cases.TAIL.name, cases.LDM_STEADY.name, cases.AUTO.name):
+    movers = (cases.TAIL, cases.LDM_STEADY, cases.AUTO)
+    for name in (bars.mover("Falcon", "B"), bars.mover("DRL", "B"), *(rule.name for rule in movers)):
         if runs := bars.runs(found, "B", name):
             tails = [bars.tail(run) for run in runs]
             length = spread([s for s, _ in tails])
             lines.append([name, f"{length.median:.0f} ({length.low:.0f}–{length.high:.0f})",
                           mbit(statistics.median(bps for _, bps in tails)), f"{medians(runs, lambda r: r.end_s):.0f}",
                           str(len(runs))])
-    return table(["mover", "s below half of its best second, at the end", "Mbit/s then", "s in all", "n"], lines) if lines else ABSENT
+    heads = ["mover", "s below half of its best second, at the end", "Mbit/s then", "s in all", "n"]
+    return table(heads, lines) if lines else ABSENT
 
 
 def training_table(found: list[Learned]) -> str:
@@ -136,24 +164,16 @@ def page() -> Page:
              "## What was to be reached\n\n",
              bars_table([*bars.bars(found), *default_bars(found, map(cases.case, "ABCD"))]) if found else ABSENT,
              "## Table II\n\n", "Mean ± standard deviation, and the mean number of connections.\n\n", table_two(found),
-             "What each ratio is made of: the rule (LDM against the same rule in our engine) and the engine (that rule with "
-             "chunks and pipelining against it without). The link's most is what LDM could at most be against what the other "
-             "got here.\n\n", shares_table(found),
-             "Small files are round trips: a new connection for each, and TCP's slow start, against connections that go on.\n\n",
-             files_table(found),
+             SHARES, shares_table(found), FILES, files_table(found),
              "## Figure 3: how soon\n\n", figure_three(found),
              shown(made, "ldm-figure3.svg", "goodput and connections of four methods over time on set A"),
              shown(made, "ldm-auto.svg", "goodput and connections of the default and LDM over time on set A"),
              "## Figure 4: the tail of B\n\n",
-             "Four large files remain when all others are done. With one stream a file the rate goes down by a stream's rate "
-             "with each that ends; the paper shows 9, 6 and 3 Gbit/s, here 225, 150 and 75 Mbit/s (dashed).\n\n",
-             figure_four(found), shown(made, "ldm-figure4.svg", "the end of set B with one stream a file and with several"),
-             "## Training\n\n",
-             "`tidegate train` on this path and on the paper's own (40 Gbit/s, 3 Gbit/s a stream), one seed after the other, "
-             "two threads. The criterion is the papers': 0.9 of R_max in the mean of a hundred episodes, then 1,000 episodes "
-             "without anything better. `fast` is our own recipe.\n\n", training_table(learned)]
+             TAIL, figure_four(found), shown(made, "ldm-figure4.svg", "the end of set B, one stream a file and several"),
+             "## Training\n\n", LEARNING, training_table(learned)]
     for dataset in "ABCD":
-        parts += [f"## Set {dataset}: {cases.SHAPES[dataset]}\n\n", case_table(found, cases.case(dataset), cases.AUTO.name)]
+        parts += [f"## Set {dataset}: {cases.SHAPES[dataset]}\n\n",
+                  case_table(found, cases.case(dataset), cases.AUTO.name)]
     parts += [failures([*records, *known(TRAINING)]), "Every run is in [ldm.csv](ldm.csv), every policy in "
               "[ldm-training.csv](ldm-training.csv).\n"]
     return Page(NAME, "".join(parts), {**made, "ldm.csv": raw(found), "ldm-training.csv": raw_training(learned)})

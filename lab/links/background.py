@@ -15,7 +15,7 @@ from typing import Self
 from lab.ground.shell import CommandFailed
 from lab.ground.talk import Talker
 from lab.links.link import RECEIVER_ADDRESS, Ends
-from lab.links.scenario import Others, Scenario
+from lab.links.schema import Others, Scenario
 
 PORT = 5909
 
@@ -85,8 +85,10 @@ class Background:
 
     def arrived(self) -> list[Arrived]:
         """What the streams moved so far, twice a second; what others cost them can be told from it."""
-        if self.receiver is None:
+        if self.receiver is None or self.sender is None:
             raise CommandFailed("background traffic is not there yet")
+        if self.sender.process.poll() is not None:
+            raise CommandFailed(f"background traffic ended too early{self.sender.last_words()}")
         return [Arrived(*sample) for sample in json.loads(self.receiver.ask("report"))]
 
 

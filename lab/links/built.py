@@ -27,7 +27,8 @@ from lab.links.delayed import DelayedLink
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
 from lab.links.routed import RoutedLink
-from lab.links.scenario import Scenario, Step, at, scaled
+from lab.links.scenario import scaled
+from lab.links.schema import Scenario, Step, at
 from lab.runs.timeline import Change
 from lab.runs.trial import Trial
 
@@ -78,7 +79,8 @@ def capped(scenario: Scenario) -> bool:
 class Built:
     """Context manager: the link, its control group, the cap and the other traffic, as long as the `with` block.
 
-    Other traffic is silent until `reset` or the changes of a run begin it.
+    Other traffic is silent until `reset` or the changes of a run begin it. With `shared` it is there though the
+    scenario has none: to see what a transfer costs a plain flow, `others(0, 1)` begins one.
     """
 
     def __init__(self, scenario: Scenario, shared: bool = False, seed: int = 1) -> None:
@@ -94,7 +96,7 @@ class Built:
             rates = {now.network.worker_bps for now in scenario.moments}
             self.cap = PerConnectionCap(self.group.path, mbit(at(scenario, 0.0).network.worker_bps),
                                         follows=len(rates) > 1)
-        self.background = Background(self.link) if has_background(scenario) else None
+        self.background = Background(self.link) if shared or has_background(scenario) else None
         self.now = at(scenario, 0.0)
         self.stack = contextlib.ExitStack()
 
@@ -148,7 +150,7 @@ class Built:
                                                            lambda now=now: self.become(now))))  # type: ignore[misc]
         for level in levels(self.scenario, seconds, self.seed):
             if level.at_s > 0:
-                act = lambda level=level: self.others(level.rate_bps, level.streams)  # type: ignore[misc]  # noqa: E731
+                act = lambda level=level: self.others(level.rate_bps, level.streams)  # noqa: E731
                 found.append(Change(level.at_s, self.logged(log, "others", level.at_s, act)))
         return sorted(found, key=lambda change: change.at_s)
 

@@ -18,17 +18,19 @@ from pathlib import Path
 
 from lab.ground import places
 from lab.ground.quiet import quiet
-from lab.ground.shell import CommandFailed
+from lab.ground.shell import CommandFailed, exists
 from lab.links.background import levels, moved
 from lab.links.built import LONGEST_S, RELAY, Built, fitting
 from lab.links.link import RECEIVER_ADDRESS
-from lab.links.scenario import Scenario, not_built, read
+from lab.links.scenario import not_built, read
+from lab.links.schema import Scenario
+from lab.links.tables import ScenarioError
 from lab.links.units import shown
 from lab.runs.datasets import Dataset
 from lab.runs.setting import Setting
 from lab.runs.trial import Command, Trial, measure
 
-PROGRAMS = ("iperf3", "ping")
+PROGRAMS, PACKAGES = ("iperf3", "ping"), ("iperf3", "iputils-ping")
 RESULTS = places.BUILD / "lab" / "check.jsonl"
 PORT = 5201
 # What a full frame carries of a rate that counts Ethernet headers (tbf) or IP packets only (the relay).
@@ -37,8 +39,8 @@ FRAME, PACKET = 1448 / 1514, 1448 / 1500
 BOUNDS = {"link": (0.94, 1.02), "stream": (0.94, 1.02), "lossy stream": (0.5, 1.6), "lossy link": (0.85, 1.02)}
 MOST_STREAMS = 100
 MEASURED_S = 2
-# Slow start, and the loss that ends it, are over after so many round trips.
-WARM_RTTS = 12
+# Slow start is over after so many round trips; what it lost, and cubic's way back, after so many.
+WARM_RTTS, SETTLED_RTTS = 12, 40
 LOSS_BPS, LOSS_BYTES, LOSS_S = 80_000_000, 400, 2
 SIGMAS = 4.0
 # So long it keeps others from measuring, and what was begun then.
@@ -72,9 +74,9 @@ class Check:
     def found(self, what: str, expected: str, measured: str, ok: bool) -> None:
         self.findings.append(Finding(what, expected, measured, ok))
 
-    def rate(self, what: str, expected_bps: float, measured_bps: float, kind: str) -> None:
+    def rate(self, what: str, expected_bps: float, measured_bps: float, kind: str, remark: str = "") -> None:
         low, high = BOUNDS[kind]
-        self.found(what, shown(expected_bps), shown(measured_bps),
+        self.found(what, shown(expected_bps), shown(measured_bps) + remark,
                    low * expected_bps <= measured_bps <= high * expected_bps)
 
     def rtt(self, when: str = "") -> None:
@@ -94,9 +96,13 @@ class Check:
         self.built.group.kill()
         return end["sum"] if "-u" in options else end["sum_received"]
 
-    def goodput(self, streams: int) -> float:
-        warm = max(1, math.ceil(self.now.link.rtt_s * WARM_RTTS))
-        return self.iperf("-P", streams, "-t", MEASURED_S, "-O", warm)["bits_per_second"]
+    def goodput(self, streams: int, rounds: int = WARM_RTTS) -> float:
+        warm = max(1, math.ceil(self.now.link.rtt_s * rounds))
+        return self.iperf("-P", streams, "-t", self.seconds(rounds), "-O", warm)["bits_per_second"]
+
+    def seconds(self, rounds: int) -> int:
+        """How long is measured: longer where congestion control takes long to swing."""
+        return max(MEASURED_S, math.ceil(MEASURED_S + self.now.link.rtt_s * rounds / 4 - 0.5))
 
     def stream_bps(self) -> tuple[float, str]:
         """What one stream moves, and what holds it back."""
@@ -113,7 +119,7 @@ class Check:
     def total(self, when: str = "") -> None:
         streams = self.filling()
         kind = "lossy link" if self.now.link.loss else "link"
-        self.rate(f"{streams} streams{when}", self.now.carries_bps * self.share, self.goodput(streams), kind)
+        self.rate(f"{streams} streams{when}", self.now.carries_bps * self.share, self.goodput(streams, SETTLED_RTTS), kind)
 
     def streams(self, when: str = "") -> None:
         """One stream, and several that do not fill the link; where one could fill it there is nothing to see."""
@@ -135,8 +141,8 @@ class Check:
         """With the other traffic there: all of it is there, and both together fill the link."""
         self.built.others(rate_bps, streams)
         time.sleep(max(1.0, WARM_RTTS * self.now.link.rtt_s))
-        begin = time.monotonic()
-        ours = self.goodput(self.filling())
+        count = self.filling()
+        ours = self.goodput(count)
         end = time.monotonic()
         assert self.built.background is not None
         samples = self.built.background.arrived()
@@ -144,10 +150,10 @@ class Check:
         there = samples[-1].streams
         self.found(f"other streams{when}", str(streams), str(there), there == streams)
         # The warm-up is not in our figure, so theirs are taken over the same last seconds.
-        theirs = moved(samples, end - MEASURED_S, end) if end > begin else 0.0
+        theirs = moved(samples, end - self.seconds(WARM_RTTS), end)
         # What does not yield takes its rate with all headers.
         left = (self.now.carries_bps - rate_bps) * self.share
-        self.rate(f"ours and theirs{when}", left, ours + theirs, "lossy link")
+        self.rate(f"{count} of ours{when}", left, ours + theirs, "lossy link", f", theirs {shown(theirs)}")
 
     def steps(self) -> None:
         """After each step of the timeline, what it changed."""
@@ -210,7 +216,7 @@ def recorded(scenario: Scenario, findings: Sequence[Finding], remarks: Sequence[
 
 
 def table(findings: Sequence[Finding]) -> str:
-    return "\n".join(f"  {f.what:<46} {f.expected:>20} {f.measured:>20}  {'ok' if f.ok else 'NOT SO'}"
+    return "\n".join(f"  {f.what:<46} {f.expected:>19}  {f.measured:<28} {'ok' if f.ok else 'NOT SO'}"
                      for f in findings)
 
 
@@ -238,6 +244,8 @@ def in_turns(scenarios: Sequence[Scenario]) -> Iterator[Scenario]:
 
 def main(words: Sequence[str], results: Path = RESULTS) -> int:
     """Checks them all and prints a table; 1 if a link is not what it says."""
+    if absent := [program for program in PROGRAMS if not exists(program)]:
+        raise ScenarioError(f"no link can be checked without {' and '.join(absent)}: install {', '.join(PACKAGES)}")
     scenarios = [read(file) for file in found_files(words)]
     failed = []
     for scenario in in_turns(scenarios):

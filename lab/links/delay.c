@@ -29,9 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
-// Packets under way in one direction, and the bytes kept for them; what comes when either is full is dropped.
+// Packets under way in one direction, and the most bytes kept for them; what comes when either is full is dropped.
+// Of the bytes no more are used than rate, delay and queue ask for: a few megabytes stay in the processor's cache.
 #define SLOTS (1 << 16)
 #define BYTES (256u << 20)
+#define SPARE (4u << 20)
 // A super-packet is at most 64 KiB, with its virtio header a little more.
 #define LARGEST (66 << 10)
 #define FRAME_MTU 1500
@@ -50,6 +52,7 @@ struct direction {
     struct slot *slots;
     unsigned char *bytes;
     uint32_t head, tail, write_at, read_at;
+    atomic_uint_fast32_t used;
     // When the bottleneck will have sent what it holds.
     int64_t busy_until;
 };
@@ -100,7 +103,7 @@ static int room(struct direction *d, uint32_t *at)
     if (d->tail == d->head)
         d->write_at = d->read_at = 0;
     if (d->write_at >= d->read_at) {
-        if (BYTES - d->write_at >= LARGEST) {
+        if (d->write_at + LARGEST <= atomic_load_explicit(&d->used, memory_order_relaxed)) {
             *at = d->write_at;
             return 1;
         }
@@ -212,6 +215,15 @@ static int device(const char *namespace, const char *name, int offload)
     return tun;
 }
 
+// Room for what is under way and queued; it only grows, for what is there stays where it is.
+static void make_room(struct direction *d)
+{
+    double ns_per_byte = d->ps_per_byte / 1000.0;
+    double needed = ns_per_byte > 0 ? 1.25 * (d->delay / ns_per_byte + d->queue_bytes) + SPARE : BYTES;
+    if (needed > d->used)
+        d->used = needed < BYTES ? (uint32_t)needed : BYTES;
+}
+
 static void set_rate(struct direction *directions, double mbit, double queue_ms)
 {
     for (int i = 0; i < 2; i++) {
@@ -219,6 +231,7 @@ static void set_rate(struct direction *directions, double mbit, double queue_ms)
         if (mbit > 0 && !directions[i].queue_bytes)
             directions[i].queue_bytes = (int64_t)(mbit * 125.0 * queue_ms);
         directions[i].ps_per_byte = mbit > 0 ? (int64_t)(8e6 / mbit) : 0;
+        make_room(&directions[i]);
     }
 }
 
@@ -232,8 +245,10 @@ static const char *obey(struct direction *directions, const char *line, double q
     if (!strcmp(word, "rate")) {
         set_rate(directions, value, queue_ms);
     } else if (!strcmp(word, "rtt")) {
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             directions[i].delay = (int64_t)(value * 500);
+            make_room(&directions[i]);
+        }
     } else if (!strcmp(word, "loss")) {
         if (whole && value > 0)
             return "super-packets are not lost one by one; start it with single ones";

@@ -63,11 +63,11 @@ class Table:
             raise self.fail(key, str(error)) from None
 
     def text(self, key: str) -> str:
-        return self.written(key, str, REQUIRED)
+        text: str = self.written(key, str, REQUIRED)
+        return text
 
     def rate(self, key: str, default: int | None = REQUIRED) -> Any:
-        bps = self.written(key, units.rate, default)
-        return bps
+        return self.written(key, units.rate, default)
 
     def positive(self, key: str, default: int | None = REQUIRED) -> Any:
         bps = self.rate(key, default)

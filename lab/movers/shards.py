@@ -8,7 +8,7 @@ from lab.rivals import contenders
 from lab.rivals.base import LIMIT, Contender
 from lab.runs.datasets import NAMES
 from lab.runs.setting import LONG, OPEN, Setting
-from lab.shard import Options, Page, Shard
+from lab.shard import NotHere, Options, Page, Shard
 
 PAGE = "copy"
 REPEATS = 5
@@ -21,7 +21,7 @@ def wanted(setting: Setting, sets: str, only: tuple[str, ...]) -> tuple[str, lis
     there = contenders(setting)
     names = {contender.name for contender in there}
     if unknown := [word for word in only if word not in {*sets, *LEVELS, *names}]:
-        raise SystemExit(f"no set, level or tool here is called {' or '.join(unknown)}; there are {', '.join(sets)}, "
+        raise NotHere(f"no set, level or tool here is called {' or '.join(unknown)}; there are {', '.join(sets)}, "
                          f"{', '.join(LEVELS)}, {', '.join(sorted(names))}")
     levels = [word for word in only if word in LEVELS]
     named = [word for word in only if word in names]

@@ -20,11 +20,13 @@ h4, h5 { font-size: 1rem; margin: 1.3rem 0 .4rem; }
 p, li { max-width: 52rem; }
 a { color: var(--link); }
 header p, .back { color: var(--faint); font-size: .9rem; }
-nav ul { padding-left: 1.1rem; margin: .3rem 0; }
+nav ul { padding-left: 0; margin: .3rem 0; list-style: none; }
+nav ul ul { padding-left: 1.6rem; }
 nav li { margin: .25rem 0; }
 nav summary, details > summary { cursor: pointer; }
-details > summary { margin: .6rem 0; }
+#bars details > summary { margin: .6rem 0; }
 code { font: .88em ui-monospace, monospace; background: var(--band); padding: .08em .3em; border-radius: 3px; }
+td code { white-space: nowrap; }
 pre { background: var(--band); padding: .7rem; overflow-x: auto; border-radius: 4px; }
 pre code { padding: 0; background: none; }
 .wide { overflow-x: auto; margin: .7rem 0; }

@@ -127,7 +127,8 @@ class Ratios(unittest.TestCase):
         held = remarks.default_bars(self.found, [cases.case("A")])
         self.assertEqual([bar.met for bar in held], [True, True])
         self.assertIn("÷ the best other, ldm", held[0].what)
-        slow = [made(AB, "A", name, [mbit] * 9, workers=[(4, 4, 4)] * 9) for name, mbit in (("auto", 400), ("ldm", 900))]
+        slow = [made(AB, "A", name, [mbit] * 9, workers=[(4, 4, 4)] * 9)
+                for name, mbit in (("auto", 400), ("ldm", 900))]
         late, never = remarks.default_bars(found_in(slow, AB), [cases.case("A")])
         self.assertEqual((late.met, never.met, never.measured), (False, False, "never"))
 
@@ -150,8 +151,8 @@ class Pages(unittest.TestCase):
             "episodes_per_second": 400.0, "utility_share": 0.95}})
         page = self.page({AB: [r for r in table_two() if r.scenario == AB] + [failed],
                           CD: [r for r in table_two() if r.scenario == CD], report.TRAINING: [learned]})
-        for heading in ("## What was to be reached", "## Table II", "## Figure 3", "## Figure 4", "## Training", "## Set D"):
-            self.assertIn(heading, page.text)
+        for heading in ("What was to be reached", "Table II", "Figure 3", "Figure 4", "Training", "Set D"):
+            self.assertIn(f"## {heading}", page.text)
         self.assertIn("| Falcon | paper | 23.7 Gbit/s; 16.4 |", page.text)
         self.assertIn("- B, drl, repeat 1: it fell over", page.text)
         self.assertIn("| throttled | ldm | 1 | 1 | 9,000 ± 0 |", page.text)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lab.ground import places
 from lab.links import background, built, units
-from lab.links.scenario import (Others, Scenario, Stage, StageStep, at, engine_bounds, engine_limits, not_built,
-                                read, scaled)
+from lab.links.scenario import engine_bounds, engine_limits, not_built, read, scaled
+from lab.links.schema import Others, Scenario, Stage, StageStep, at
 from lab.links.tables import ScenarioError
 
 SCENARIOS = sorted((places.REPOSITORY / "scenarios").glob("*.toml"))

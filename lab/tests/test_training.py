@@ -39,14 +39,16 @@ while [ $# -gt 0 ]; do
     --help) printf '%s' '{help}'; exit 0;;
     --seed) seed=$2; shift;;
     --output) output=$2; shift;;
-    --curve) printf 'series,episodes,utility_share\\nplayed,100,0.5\\npolicy,100,0.7\\nplayed,200,0.9\\n' > "$2"; shift;;
+    --curve) echo 'series,episodes,utility_share' > "$2"
+             printf 'played,100,0.5\\npolicy,100,0.7\\nplayed,200,0.9\\n' >> "$2"; shift;;
   esac
   shift
 done
 echo "$seed" >> "{log}"
 [ "$seed" = 6 ] && {{ echo "no memory" >&2; exit 2; }}
 echo policy > "$output"
-printf '{{"status":"complete","episodes":%s00,"duration_ms":%s000,"episodes_per_second":50.0,"utility_share":0.95' $seed $seed
+printf '{{"status":"complete","episodes":%s00,"duration_ms":%s000' $seed $seed
+printf ',"episodes_per_second":50.0,"utility_share":0.95'
 [ $((seed % 2)) = 1 ] && {{ printf ',"converged_episodes":%s0,"converged_ms":%s00}}' $seed $seed; exit 0; }}
 printf ',"converged_episodes":null,"converged_ms":null}}'; exit 1
 """
@@ -62,7 +64,8 @@ class Program(unittest.TestCase):
         self.log = self.root / "log"
         self.stub(HELP.format(more="\n      --curve <FILE>\n"))
         for patch in (mock.patch.dict(os.environ, {"TIDEGATE_BIN": str(self.root / "program")}),
-                      mock.patch.object(places, "BUILD", self.root), mock.patch.object(training, "quiet", mock.MagicMock()),
+                      mock.patch.object(places, "BUILD", self.root),
+                      mock.patch.object(training, "quiet", mock.MagicMock()),
                       mock.patch.object(training, "alone", mock.MagicMock())):
             patch.start()
             self.addCleanup(patch.stop)
@@ -73,7 +76,7 @@ class Program(unittest.TestCase):
         program.chmod(0o755)
 
     def courses(self, seeds: int = 3) -> list[Course]:
-        return [Course("ldm", self.root / "path.toml", seeds, 1.0), Course("new_one", self.root / "path.toml", seeds, 1.0)]
+        return [Course(recipe, self.root / "path.toml", seeds, 1.0) for recipe in ("ldm", "new_one")]
 
     def run_all(self, options: Options = Options(), seeds: int = 3) -> tuple[bool, str]:
         out = StringIO()
@@ -86,7 +89,7 @@ class Running(Program):
     def test_each_seed_is_trained_once_and_what_is_unknown_left_out(self) -> None:
         good, said = self.run_all()
         self.assertTrue(good)
-        self.assertIn("left out: new_one on path", said)
+        self.assertIn("left out: new_one: this program has no such recipe", said)
         self.assertEqual(self.log.read_text().split(), ["1", "2", "3"])
         self.run_all()
         self.assertEqual(self.log.read_text().split(), ["1", "2", "3"])
@@ -128,6 +131,14 @@ class Running(Program):
             self.run_all(Options(only=("lmd",)))
         self.assertIn("no path or recipe here is called lmd", str(stopped.exception))
 
+    def test_a_shard_counts_what_is_there_and_what_can_be(self) -> None:
+        shard = training.training("some", "some", "ldm", self.courses)
+        self.assertEqual((shard.minutes, shard.measured()), (1, (0, 3)))
+        self.run_all(Options(repeats=2))
+        self.assertEqual(shard.measured(), (2, 3))
+        (self.root / "program").unlink()
+        self.assertIsNone(shard.measured())
+
     def test_a_program_that_is_not_built(self) -> None:
         (self.root / "program").unlink()
         with self.assertRaises(SystemExit):
@@ -149,8 +160,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(known_recipes("nothing"), set())
 
     def test_offered(self) -> None:
-        with redirect_stdout(StringIO()):
-            self.assertEqual(offered([Course("bayesian", Path("p.toml"), 1, 1.0)], HELP), [])
+        able, unable = (Course(recipe, Path("p.toml"), 1, 1.0) for recipe in ("automdt", "bayesian"))
+        self.assertEqual(offered([able, unable], HELP), [able])
 
     def test_a_curve_is_what_was_played(self) -> None:
         text = "series,episodes,utility_share\n" + "".join(f"played,{i},0.1\npolicy,{i},0.2\n" for i in range(600))
