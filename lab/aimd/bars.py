@@ -28,6 +28,8 @@ def shares(level: Level, found: Found, rule: str) -> list[float]:
     there = found.get(name(level.external), {})
     number, bps, same = reference(level, there)
     own = {run.record.repeat: late(run) for run in there.get(f"fixed {number}", [])} if same else {}
+    if bps <= 0:
+        return []
     return [late(run) / (own.get(run.record.repeat) or bps) for run in there.get(rule, [])]
 
 

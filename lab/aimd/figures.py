@@ -32,7 +32,7 @@ def late(run: Run) -> float:
 
 def settled(run: Run) -> float:
     """Bit/s of a fixed number once its streams are up to speed: what the controllers' last seconds are held against."""
-    return run.between(JOINS_S + SWEEP_S / 3, JOINS_S + SWEEP_S)
+    return run.between(JOINS_S + SWEEP_S / 2, JOINS_S + SWEEP_S)
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,9 @@ def sweep(records: Iterable[Record], shard: str) -> list[Level]:
 def by_number(found: Found, prefix: str) -> list[Level]:
     levels = []
     for external in EXTERNAL:
-        runs = {int(mover.removeprefix(prefix)): there for mover, there in found.get(name(external), {}).items()
-                if mover.startswith(prefix)}
+        # A run that ended before its time, in a trial of the lab, has no rate.
+        runs = {int(mover.removeprefix(prefix)): good for mover, there in found.get(name(external), {}).items()
+                if mover.startswith(prefix) and (good := [run for run in there if rate(run) > 0 < settled(run)])}
         if runs:
             levels.append(Level(external, {n: runs[n] for n in sorted(runs)}))
     return levels

@@ -64,7 +64,8 @@ def control_table(levels: Sequence[Level], found: Found) -> str:
             to_n = "" if level is None else counted([epochs_to_streams(run, level.enough) for run in runs])
             wanted = None if level is None else ENOUGH * reference(level, there)[1]
             to_rate = "" if wanted is None else counted([epochs_to_rate(run, wanted) for run in runs])
-            share = "" if level is None else f"{statistics.median(shares(level, found, rule)):.2f}"
+            reached_ = [] if level is None else shares(level, found, rule)
+            share = f"{statistics.median(reached_):.2f}" if reached_ else ""
             rows.append([str(external), f"`{rule}`", mbit(statistics.median(map(whole, runs))),
                          mbit(statistics.median(map(late, runs))), share,
                          f"{statistics.median(map(late_streams, runs)):g}",

@@ -25,7 +25,7 @@ def spread(level: Level) -> list[tuple[float, float, float]]:
 
 def joined(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """From the second the transfer joined to the one it was told to leave."""
-    return [(t - JOINS_S, value) for t, value in points if JOINS_S < t <= JOINS_S + CONTROL_S]
+    return [(t - JOINS_S, max(value, 0.0)) for t, value in points if JOINS_S < t <= JOINS_S + CONTROL_S]
 
 
 def streams(run: Run) -> list[tuple[float, float]]:

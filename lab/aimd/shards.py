@@ -1,6 +1,6 @@
 """What is measured: the sweep of figure 1 left, and the controllers of its centre and right."""
 
-from lab.aimd.cases import CONTROL_S, EXTERNAL, MOST, STREAMS, SWEEP_S, case
+from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
 from lab.aimd.globus import GlobusMemory
 from lab.grid.engine import Engine, Rule, fixed
@@ -54,7 +54,7 @@ def swept() -> int:
 
 SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams", PAGE,
-         minutes(swept(), 5 + SWEEP_S), sweep_cells, REPEATS),
+         minutes(swept(), JOINS_S + SWEEP_S), sweep_cells, REPEATS),
     grid(CONTROL, "AIMD, figure 1 centre and right: controllers beside external streams", PAGE,
-         minutes(len(EXTERNAL) * (len(RULES) + 1), 5 + CONTROL_S), control_cells, REPEATS),
+         minutes(len(EXTERNAL) * (len(RULES) + 1), JOINS_S + CONTROL_S), control_cells, REPEATS),
 )

@@ -33,10 +33,10 @@ def others(samples: Sequence[Sample], begun_s: float, arrived: Sequence[Arrived]
 
 
 def without(samples: Sequence[Sample], foreign: Sequence[Other]) -> list[Sample]:
-    """The samples of everybody else. What arrived never falls: two clocks may differ by a moment."""
+    """The samples of everybody else.
+
+    What waits in a socket has arrived and is not counted by its program yet, so for a moment they may fall.
+    """
     if not foreign:
         return list(samples)
-    rest: list[Sample] = []
-    for (second, bytes_, open_), (_, taken) in zip(samples, foreign):
-        rest.append((second, max(bytes_ - taken, rest[-1][1] if rest else 0), open_))
-    return rest
+    return [(second, bytes_ - taken, open_) for (second, bytes_, open_), (_, taken) in zip(samples, foreign)]

@@ -34,7 +34,7 @@ def record(shard: str, external: int, mover: str, mbit: Callable[[float], float]
 
 
 def swept(external: int, n: int, mbit: float, prefix: str = "fixed ", repeat: int = 0) -> Record:
-    return record(shards.SWEEP, external, f"{prefix}{n}", lambda _: mbit, 20.0, repeat=repeat)
+    return record(shards.SWEEP, external, f"{prefix}{n}", lambda _: mbit, cases.JOINS_S + cases.SWEEP_S, repeat=repeat)
 
 
 def equal(n: int, external: int) -> float:

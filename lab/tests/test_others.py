@@ -19,9 +19,9 @@ class Others(unittest.TestCase):
         self.assertEqual(foreign, [(0.0, 0), (0.5, 500), (1.0, 500), (2.0, 500)])
         self.assertEqual(without(SAMPLES, foreign), [(0.0, 0, 0), (0.5, 200, 3), (1.0, 700, 3), (2.0, 750, 1)])
 
-    def test_what_arrived_never_falls(self) -> None:
+    def test_what_waits_in_a_socket_is_set_right_later(self) -> None:
         rest = without([(0.0, 0, 0), (0.5, 100, 1), (1.0, 150, 1)], [(0.0, 0), (0.5, 0), (1.0, 90)])
-        self.assertEqual([bytes_ for _, bytes_, _ in rest], [0, 100, 100])
+        self.assertEqual([bytes_ for _, bytes_, _ in rest], [0, 100, 60])
 
     def test_without_others_nothing_changes(self) -> None:
         self.assertEqual(without(SAMPLES, others(SAMPLES, 100.0, [])), SAMPLES)
