@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from lab.automdt import bars, cases, workers
 from lab.automdt.paper import FIGURE_3, FIGURE_5, ONLINE, SCALE, TABLE_I, TRAINING
 from lab.automdt.pictures import learning, pictures
-from lab.beyond.bars import row_bars
 from lab.grid.figures import Found, Run, found_in, medians
-from lab.grid.remarks import failures, measured_on
+from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.pages.parts import bars_table, csv, mbit, table
 from lab.shard import Page, known
@@ -145,7 +144,7 @@ def page() -> Page:
     made = {**pictures(three, five, tune), **learning(learned)}
     wanted = [*(bar for path in FIGURE_5 for bar in bars.path_bars(five, path)), *bars.figure3_bars(three),
               *bars.table_bars(one), *bars.online_bars(tune),
-              *(bar for name in ("large", "mixed") for bar in row_bars(one, cases.set_case(name)))]
+              *default_bars(one, [cases.set_case(name) for name in ("large", "mixed")])]
     every = [record for shard in (*GRIDS, TRAIN) for record in by_shard[shard]]
     parts = ["# AutoMDT: readers, streams and writers by a policy\n\n",
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(every)}\n\n",

@@ -2,9 +2,8 @@
 
 import statistics
 
-from lab.beyond.bars import row_bars
 from lab.grid.figures import Found, found_in, medians
-from lab.grid.remarks import failures, measured_on
+from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.ground.stats import spread
 from lab.ldm import bars, cases, paper
@@ -159,7 +158,7 @@ def page() -> Page:
     found = found_in(known(AB), AB) | found_in(known(CD), CD)
     learned = courses_in(known(TRAINING), TRAINING)
     made = pictures(found)
-    wanted = [*bars.bars(found), *(bar for dataset in "ABCD" for bar in row_bars(found, cases.case(dataset)))]
+    wanted = [*bars.bars(found), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
     parts = ["# LDM: concurrency by a policy, parallelism by chunks\n\n",
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(records)}\n\n",
              INTRODUCTION, BARE,

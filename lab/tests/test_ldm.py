@@ -126,7 +126,7 @@ class Ratios(unittest.TestCase):
         records = {AB: table_two(), CD: []}
         with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
             text = report.page().text
-        self.assertIn("| A: ÷ the row's first | interval reaches 0.98, median ≥ 0.95 | is the first; 1.03", text)
+        self.assertIn("`auto` ÷ the best other, ldm | reaches 0.98, median ≥ 0.95 | 1.03", text)
 
 
 class Pages(unittest.TestCase):
