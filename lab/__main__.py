@@ -1,144 +1,148 @@
-"""python3 -m lab: run, smoke, report, controllers, live, get, eos, install."""
+"""The lab's command: python3 -m lab list | run | report | check | install | smoke | get."""
 
 import argparse
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
-from lab import install
-from lab.controllers import report as controllers_page
-from lab.controllers import rules as controllers
-from lab.eos import cli as eos
+from lab import catalogue, install, smoke
 from lab.get import cli as get
 from lab.ground import places
-from lab.live import experiments as live
-from lab.live import report as live_page
-from lab.movers import report
-from lab.live.rules import rules
-from lab.ground.results import load
-from lab.rivals import at_levels
-from lab.movers.runner import Settings, run_all
-from lab.runs.setting import OPEN, SETTINGS
+from lab.links import check
+from lab.links.tables import ScenarioError
+from lab.pages import html
+from lab.rivals.tidegate import Tidegate
+from lab.shard import NotHere, Options, Shard
+
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python3 -m lab", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python3 -m lab", description="Measures Tidegate beside its rivals.")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="what can be measured, how long it takes and how much of it is known")
     run = commands.add_parser("run", help="measure; goes on where an earlier run stopped")
-    run.add_argument("--level", choices=["a", "b", "c", "all"], default="all", help="level of trust")
-    run.add_argument("--sets", default="ABCD", help="data sets, for example AC")
-    run.add_argument("--n", type=int, default=5, help="repeats of each contender on each set")
-    run.add_argument("--seed", type=int, default=1, help="seed of the data")
-    run.add_argument("--scale", type=float, default=1.0, help="smaller sets, to try the harness")
-    run.add_argument("--scenario", choices=list(SETTINGS), default=OPEN.name)
-    run.add_argument("--only", nargs="+", metavar="WORD", help="contenders whose names hold one of the words")
-    run.add_argument("--results", type=Path, default=places.RESULTS)
-    run.add_argument("--fresh", action="store_true", help="forget what the results file holds")
-    run.add_argument("--no-install", action="store_true", help="leave out what is not installed")
-    smoke = commands.add_parser("smoke", help="tiny sets, every contender once")
-    smoke.add_argument("--no-install", action="store_true", help="leave out what is not installed")
-    made = commands.add_parser("report", help="write the tables")
-    made.add_argument("--results", type=Path, default=places.RESULTS)
-    made.add_argument("--output", type=Path, default=places.REPORT)
-    rules = commands.add_parser("controllers", help="the control rules on a path that needs ten streams, and the demo; "
-                                "goes on where an earlier run stopped, then writes the tables")
-    rules.add_argument("--n", type=int, default=5, help="repeats of each rule")
-    rules.add_argument("--seconds", type=float, default=10, help="length of each run with a fixed number")
-    rules.add_argument("--only", nargs="+", metavar="NAME", help="these rules only, for example auto fixed:10 demo")
-    rules.add_argument("--results", type=Path, default=controllers.RESULTS)
-    rules.add_argument("--output", type=Path, default=controllers.PAGE)
-    rules.add_argument("--fresh", action="store_true", help="forget what the results file holds")
-    rules.add_argument("--no-install", action="store_true", help="install nothing")
-    rules.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
-    paths = commands.add_parser("live", help="the control rules on AutoMDT's three paths, on paths that change and on "
-                                "shared ones; goes on where an earlier run stopped, then writes the tables")
-    paths.add_argument("--n", type=int, default=5, help="repeats of each rule on each path")
-    paths.add_argument("--only", nargs="+", metavar="NAME", help="these paths or rules only, for example read auto")
-    paths.add_argument("--results", type=Path, default=live.RESULTS)
-    paths.add_argument("--output", type=Path, default=live.PAGE)
-    paths.add_argument("--fresh", action="store_true", help="forget what the results file holds")
-    paths.add_argument("--no-install", action="store_true", help="install nothing")
-    paths.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
+    run.add_argument("names", nargs="+", metavar="NAME", help="shards, pages (for all their shards), or: all")
+    run.add_argument("--n", type=positive, metavar="N", help="repeats, if not as many as usual")
+    run.add_argument("--budget", type=float, metavar="MIN", help="begin no run after so many minutes; go on later")
+    run.add_argument("--only", nargs="+", default=[], metavar="WORD", help="these links, sets or movers only, by name")
+    made = commands.add_parser("report", help="write docs/results and one HTML file from what is known")
+    made.add_argument("names", nargs="*", metavar="NAME", help="pages or shards; all without a name")
+    made.add_argument("--output", type=Path, default=places.PAGES, metavar="DIR", help="where the pages go")
+    made.add_argument("--html", type=Path, default=places.HTML, metavar="FILE", help="where the HTML report goes")
+    checked = commands.add_parser("check", help="build links from scenarios and verify them with iperf3")
+    checked.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; all without one")
+    commands.add_parser("install", help="install the rivals and what the lab itself needs")
+    commands.add_parser("smoke", help="a little of everything in two minutes; part of make test")
     get.add(commands)
-    eos.options(commands.add_parser("eos", help="the service: advice against sweeps, load, a long queue; then the page"))
-    commands.add_parser("install", help="install the rivals with apt, and some with pip")
     return parser.parse_args()
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 on")
+    return value
+
 
 def main() -> int:
     chosen = arguments()
     match chosen.command:
-        case "install":
-            install.install(at_levels("abc", OPEN))
-            get.install()
-            return 0
+        case "list":
+            return listed()
         case "report":
-            text = report.write(load(chosen.results))
-            chosen.output.parent.mkdir(parents=True, exist_ok=True)
-            chosen.output.write_text(text)
-            print(f"wrote {chosen.output}")
-            return 0
-        case "controllers" if chosen.tables:
-            controllers_page.write(load(chosen.results), chosen.output)
-            return 0
-        case "live" if chosen.tables:
-            live_page.write(load(chosen.results), chosen.output)
-            return 0
+            return report(chosen)
+        case "install":
+            return install.everything()
         case "get" if chosen.tables or chosen.plan:
             return get.main(chosen)
+        case "smoke":
+            # It says itself what it lacks.
+            signal.signal(signal.SIGTERM, leave)
+            return smoke.main()
     if os.geteuid() != 0:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
-    # Asked to stop, leave as on Ctrl-C: namespaces, processes and memory are given back.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    if chosen.command == "controllers":
-        return measure_controllers(chosen)
-    if chosen.command == "live":
-        return measure_live(chosen)
+    signal.signal(signal.SIGTERM, leave)
     if chosen.command == "get":
         return get.main(chosen)
-    if chosen.command == "eos":
-        return eos.main(chosen)
-    smoke = chosen.command == "smoke"
-    scenario = OPEN if smoke else SETTINGS[chosen.scenario]
-    contenders = at_levels("abc" if smoke or chosen.level == "all" else chosen.level, scenario)
-    if not smoke and chosen.only:
-        contenders = [c for c in contenders if any(word in c.name for word in chosen.only)]
-    if not chosen.no_install:
-        install.install(contenders)
-    if smoke:
-        for contender in contenders:
-            contender.shorten()
-        settings = Settings(scenario, "AC", 1, 1, places.SMOKE_RESULTS, scale=0.01, timeout_s=20)
-    else:
-        settings = Settings(scenario, chosen.sets, chosen.n, chosen.seed, chosen.results,
-                            scale=chosen.scale)
-    if smoke or chosen.fresh:
-        settings.results.unlink(missing_ok=True)
-    return 0 if run_all(settings, contenders) else 1
+    if chosen.command == "check":
+        return checked(chosen.scenarios)
+    return measure(catalogue.asked(chosen.names), chosen)
 
-def measure_controllers(chosen: argparse.Namespace) -> int:
-    if not chosen.no_install:
-        install.install([])
-    wanted = controllers.measurements(chosen.seconds)
-    if chosen.only:
-        wanted = [each for each in wanted if each.name in chosen.only]
-        if not wanted:
-            print(f"no rule here is called {' or '.join(chosen.only)}", file=sys.stderr)
-            return 2
-    if chosen.fresh:
-        chosen.results.unlink(missing_ok=True)
-    good = controllers.run_all(wanted, chosen.n, chosen.results)
-    controllers_page.write(load(chosen.results), chosen.output)
+
+def checked(words: list[str]) -> int:
+    try:
+        return check.main(words)
+    except ScenarioError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def leave(number: int, frame: object) -> None:
+    """Asked to stop, leave as on Ctrl-C: namespaces, processes and memory are given back."""
+    sys.exit(128 + number)
+
+
+def listed() -> int:
+    width = max(map(len, catalogue.shards()))
+    print(f"{'name':{width}} {'page':12} {'min':>4} {'measured':>12}  what")
+    for shard in catalogue.shards().values():
+        print(f"{shard.name:{width}} {shard.page:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
+    if reason := Tidegate("a").missing():
+        print(f"{reason}; what needs it is not counted")
+    print(f"{sum(shard.minutes for shard in catalogue.shards().values()) / 60:.0f} hours in all; results are in "
+          f"{places.BUILD / 'lab'}")
+    return 0
+
+
+def amount(shard: Shard) -> str:
+    done = shard.measured()
+    return "unknown" if done is None else f"{done[0]} of {done[1]}"
+
+
+def measure(wanted: list[Shard], chosen: argparse.Namespace) -> int:
+    """One after the other; what fails does not keep the rest from being measured."""
+    began, good = time.monotonic(), True
+    for i, shard in enumerate(wanted):
+        spent = (time.monotonic() - began) / 60
+        if chosen.budget is not None and spent >= chosen.budget:
+            print(f"{chosen.budget:g} min are over before {shard.name}; the same command goes on", flush=True)
+            break
+        left = sum(each.minutes for each in wanted[i:])
+        print(f"== {shard.name} ({i + 1} of {len(wanted)}): {shard.title}; {amount(shard)} runs are known; about "
+              f"{shard.minutes} min if nothing is, {left} with what follows", flush=True)
+        budget = None if chosen.budget is None else chosen.budget - spent
+        try:
+            good = shard.measure(Options(chosen.n, budget, tuple(chosen.only))) and good
+        except NotHere as reason:
+            if len(wanted) == 1:
+                raise
+            print(f"left out: {reason}", flush=True)
+    print(f"{(time.monotonic() - began) / 60:.0f} min; python3 -m lab report writes the pages"
+          + ("" if good else "; some runs FAILED: the same command tries them again"), flush=True)
     return 0 if good else 1
 
-def measure_live(chosen: argparse.Namespace) -> int:
-    if not chosen.no_install:
-        install.install([])
-    wanted = live.wanted(chosen.only, rules())
-    if chosen.fresh:
-        chosen.results.unlink(missing_ok=True)
-    good = live.run_all(wanted, chosen.n, chosen.results)
-    live_page.write(load(chosen.results), chosen.output)
-    return 0 if good else 1
 
-sys.exit(main())
+def report(chosen: argparse.Namespace) -> int:
+    """A page of which nothing is known here stays as it is, unless it is asked for by name."""
+    for chapter in catalogue.chapters(chosen.names):
+        if not chosen.names and not chapter.measured():
+            print(f"{chapter.page}: nothing was measured here, so the page stays as it is")
+            continue
+        chapter.made().write(chosen.output)
+        print(f"wrote {chosen.output / chapter.page}.md")
+    try:
+        html.write(chosen.output, chosen.html, [chapter.page for chapter in catalogue.CHAPTERS])
+    except html.Missing as reason:
+        print(reason, file=sys.stderr)
+        return 1
+    print(f"wrote {chosen.html}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

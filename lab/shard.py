@@ -1,12 +1,19 @@
 """What the lab can measure, piece by piece: a shard takes two hours at most and goes on where it was stopped."""
 
+import contextlib
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.results import Record, load
+from lab.ground.shell import CommandFailed
 from lab.grid.run import Cell, Settings, run_all
+
+
+class NotHere(SystemExit):
+    """A word that names nothing in this shard; it may in another."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,7 @@ class Options:
     budget_min: float | None = None
     # These links or movers only, by name.
     only: tuple[str, ...] = ()
+    # As little as shows that it works.
     smoke: bool = False
 
 
@@ -30,6 +38,17 @@ class Shard:
     page: str
     minutes: int
     measure: Callable[[Options], bool]
+    # How many of how many runs are measured; None where that cannot be told.
+    counted: Callable[[], tuple[int, int]] | None = None
+
+    def measured(self) -> tuple[int, int] | None:
+        """The same, and None too where it depends on a program that is not there."""
+        try:
+            # What is left out is said when it would be measured.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return None if self.counted is None else self.counted()
+        except (CommandFailed, OSError):
+            return None
 
 
 @dataclass(frozen=True)
@@ -62,14 +81,19 @@ def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], lis
         wanted = chosen(cells(), options.only)
         return run_all(wanted, Settings(name, options.repeats or repeats, results(name), budget_min=options.budget_min))
 
-    return Shard(name, title, page, minutes, measure)
+    def counted() -> tuple[int, int]:
+        able = {(cell.case.name, cell.contender.name) for cell in cells() if not cell.contender.missing()}
+        done = {(r.set, r.contender, r.repeat) for r in known(name) if r.ok and r.repeat < repeats}
+        return sum((case, mover) in able for case, mover, _ in done), repeats * len(able)
+
+    return Shard(name, title, page, minutes, measure, counted)
 
 
 def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     """Words choose among links, among movers, or both."""
     cases, movers = {cell.case.name for cell in cells}, {cell.contender.name for cell in cells}
     if unknown := [word for word in only if word not in cases | movers]:
-        raise SystemExit(f"no link or mover here is called {' or '.join(unknown)}; there are "
+        raise NotHere(f"no link or mover here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(sorted(cases))} and {', '.join(sorted(movers))}")
     cases, movers = cases & set(only) or cases, movers & set(only) or movers
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]

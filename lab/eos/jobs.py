@@ -1,48 +1,53 @@
 """Jobs of random sizes through the scheduler, optimized and not: the EOS paper's figures 6 to 8, scaled.
 
-The paper's jobs are of 100 MB, 256 MB, 512 MB, 1 GB and 5 GB, submitted one after the other; here they are a fiftieth of
-that, on a path where one connection has less than an eighth of the link.
+The paper's jobs are of 100 MB, 256 MB, 512 MB, 1 GB and 5 GB, submitted one after the other; here they are a fiftieth
+of that, on a path where one connection has less than an eighth of the link. They are submitted a hundred at a time to
+one service, so that the first hundred of a run are what a run of a hundred would be.
 """
 
 import json
 import random
-import shutil
-import statistics
+import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lab.eos.gridftp import MB
+from lab.eos.site import FAST, Way, site
+from lab.eos.task import Outcome, Plan, Task
 from lab.ground import places
-from lab.ground.cgroup import Cgroup
-from lab.runs.datasets import Dataset
-from lab.eos.paths import CAP_MBIT, LINK_MBIT, Way
-from lab.links.link import Link
-from lab.links.percon import PerConnectionCap
-from lab.ground.quiet import quiet
-from lab.movers.runner import alone, clean, memory
-from lab.runs.setting import Setting
 from lab.ground.shell import CommandFailed
-from lab.runs.trial import Command, Trial
+from lab.runs.trial import Command
+from lab.runs.verify import same_bytes
+from lab.shard import Options
 
-SIZES = tuple(size // 50 for size in (100_000_000, 256_000_000, 512_000_000, 1_000_000_000, 5_000_000_000))
-SEED = 1
-PORT = 7118
-PATIENCE_S = 1800.0
+SHARD, REPEATS, COUNT, BATCH = "eos-jobs", 3, 500, 100
+SCALE = 50
+# The paper's sizes, and ours.
+SIZES = {label: size * MB // SCALE for label, size in
+         {"100 MB": 100, "256 MB": 256, "512 MB": 512, "1 GB": 1000, "5 GB": 5000}.items()}
+SEED, PORT, PATIENCE_S, POLL_S = 1, 7118, 1800.0, 0.5
+# How jobs are done: whether their streams are estimated, and how many at a time.
+WAYS = {"plain": (False, 1), "optimized": (True, 1), "overlapping": (True, 8)}
 ENDS = {"done", "failed", "cancelled"}
 
 
 def sizes(count: int) -> list[int]:
     rng = random.Random(SEED)
-    return [rng.choice(SIZES) for _ in range(count)]
+    return [rng.choice(list(SIZES.values())) for _ in range(count)]
 
 
-class Queue:
+class Service:
     """A service at the sender, told what to do by its own command."""
 
     def __init__(self, way: Way, state: Path, at_once: int) -> None:
         self.way, self.state = way, state
-        way.trial.serve(Command(way.trial.link.sender, [places.tidegate_binary(), "serve", "--listen", f"127.0.0.1:{PORT}",
-                                                        "--state", state, "--max-jobs", at_once]), PORT)
+        command = Command(way.trial.link.sender, [places.tidegate_binary(), "serve", "--listen", f"127.0.0.1:{PORT}",
+                                                  "--state", state, "--max-jobs", at_once])
+        self.process = way.listening(command, PORT, "service")
 
     def ask(self, *argv: object) -> Any:
         said = self.way.run(places.tidegate_binary(), *argv, "--json", "--state", self.state, "--server",
@@ -50,61 +55,95 @@ class Queue:
         return json.loads(said)
 
     def stop(self) -> None:
-        self.way.run("pkill", "-TERM", "-f", f"serve --listen 127.0.0.1:{PORT}")
-        time.sleep(2.0)
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
 
-def empty(directory: Path) -> None:
-    """The endpoint holds its root open, so the root itself stays."""
-    for inside in directory.iterdir():
-        shutil.rmtree(inside) if inside.is_dir() else inside.unlink()
+def ended(service: Service, batch: Sequence[int], done: int) -> list[dict[str, Any]]:
+    """The jobs of a batch in their order, once all have ended."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        counts = service.ask("jobs", "--limit", 1)["counts"]
+        if sum(counts.get(state, 0) for state in ENDS) >= done + len(batch):
+            break
+        if time.monotonic() > until:
+            raise CommandFailed(f"jobs did not end: {counts}")
+        time.sleep(POLL_S)
+    jobs: list[dict[str, Any]] = service.ask("jobs", "--limit", len(batch))["jobs"]
+    jobs.sort(key=lambda job: int(job["id"]))
+    for job in jobs:
+        if job["state"] != "done" or not (job["summary"] or {}).get("verified"):
+            raise CommandFailed(f"job {job['id']} is {job['state']}: {job['reason']}")
+    return jobs
 
 
-def one(way: Way, optimized: bool, at_once: int, wanted: list[int], turn: str) -> dict[str, Any]:
+def spans(jobs: Sequence[Mapping[str, Any]], wanted: Sequence[int], in_turn: bool) -> list[list[float]]:
+    """Of each job its bytes, what it waited, what its transfer took, and both together, in seconds.
+
+    One after the other, a job waits from the end of the one before it until its transfer begins, and so for its own
+    samples; where jobs overlap, from when it was begun.
+    """
+    rows, before = [], 0
+    for job, size in zip(jobs, wanted, strict=True):
+        begin = max(job["submitted_ms"], before) if in_turn else job["started_ms"]
+        whole, moving = job["ended_ms"] - begin, job["summary"]["duration_ms"]
+        rows.append([size, round(max(0, whole - moving) / 1000, 3), moving / 1000, whole / 1000])
+        before = job["ended_ms"]
+    return rows
+
+
+def checked(landing: Path, first: int, batch: Sequence[int]) -> None:
+    """The first job of a batch by content, all by size."""
+    for i, size in enumerate(batch, first):
+        copy = landing / str(i) / f"{size}.bin"
+        if not copy.is_file() or copy.stat().st_size != size:
+            raise CommandFailed(f"the copy of job {i} is not there whole")
+    copy = landing / str(first) / f"{batch[0]}.bin"
+    if not same_bytes(places.SOURCES / copy.name, copy):
+        raise CommandFailed(f"the copy of job {first} differs in content")
+
+
+def one(name: str, wanted: Sequence[int], way: Way, repeat: int) -> Outcome:
     """All jobs from the first submission to the last end; each moves a file of its own, verified."""
-    empty(way.trial.destination)
-    state = way.trial.scratch / f"service-{turn}"
-    listed = [{"source": str(places.SOURCES / f"{size}.bin"), "destination": f"{way.ticket.rstrip('/')}/{i}/",
-               "bytes": size, "optimization": optimized, "use_history": optimized} for i, size in enumerate(wanted)]
-    file = way.trial.scratch / f"{turn}.json"
-    file.write_text(json.dumps(listed))
-    queue = Queue(way, state, at_once)
+    optimized, at_once = WAYS[name]
+    state = way.trial.scratch / f"service-{name}-{repeat}"
+    rng = random.Random(SEED)
+    for size in set(wanted):
+        (places.SOURCES / f"{size}.bin").write_bytes(rng.randbytes(size))
+    service = Service(way, state, at_once)
+    rows: list[list[float]] = []
+    walls: list[float] = []
     try:
-        with quiet():
-            began = time.monotonic()
-            queue.ask("submit", file)
-            while True:
-                counts = queue.ask("jobs", "--limit", 1)["counts"]
-                if sum(counts.get(state, 0) for state in ENDS) == len(wanted):
-                    break
-                if time.monotonic() - began > PATIENCE_S:
-                    raise CommandFailed(f"jobs did not end: {counts}")
-                time.sleep(0.5)
-            seconds = time.monotonic() - began
-            if counts.get("done", 0) != len(wanted):
-                raise CommandFailed(f"jobs failed: {json.dumps(queue.ask('jobs', '--limit', 1))[:2000]}")
+        for first in range(0, len(wanted), BATCH):
+            batch, landing = wanted[first:first + BATCH], way.emptied("jobs")
+            listed = [{"source": str(places.SOURCES / f"{size}.bin"), "destination": f"{way.ticket}/jobs/{i}/",
+                       "bytes": size, "optimization": optimized, "use_history": optimized}
+                      for i, size in enumerate(batch, first)]
+            file = way.trial.scratch / "jobs.json"
+            file.write_text(json.dumps(listed))
+            with way.watched():
+                service.ask("submit", file)
+                jobs = ended(service, batch, first)
+            checked(landing, first, batch)
+            rows += spans(jobs, batch, at_once == 1)
+            walls.append((max(job["ended_ms"] for job in jobs) - min(job["submitted_ms"] for job in jobs)) / 1000)
     finally:
-        queue.stop()
-    return {"seconds": seconds, "rate_bps": sum(wanted) * 8 / seconds}
+        service.stop()
+        way.emptied("jobs")
+    return Outcome(sum(walls), sum(wanted), {"jobs": rows, "batch": BATCH, "walls_s": walls}, "content")
 
 
-def measured(n: int, count: int) -> dict[str, Any]:
-    wanted = sizes(count)
-    with alone(), memory(), Link(LINK_MBIT) as link, Cgroup() as group, PerConnectionCap(group.path, CAP_MBIT):
-        for directory in (places.DESTINATIONS, places.SCRATCH, places.SOURCES):
-            clean(directory)
-        rng = random.Random(SEED)
-        for size in SIZES:
-            (places.SOURCES / f"{size}.bin").write_bytes(rng.randbytes(size))
-        trial = Trial(Setting("eos-jobs", "EOS"), link, group, Dataset("none", places.SCRATCH, 0, 0), places.DESTINATIONS,
-                      places.SCRATCH)
-        way = Way(trial)
-        ways = {"plain": (False, 1), "optimized": (True, 1), "overlapping": (True, 8)}
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in ways}
-        for repeat in range(n):
-            for name, (optimized, at_once) in ways.items():
-                runs[name].append(one(way, optimized, at_once, wanted, f"{name}-{repeat}"))
-                print(f"{name} #{repeat}: {runs[name][-1]['rate_bps'] / 1e6:.0f} Mbit/s", flush=True)
-    middle = {name: statistics.median(run["rate_bps"] for run in those) for name, those in runs.items()}
-    return {"jobs": count, "seed": SEED, "n": n, "bytes": sum(wanted), "rate_bps": middle,
-            "ratio": middle["optimized"] / middle["plain"], "ratio_overlapping": middle["overlapping"] / middle["plain"]}
+def plan(options: Options, count: int = COUNT) -> Plan[Way]:
+    wanted = sizes(4 if options.smoke else count)
+
+    def there() -> AbstractContextManager[Way]:
+        return site(FAST)
+
+    one_stream = FAST.seconds(sum(wanted)) + 0.1 * len(wanted)
+    guess = {"plain": one_stream, "optimized": 0.5 * one_stream, "overlapping": 0.4 * one_stream}
+    tasks = [Task(f"{len(wanted)} jobs", name, guess[name], partial(one, name, wanted)) for name in WAYS]
+    return Plan(SHARD, there, tasks, 1 if options.smoke else REPEATS)

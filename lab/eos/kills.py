@@ -1,13 +1,16 @@
 """`kill -9` of the service at random moments, under load: no job may be lost, and none may end twice."""
 
+import contextlib
 import hashlib
 import random
 import signal
 import time
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from lab.eos.service import endpoint, scratch, service
+from lab.eos.task import Outcome, Plan, Task
+from lab.shard import Options
 
 ROUNDS, JOBS, SIZE, SEED = 100, 4, 3_000_000, 1
 # So that a job lasts about as long as a round, and most kills meet some of them.
@@ -22,13 +25,13 @@ def digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes()).hexdigest()
 
 
-def measured() -> dict[str, Any]:
+def measured(rounds: int, where: None, repeat: int) -> Outcome:
     """Jobs copy files to an endpoint; their event logs tell how often each began and ended."""
-    rng = random.Random(SEED)
+    rng, began = random.Random(SEED), time.monotonic()
     acknowledged: dict[int, str] = {}
     with scratch() as here, endpoint(here / "root", here / "endpoint") as ticket:
         (here / "src").mkdir()
-        for round_ in range(ROUNDS):
+        for round_ in range(rounds):
             names = [f"{round_:03}-{i}.bin" for i in range(JOBS)]
             for name in names:
                 (here / "src" / name).write_bytes(rng.randbytes(SIZE))
@@ -50,7 +53,14 @@ def measured() -> dict[str, Any]:
         logs = {id_: (here / f"{name}.log").read_text() for id_, name in acknowledged.items()}
         wrong = [name for name in acknowledged.values() if not (here / "root" / "in" / name).exists()
                  or digest(here / "root" / "in" / name) != digest(here / "src" / name)]
-    return {"kills": ROUNDS, "seed": SEED, "jobs": len(acknowledged),
-            "lost": sum(state != "done" for state in states.values()), "wrong": len(wrong),
-            "ended_twice": sum(log.count(" DONE") > 1 for log in logs.values()),
-            "begun_again": sum(log.count(" STARTED") > 1 for log in logs.values())}
+    return Outcome(time.monotonic() - began, notes={
+        "kills": rounds, "seed": SEED, "jobs": len(acknowledged),
+        "lost": sum(state != "done" for state in states.values()), "wrong": len(wrong),
+        "ended_twice": sum(log.count(" DONE") > 1 for log in logs.values()),
+        "begun_again": sum(log.count(" STARTED") > 1 for log in logs.values())})
+
+
+def plan(options: Options) -> Plan[None]:
+    rounds = 2 if options.smoke else ROUNDS
+    task = Task("kills", "service", 4.0 * rounds, partial(measured, rounds))
+    return Plan("eos-kills", contextlib.nullcontext, [task], 1)

@@ -1,169 +1,111 @@
-"""Whether the number of streams that is advised is right, and whether asking pays: a real path with a cap on each
-connection, as in the EOS paper's figures 3 to 5 (an untuned buffer held one stream below the link's rate)."""
+"""Whether the number of streams that is advised is right, and whether asking pays: each sampler's advice beside a
+sweep by hand with the same tool, and a copy with our own sampler's advice beside one stream."""
 
-import json
-import shutil
-import statistics
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 
-from lab.ground import places
-from lab.ground.cgroup import Cgroup
-from lab.runs.datasets import Dataset, Plan, generate
-from lab.links.link import RECEIVER_ADDRESS, Link
-from lab.links.percon import PerConnectionCap
-from lab.ground.quiet import quiet
-from lab.movers.runner import alone, clean, memory
-from lab.runs.setting import Setting
-from lab.ground.shell import CommandFailed, exists
-from lab.runs.trial import Command, Trial
+from lab.eos.gridftp import MB, PROGRAMS
+from lab.eos.iperf import stream
+from lab.eos.site import FAST, Way, copied, site
+from lab.eos.task import Outcome, Plan, Task
+from lab.shard import Options
 
-LINK_MBIT, CAP_MBIT = 1000, 120
+SHARD, REPEATS = "eos-paths", 5
 SWEEP = (1, 2, 4, 6, 7, 8, 9, 10, 12, 16, 24, 32)
-SECONDS = 5
-SIZES = {"256 MB": 256_000_000, "512 MB": 512_000_000, "1 GB": 1_000_000_000}
-ENDPOINT, IPERF3, GRIDFTP = 7000, 7001, 7002
+SIZES = {"256 MB": 256 * MB, "512 MB": 512 * MB, "1 GB": 1000 * MB}
+TINY_SIZES = {"24 MB": 24 * MB}
 ESTIMATED = "10GiB"
+ADVICE, BY_HAND, PLAIN, OPTIMIZED = "advice", "sweep", "plain", "optimized"
+# What asking our own sampler takes, to foretell how long all takes.
+ASKING_S = 8.0
 
 
-class Way:
-    """The sender's side of a path with servers at the other end."""
-
-    def __init__(self, trial: Trial) -> None:
-        self.trial = trial
-        binary = places.tidegate_binary()
-        trial.serve(Command(trial.link.receiver, [binary, "endpoint", "--root", trial.destination, "--listen",
-                                                  f"{RECEIVER_ADDRESS}:{ENDPOINT}", "--state",
-                                                  trial.scratch / "endpoint"]), ENDPOINT)
-        self.ticket = self.first_line()
-        self.turn = 0
-
-    def first_line(self) -> str:
-        for _ in range(250):
-            first, newline, _ = (self.trial.scratch / "server.out").read_text().partition("\n")
-            if newline:
-                return first.strip()
-            time.sleep(0.02)
-        raise CommandFailed(f"the endpoint printed no ticket: {self.trial.last_words('server')}")
-
-    def run(self, *argv: object) -> str:
-        """A command at the sender; what it printed."""
-        self.turn += 1
-        name = f"run{self.turn}"
-        process = self.trial.start(Command(self.trial.link.sender, argv), name)
-        if process.wait(600) != 0:
-            raise CommandFailed(f"{argv[0]}: {self.trial.last_words(name)}")
-        return (self.trial.scratch / f"{name}.out").read_text()
-
-    def ours(self, *argv: object) -> Any:
-        return json.loads(self.run(places.tidegate_binary(), *argv, "--json", "--state", self.trial.scratch / "client"))
-
-
-def native(path: Way, streams: int) -> float:
-    said = path.ours("probe", path.ticket, "--optimizer", f"fixed:{streams}", "--time", f"{SECONDS}s")
+def native(way: Way, streams: int, seconds: float) -> float:
+    said = way.ours("probe", f"{way.ticket}/", "--optimizer", f"fixed:{streams}", "--time", f"{seconds:g}s")
     return float(said["throughput_bps"])
 
 
-def iperf3(path: Way, streams: int) -> float:
-    said = json.loads(path.run("iperf3", "-c", RECEIVER_ADDRESS, "-p", IPERF3, "-P", streams, "-t", SECONDS, "-J"))
-    return float(said["end"]["sum_received"]["bits_per_second"])
-
-
-def gridftp(path: Way, streams: int) -> float:
-    size = min(LINK_MBIT, streams * CAP_MBIT) * 1_000_000 // 8 * SECONDS
+def by_globus(way: Way, streams: int, seconds: float) -> float:
+    size = int(min(way.path.link_mbit, streams * way.path.cap_mbit) * MB / 8 * seconds)
     began = time.monotonic()
-    path.run("globus-url-copy", "-p", streams, "-len", size, "file:///dev/zero",
-             f"ftp://{RECEIVER_ADDRESS}:{GRIDFTP}/dev/null")
+    way.run("globus-url-copy", "-p", streams, "-len", size, "file:///dev/zero", f"{way.gridftp}/dev/null")
     return size * 8 / (time.monotonic() - began)
 
 
-def kinds(path: Way) -> dict[str, tuple[Callable[[Way, int], float], Sequence[object], str]]:
-    """How each sampler is swept by hand, what it is asked with, and whereto."""
-    found: dict[str, tuple[Callable[[Way, int], float], Sequence[object], str]] = {
-        "native": (native, (), path.ticket)}
-    receiver = path.trial.link.receiver
-    if exists("iperf3"):
-        path.trial.start(Command(receiver, ["iperf3", "-s", "-p", IPERF3]), "iperf3")
-        found["iperf3"] = (iperf3, ("--iperf3", f"{RECEIVER_ADDRESS}:{IPERF3}"), path.ticket)
-    if exists("globus-gridftp-server") and exists("globus-url-copy"):
-        server = ["globus-gridftp-server", "-aa", "-allow-root", "-anonymous-user", "root", "-p", GRIDFTP]
-        path.trial.start(Command(receiver, server), "gridftp")
-        found["gridftp"] = (gridftp, (), f"ftp://{RECEIVER_ADDRESS}:{GRIDFTP}/dev/null")
-    time.sleep(1.0)
-    return found
+@dataclass(frozen=True)
+class Sampler:
+    """How a sampler is asked, and how the same tool is used by hand."""
+
+    name: str
+    once: Callable[[Way, int, float], float]
+    programs: tuple[str, ...] = ()
+
+    def asked(self, way: Way) -> list[object]:
+        source = "file:///dev/zero" if self.name == "gridftp" else str(way.trial.scratch)
+        target = f"{way.gridftp}/dev/null" if self.name == "gridftp" else f"{way.ticket}/"
+        more = ["--iperf3", way.iperf3] if self.name == "iperf3" else []
+        return ["estimate", source, target, "--bytes", ESTIMATED, "--sampler", self.name, *more]
 
 
-def advised(path: Way, kind: str, more: Sequence[object], whereto: str) -> Any:
-    source = "file:///dev/zero" if kind == "gridftp" else str(path.trial.scratch)
-    return path.ours("estimate", source, whereto, "--bytes", ESTIMATED, "--sampler", kind, *more)
+SAMPLERS = (Sampler("native", native), Sampler("iperf3", stream, ("iperf3",)), Sampler("gridftp", by_globus, PROGRAMS))
 
 
-def chosen(path: Way, n: int) -> dict[str, Any]:
-    """Each sampler's advice, n times, beside a sweep by hand with the same tool."""
-    found: dict[str, Any] = {}
-    for kind, (once, more, whereto) in kinds(path).items():
-        try:
-            with quiet():
-                sweep = {streams: once(path, streams) for streams in SWEEP}
-            answers = []
-            for _ in range(n):
-                with quiet():
-                    answers.append(advised(path, kind, more, whereto))
-        except CommandFailed as failure:
-            found[kind] = {"error": str(failure)}
-            continue
-        best = max(sweep, key=lambda streams: sweep[streams])
-        achieved = []
-        for answer in answers:
-            streams = int(answer["streams"])
-            with quiet():
-                achieved.append(sweep.get(streams) or once(path, streams))
-        found[kind] = {"sweep_bps": sweep, "best": best, "best_bps": sweep[best],
-                       "streams": [answer["streams"] for answer in answers],
-                       "predicted_bps": [answer["throughput_bps"] for answer in answers],
-                       "achieved_bps": achieved, "share": statistics.median(achieved) / sweep[best],
-                       "cost_ms": [answer["cost_ms"] for answer in answers]}
-    return found
-
-
-def copied(path: Way, source: Dataset, *more: object) -> float:
-    # The endpoint holds its root: only what is beneath goes.
-    shutil.rmtree(path.trial.destination / "copied", ignore_errors=True)
+def swept(sampler: Sampler, counts: tuple[int, ...], seconds: float, way: Way, repeat: int) -> Outcome:
     began = time.monotonic()
-    path.ours("copy", f"{source.root}/", path.ticket.rstrip("/") + "/copied/", *more)
-    return time.monotonic() - began
+    with way.watched() as notes:
+        notes["sweep_bps"] = {str(streams): sampler.once(way, streams, seconds) for streams in counts}
+    return Outcome(time.monotonic() - began, notes=notes)
 
 
-def pays(path: Way, n: int) -> list[dict[str, Any]]:
-    """One stream against asking first and then copying with what was advised."""
-    rows = []
-    for label, size in SIZES.items():
-        source = generate(Plan(f"eos-{size}", 1, (("one.bin", size),)), places.SOURCES)
-        plain, asked, whole = [], [], []
-        for _ in range(n):
-            with quiet():
-                plain.append(copied(path, source, "--optimizer", "fixed:1"))
-                began = time.monotonic()
-                answer = path.ours("estimate", str(source.root), path.ticket, "--bytes", f"{size}B")
-                asked.append(time.monotonic() - began)
-                copied(path, source, "--start", answer["streams"])
-                whole.append(time.monotonic() - began)
-        rows.append({"size": label, "plain_s": statistics.median(plain), "estimate_s": statistics.median(asked),
-                     "optimized_s": statistics.median(whole), "streams": answer["streams"],
-                     "ratio": statistics.median(plain) / statistics.median(whole), "n": n})
-        shutil.rmtree(Path(source.root).parent, ignore_errors=True)
-    return rows
+def advised(sampler: Sampler, seconds: float, way: Way, repeat: int) -> Outcome:
+    with way.watched() as notes:
+        began = time.monotonic()
+        answer = way.unremembered(*sampler.asked(way))
+        spent = time.monotonic() - began
+        streams = int(answer["streams"])
+        notes |= {"streams": streams, "predicted_bps": answer["throughput_bps"], "cost_ms": answer["cost_ms"],
+                  "achieved_bps": sampler.once(way, streams, seconds)}
+    return Outcome(spent, notes=notes)
 
 
-def measured(n: int) -> dict[str, Any]:
-    with alone(), memory(), Link(LINK_MBIT) as link, Cgroup() as group, PerConnectionCap(group.path, CAP_MBIT):
-        for directory in (places.DESTINATIONS, places.SCRATCH):
-            clean(directory)
-        trial = Trial(Setting("eos", "EOS"), link, group, Dataset("none", places.SCRATCH, 0, 0), places.DESTINATIONS,
-                      places.SCRATCH)
-        path = Way(trial)
-        found = {"link_mbit": LINK_MBIT, "cap_mbit": CAP_MBIT, "chosen": chosen(path, n)}
-        print(json.dumps(found), flush=True)
-        return found | {"pays": pays(path, n)}
+def plain(size: int, way: Way, repeat: int) -> Outcome:
+    source = way.source(size)
+    with way.watched() as notes:
+        seconds = copied(way, source, "--optimizer", "fixed:1")
+    return Outcome(seconds, size, notes, "content")
+
+
+def optimized(size: int, way: Way, repeat: int) -> Outcome:
+    """Asks first, then copies beginning with what was advised."""
+    source = way.source(size)
+    with way.watched() as notes:
+        began = time.monotonic()
+        answer = way.unremembered("estimate", str(source.root), f"{way.ticket}/", "--bytes", f"{size}B")
+        asking = time.monotonic() - began
+        seconds = copied(way, source, "--start", answer["streams"])
+        notes |= {"estimate_s": asking, "streams": int(answer["streams"])}
+    return Outcome(asking + seconds, size, notes, "content")
+
+
+def tasks(smoke: bool) -> list[Task[Way]]:
+    seconds, counts = (2.0, SWEEP[:6:2]) if smoke else (5.0, SWEEP)
+    found: list[Task[Way]] = []
+    for sampler in SAMPLERS:
+        found += [Task(f"{ADVICE}, {sampler.name}", BY_HAND, (seconds + 0.3) * len(counts),
+                       partial(swept, sampler, counts, seconds), sampler.programs),
+                  Task(f"{ADVICE}, {sampler.name}", ADVICE, ASKING_S + seconds, partial(advised, sampler, seconds),
+                       sampler.programs)]
+    for label, size in (TINY_SIZES if smoke else SIZES).items():
+        found += [Task(label, PLAIN, FAST.seconds(size) + 0.4, partial(plain, size)),
+                  Task(label, OPTIMIZED, ASKING_S + FAST.seconds(size, 9), partial(optimized, size))]
+    return found
+
+
+def plan(options: Options) -> Plan[Way]:
+    def there() -> AbstractContextManager[Way]:
+        return site(FAST)
+
+    return Plan(SHARD, there, tasks(options.smoke), 1 if options.smoke else REPEATS)

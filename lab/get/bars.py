@@ -4,12 +4,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab.controllers.report import shown
 from lab.get import figures
 from lab.get.cases import BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
 from lab.get.ours import SWEEP, fixed, rule
 from lab.ground.results import Record
-from lab.ground.stats import spread
+from lab.ground.stats import shown, spread
 
 DEFAULT = "tidegate"
 # On the path without per-host ceiling.

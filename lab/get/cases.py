@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lab.grid.case import CONTENT
 from lab.links.delayed import DelayedLink
 from lab.links.link import Link
-from lab.live.figures import CONTENT
 from lab.links.routed import RoutedLink
 from lab.runs.setting import Setting
 

@@ -1,4 +1,4 @@
-"""The command `python3 -m lab get`."""
+"""The command `python3 -m lab get`: more ways to measure downloads than the shards have."""
 
 import argparse
 import os
@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab import install
+from lab.install import install as install_packages
 from lab.links.delayed import PACKAGES as PATH_PACKAGES
 from lab.links.delayed import DelayedLink
+from lab.ground import places
 from lab.get import archive, probes, report, rotation
 from lab.get.cases import CASES, SMALL, Case
 from lab.get.ours import no_get
@@ -23,8 +24,8 @@ SMOKE_SETS = ("H43", "F40", "S5000")
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    get = commands.add_parser("get", help="`tidegate get` beside other downloaders; goes on where an earlier run "
-                              "stopped, then writes the tables")
+    get = commands.add_parser("get", help="for experts: downloads in more ways than the shards get-* have; then "
+                              "writes the page")
     get.add_argument("--scenario", nargs="+", choices=list(CASES), metavar="NAME",
                      help=f"these paths only: {', '.join(CASES)}")
     get.add_argument("--sets", nargs="+", metavar="NAME", help="these sets only, for example H10")
@@ -36,7 +37,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     get.add_argument("--scale", type=float, default=1.0, help="smaller sets, to try the harness")
     get.add_argument("--budget", type=float, metavar="MINUTES", help="begin no run after so long; go on later")
     get.add_argument("--results", type=Path, default=rotation.RESULTS)
-    get.add_argument("--output", type=Path, default=report.PAGE)
+    get.add_argument("--output", type=Path, default=places.PAGES, help="directory of the page")
     get.add_argument("--fresh", action="store_true", help="forget what the results file holds")
     get.add_argument("--keep-rivals", action="store_true",
                      help="a new build of ours is measured beside what is known of the others")
@@ -65,13 +66,13 @@ def everyone() -> list[Contender]:
 
 
 def install() -> None:
-    install.install(everyone(), PATH_PACKAGES)
+    install_packages(everyone(), PATH_PACKAGES)
     archive.install()
 
 
 def main(chosen: argparse.Namespace) -> int:
     if chosen.tables:
-        report.write(load(chosen.results), probes.recalled(), chosen.output)
+        report.made(load(chosen.results), probes.recalled()).write(chosen.output)
         return 0
     if chosen.plan:
         plan(wanted(chosen), chosen)
@@ -96,13 +97,13 @@ def main(chosen: argparse.Namespace) -> int:
 def measure(chosen: argparse.Namespace) -> int:
     settings = rotation.Settings(chosen.n, chosen.seed, chosen.results, chosen.scale, chosen.budget, chosen.retry,
                                  keep_rivals=chosen.keep_rivals, lean=chosen.lean)
-    cases, sets, output = wanted(chosen), chosen.sets, chosen.output
+    cases, sets, output, page = wanted(chosen), chosen.sets, chosen.output, "get"
     if chosen.smoke:
         results = rotation.RESULTS.with_name("get-smoke.jsonl")
         settings = rotation.Settings(1, chosen.seed, results, SMOKE_SCALE, smoke=True)
         cases = [case for case in cases if case.name in (chosen.scenario or SMOKE)]
         sets = chosen.sets or SMOKE_SETS
-        output = results.with_name("get-smoke.md")
+        output, page = results.parent, "get-smoke"
     if chosen.smoke or chosen.fresh:
         settings.results.unlink(missing_ok=True)
     good = rotation.run_all(cases, sets, chosen.only, settings)
@@ -111,7 +112,7 @@ def measure(chosen: argparse.Namespace) -> int:
         known = probes.recalled()
         good = probe([name for name in ("million", "huge", "resolve") if name not in known], chosen) == 0 and good
     records = [r for r in load(settings.results) if r.scale == settings.scale]
-    report.write(records, {} if chosen.smoke else probes.recalled(), output)
+    report.made(records, {} if chosen.smoke else probes.recalled(), page).write(output)
     return 0 if good else 1
 
 

@@ -6,10 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lab.runs.epochs import epochs
+from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
 from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.live.figures import lasted
 from lab.ground.shell import CommandFailed, exists, run
 from lab.runs.trial import Trial
 

@@ -1,7 +1,7 @@
-"""Goodput and connections over time for figure 6 of FastBioDL, as SVG."""
+"""Goodput and connections of downloads over time, as SVG."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lab.pages import plot
 from lab.get import figures
@@ -18,10 +18,11 @@ def middle(runs: list[Record]) -> int:
     return rates.index(statistics.median_low(rates))
 
 
-def picture(found: Found, case: Case) -> str | None:
-    there = found.get((case.name, case.sets[0]), {})
+def picture(found: Found, case: Case, set_: str | None = None, movers: Sequence[tuple[str, str]] = DRAWN) -> str | None:
+    """Of the case's first set if none is named."""
+    there = found.get((case.name, set_ or case.sets[0]), {})
     rates, open_ = [], []
-    for name, colour in DRAWN:
+    for name, colour in movers:
         runs = there.get(name)
         if not runs:
             continue
@@ -32,7 +33,7 @@ def picture(found: Found, case: Case) -> str | None:
     if not rates:
         return None
     cap = case.per_connection_mbit or case.carries_mbit
-    return plot.draw(case.title, [
+    return plot.draw(f"{set_}: {case.title}" if set_ else case.title, [
         plot.Panel(f"goodput, Mbit/s (dashed: the link, {case.carries_mbit:.0f})", rates, [case.carries_mbit]),
         plot.Panel(f"open connections (dashed: {case.carries_mbit / cap:.1f} fill the link)", open_,
                    [case.carries_mbit / cap])],

@@ -1,32 +1,27 @@
 """The page about `tidegate get` beside other downloaders, its pictures, and a line for every run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from lab import install
-from lab.ground import places
-from lab.controllers.report import shown
 from lab.get import figures
 from lab.get.bars import DEFAULT, Bar, Found, Runs, bars, connections, median_bps, oracle_connections
 from lab.get.cases import CAPPED, CASES, FIG6, SECONDS, Case
-from lab.get.ours import TIMES_AS_LONG, rule
+from lab.get.ours import TIMES_AS_LONG
 from lab.get.pictures import pictures
 from lab.get.probe_report import probe_bars, probes_section
 from lab.get.rotation import BESIDE, contenders
-from lab.live.report import builds
 from lab.movers.report import table
-from lab.ground.results import Record
-from lab.ground.stats import spread
+from lab.ground.results import Record, builds
+from lab.ground.stats import shown, spread
+from lab.pages.parts import BAR_HEADS
+from lab.shard import Page
 
-PAGE = places.REPORT.with_name("get.md")
-COMMAND = "python3 -m lab get"
-# FastBioDL, table 1 (Mbit/s, mean concurrency) and figure 4.
-PAPER_K = {1.01: (701.2, 6.77), 1.02: (815.8, 6.23), 1.05: (743.9, 4.64)}
+COMMAND = "python3 -m lab report get"
 
 
 def bars_table(rows: Iterable[Bar]) -> str:
-    return table(["where", "what", "bar", "measured", "met", "runs"],
-                 [[bar.where, bar.what, bar.bar, bar.measured, bar.verdict, bar.runs] for bar in rows])
+    return table(BAR_HEADS, [[f"{bar.where}: {bar.what}", bar.bar, bar.measured, bar.runs, bar.verdict]
+                             for bar in rows])
 
 
 def verdicts(rows: Sequence[Bar]) -> str:
@@ -76,28 +71,6 @@ def case_section(case: Case, found: Found, records: Sequence[Record]) -> list[st
     return parts
 
 
-def paper_section(found: Found) -> list[str]:
-    """Table 1 and figure 4 of the paper, in this engine, as they came out."""
-    rows = []
-    for name in CAPPED.sets:
-        there = found.get((CAPPED.name, name), {})
-        for k, (mbit, mean) in PAPER_K.items():
-            if runs := there.get(rule("gradient", k)):
-                rows.append([name, f"gradient, k = {k:g}", shown(spread([r.rate_bps / 1e6 for r in runs]), 0),
-                             f"{connections(runs):.1f}", f"{mbit:g}", f"{mean:g}", str(len(runs))])
-        if runs := there.get(rule("bayesian", 1.02)):
-            reference = there.get(rule("gradient", 1.02))
-            against = f"{median_bps(runs) / median_bps(reference):.2f} of gradient's" if reference else ""
-            rows.append([name, f"bayesian, k = 1.02; {against}", shown(spread([r.rate_bps / 1e6 for r in runs]), 0),
-                         f"{connections(runs):.1f}", "0.80 of gradient's", "", str(len(runs))])
-    if not rows:
-        return []
-    return ["## FastBioDL's table 1 and figure 4\n",
-            "Its rules in this engine: probes of 5 s, at most 15 connections, on the capped link. The paper's figures "
-            "are from other paths; what compares is the order.\n",
-            table(["set", "rule", "Mbit/s", "mean connections", "the paper's Mbit/s", "its mean", "n"], rows)]
-
-
 def noise_section(found: Found) -> list[str]:
     noises = [run.notes["noise"] for sets in found.values() for runs in sets.values() for run in runs]
     if not noises:
@@ -137,8 +110,9 @@ def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, M
         if any(key[0] == case.name for key in found):
             parts += case_section(case, found, records)
             parts += [f"![{name}](get-{name}.svg)\n" for name in drawn if name == case.name]
-    parts += [*paper_section(found), *probes_section(probes), *noise_section(found), "## Versions\n",
-              versions(records), "Every run is in [get.csv](get.csv).\n"]
+    parts += [*probes_section(probes), *noise_section(found), "## Versions\n",
+              versions(records),
+              "Beside the paper's tables: [fastbiodl.md](fastbiodl.md). Every run is in [get.csv](get.csv).\n"]
     return "\n".join(parts)
 
 
@@ -161,12 +135,9 @@ def raw(records: Iterable[Record]) -> str:
     return "".join(lines)
 
 
-def write(records: Sequence[Record], probes: Mapping[str, Mapping[str, object]], output: Path) -> None:
+def made(records: Sequence[Record], probes: Mapping[str, Mapping[str, object]], name: str = "get") -> Page:
     """The page, and beside it what it shows."""
-    output.parent.mkdir(parents=True, exist_ok=True)
     drawn = pictures(figures.grouped(records), FIG6)
-    for name, picture in drawn.items():
-        output.with_name(f"{output.stem}-{name}.svg").write_text(picture)
-    output.write_text(page(records, drawn, probes))
-    output.with_suffix(".csv").write_text(raw({r.key: r for r in records if r.ok}.values()))
-    print(f"wrote {output}")
+    beside = {f"get-{which}.svg": picture for which, picture in drawn.items()}
+    beside[f"{name}.csv"] = raw({r.key: r for r in records if r.ok}.values())
+    return Page(name, page(records, drawn, probes), beside)

@@ -9,8 +9,6 @@ from lab.ground.stats import Ratio, paired
 from lab.runs.epochs import Epoch, epochs
 from lab.runs.sampler import Sample
 
-# The sampler counts what the device receives, headers too: 1448 of each 1500 bytes are content.
-CONTENT = 1448 / 1500
 STEP_S = 1.0
 
 # A grid's good runs: by link, then by mover, in the order of their repeats.
@@ -44,9 +42,9 @@ class Run:
             if sample[0] >= second:
                 length = sample[0] - before[0]
                 part = (second - before[0]) / length if length > 0 else 0.0
-                return (before[1] + (sample[1] - before[1]) * part) * CONTENT
+                return before[1] + (sample[1] - before[1]) * part
             before = sample
-        return self.samples[-1][1] * CONTENT
+        return self.samples[-1][1]
 
     def between(self, begin_s: float, end_s: float) -> float:
         """Mean rate in bit/s between two seconds."""

@@ -20,10 +20,12 @@ from lab.ground.quiet import quiet
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
+from lab.links.background import PORT
 from lab.links.built import Built
 from lab.movers.runner import alone, clean, memory
 from lab.rivals.base import Contender
 from lab.runs.datasets import Dataset, generate, repeated
+from lab.runs.others import others, without
 from lab.runs.sampler import Sampler
 from lab.runs.timeline import Change
 from lab.runs.trial import Command, Measured, Trial
@@ -64,10 +66,11 @@ class Running:
     told: bool = False
 
 
-def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change]) -> Measured:
+def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change],
+          ends: bool = False) -> Measured:
     """Starts each command when it joins, makes the changes when they are due, tells who is still there to leave.
 
-    A command that copies files may end before; one that measures from memory may not.
+    A command that copies files or `ends` by itself may end before; one that measures from memory may not.
     """
     cpu, begin = trial.group.cpu_seconds(), time.monotonic()
     presence = list(case.presence) if len(case.presence) == len(commands) else [(0.0, case.seconds)] * len(commands)
@@ -85,7 +88,7 @@ def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequen
             if (status := one.process.poll()) is not None:
                 if status not in (LEFT if one.told else (0,)):
                     raise CommandFailed(f"status {status}: {trial.last_words(f'client{i}')}")
-                if not one.told and case.data is None:
+                if not one.told and case.data is None and not ends:
                     raise CommandFailed(f"it ended before it was told to: {trial.last_words(f'client{i}')}")
                 del running[i]
             elif not one.told and now >= one.leaves_s:
@@ -133,27 +136,27 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver) as sampler:
+            with quiet(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
                 before = Times.now()
-                measured = drive(trial, case, commands, link.changes(trial))
+                measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
-            notes: dict[str, object] = {**contender.notes(trial), "samples": sampler.samples, "noise": busy,
-                                        "background_bytes": link.background_bytes()}
-            arrived = sampler.samples[-1][1]
+            foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
+            samples = without(sampler.samples, foreign)
+            notes: dict[str, object] = {**contender.notes(trial), "samples": samples, "noise": busy, "others": foreign}
+            arrived = samples[-1][1]
             verified = checked(cell, trial, measured)
-        whole = case.data is not None and measured.seconds < case.seconds
-        bits = (source.size if whole else arrived * content_share(case)) * 8
+            whole = case.data is not None and measured.seconds < case.seconds
+            bits = (source.size if whole else arrived) * 8
+            if contender.by_itself:
+                bits = contender.rate_bps(trial, measured) * measured.seconds
+        # From memory to memory there is no size of files to divide CPU time by.
+        notes.setdefault("bytes_moved", round(bits / 8))
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, notes=notes,
                        rate_bps=bits / measured.seconds, verified=verified)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     finally:
         clean(places.DESTINATIONS)
-
-
-def content_share(case: Case) -> float:
-    """The sampler counts what the device receives, headers too: 52 of each 1500 bytes."""
-    return 1448 / 1500
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Where the harness keeps things: data on tmpfs, results below the build directory."""
+"""Where the lab keeps things: data on tmpfs, results below the build directory."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
 RESULTS = BUILD / "lab" / "copy.jsonl"
-SMOKE_RESULTS = BUILD / "lab" / "smoke.jsonl"
-REPORT = REPOSITORY / "docs" / "results" / "copy.md"
+PAGES = REPOSITORY / "docs" / "results"
+HTML = BUILD / "lab" / "report.html"
 
 # tmpfs: a disk would measure the disk.
 MEMORY = Path(os.environ.get("TIDEGATE_LAB_MEMORY", "/dev/shm/tidegate-lab"))

@@ -1,11 +1,12 @@
-"""Figures are taken on a machine that does nothing else: a build that takes the same lock waits for the end of a run."""
+"""Figures are taken on a machine that does nothing else: a build that takes the same lock waits for a run's end."""
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-LOCK = Path("/run/tidegate-quiet.lock")
+LOCK = Path(os.environ.get("TIDEGATE_LAB_QUIET", "/run/tidegate-quiet.lock"))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """What was measured, one JSON object a line; a run that was stopped goes on where it was."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,17 @@ def set_aside_if_outdated(path: Path, scenario: str, versions: dict[str, str]) -
             append(path, record)
         print(f"{old[0].contender} was {old[0].version} and is {versions[old[0].contender]}: starting anew, the "
               f"earlier figures are in {aside}")
+
+
+def builds(records: Iterable[Record]) -> str:
+    """The program that was measured; if there are several, what each stands for."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if record.ok:
+            found.setdefault(record.version, set()).add(f"{record.contender} on {record.set}")
+    if len(found) == 1:
+        return next(iter(found))
+    return "Several builds: " + "; ".join(f"{version} ({', '.join(sorted(of))})" for version, of in found.items())
 
 
 def load(path: Path) -> list[Record]:

@@ -23,6 +23,13 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
+def shown(value: Spread, digits: int = 2) -> str:
+    """The median, and the range where there is one."""
+    if value.count == 1 or f"{value.low:.{digits}f}" == f"{value.high:.{digits}f}":
+        return f"{value.median:.{digits}f}"
+    return f"{value.median:.{digits}f} ({value.low:.{digits}f}–{value.high:.{digits}f})"
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 

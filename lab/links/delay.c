@@ -1,11 +1,13 @@
 // A path with a round-trip time, for kernels without netem: two TUN devices, one in each of two network
 // namespaces, and what enters one leaves the other half a round trip later. TCP's super-packets pass whole
 // (virtio headers, segmentation offload), so a path of several Gbit/s costs little CPU. A rate and a queue that
-// overflows make it a bottleneck; random loss is for single packets, so it turns the offload off.
+// overflows make it a bottleneck; random loss is for single packets, so where it may come the offload is off.
 //
-// delay NAMESPACE NAMESPACE DEVICE RTT_US RATE_MBIT QUEUE_MS LOSS_PER_MILLION SEED
+// delay NAMESPACE NAMESPACE DEVICE RTT_US RATE_MBIT QUEUE_MS LOSS_PER_MILLION SEED super|single
 //
-// RATE_MBIT 0 is no limit. Prints "ready" when both devices are up; on its end of input it leaves.
+// RATE_MBIT 0 is no limit. Prints "ready" when both devices are up. While it runs it reads lines: "rate MBIT",
+// "rtt US" and "loss PER_MILLION" hold from then on and are confirmed by the same line, what cannot be done is
+// answered with a line that begins with "error". On its end of input it leaves.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,9 +43,9 @@ struct slot {
 
 struct direction {
     int from, to;
-    int64_t delay, queue_ns;
-    double ns_per_byte;
-    uint32_t loss_per_million;
+    // What may change meanwhile. The queue holds bytes, so at a lower rate it takes longer to leave it.
+    atomic_int_fast64_t delay, queue_bytes, ps_per_byte;
+    atomic_uint_fast32_t loss_per_million;
     uint64_t random;
     struct slot *slots;
     unsigned char *bytes;
@@ -73,15 +76,20 @@ static uint32_t next_random(uint64_t *state)
     return (uint32_t)((*state * 0x2545F4914F6CDD1Dull) >> 32);
 }
 
+static int64_t known(atomic_int_fast64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
 // The time a packet occupies the link: a super-packet pays for the headers of all its segments.
-static int64_t sending(const struct direction *d, const unsigned char *packet, uint32_t length)
+static int64_t sending(int64_t ps_per_byte, const unsigned char *packet, uint32_t length)
 {
     struct virtio_net_hdr header;
     uint64_t bytes = length - sizeof(header);
     memcpy(&header, packet, sizeof(header));
     if (header.gso_size)
         bytes += (bytes / header.gso_size) * 52;
-    return (int64_t)(bytes * d->ns_per_byte);
+    return (int64_t)bytes * ps_per_byte / 1000;
 }
 
 // Room for the largest packet that does not wrap; the bytes between are left out.
@@ -120,12 +128,14 @@ static void take(struct direction *d)
         if (length < 0)
             return;
         int64_t entered = now(), begins = d->busy_until > entered ? d->busy_until : entered;
-        if (!fits || begins - entered > d->queue_ns)
+        int64_t ps_per_byte = known(&d->ps_per_byte);
+        if (!fits || (begins - entered) * 1000 > known(&d->queue_bytes) * ps_per_byte)
             continue;
-        if (d->loss_per_million && next_random(&d->random) % 1000000 < d->loss_per_million)
+        uint32_t loss = (uint32_t)atomic_load_explicit(&d->loss_per_million, memory_order_relaxed);
+        if (loss && next_random(&d->random) % 1000000 < loss)
             continue;
-        d->busy_until = begins + sending(d, packet, (uint32_t)length);
-        d->slots[d->tail++ % SLOTS] = (struct slot){d->busy_until + d->delay, at, (uint32_t)length};
+        d->busy_until = begins + sending(ps_per_byte, packet, (uint32_t)length);
+        d->slots[d->tail++ % SLOTS] = (struct slot){d->busy_until + known(&d->delay), at, (uint32_t)length};
         d->write_at = at + (uint32_t)length;
     }
 }
@@ -202,41 +212,80 @@ static int device(const char *namespace, const char *name, int offload)
     return tun;
 }
 
+static void set_rate(struct direction *directions, double mbit, double queue_ms)
+{
+    for (int i = 0; i < 2; i++) {
+        // The queue is as long as the first rate asks for, and stays so.
+        if (mbit > 0 && !directions[i].queue_bytes)
+            directions[i].queue_bytes = (int64_t)(mbit * 125.0 * queue_ms);
+        directions[i].ps_per_byte = mbit > 0 ? (int64_t)(8e6 / mbit) : 0;
+    }
+}
+
+// Does what the line says. NULL, or why not.
+static const char *obey(struct direction *directions, const char *line, double queue_ms, int whole)
+{
+    char word[16], rest;
+    double value;
+    if (sscanf(line, "%15s %lf %c", word, &value, &rest) != 2 || !(value >= 0))
+        return "a command is a word and a number";
+    if (!strcmp(word, "rate")) {
+        set_rate(directions, value, queue_ms);
+    } else if (!strcmp(word, "rtt")) {
+        for (int i = 0; i < 2; i++)
+            directions[i].delay = (int64_t)(value * 500);
+    } else if (!strcmp(word, "loss")) {
+        if (whole && value > 0)
+            return "super-packets are not lost one by one; start it with single ones";
+        for (int i = 0; i < 2; i++)
+            directions[i].loss_per_million = (uint32_t)value;
+    } else {
+        return "it knows rate, rtt and loss";
+    }
+    return NULL;
+}
+
 int main(int count, char **words)
 {
-    if (count != 9) {
-        fprintf(stderr, "usage: delay NAMESPACE NAMESPACE DEVICE RTT_US RATE_MBIT QUEUE_MS LOSS_PER_MILLION SEED\n");
+    int whole = count == 10 && !strcmp(words[9], "super");
+    if (count != 10 || (!whole && strcmp(words[9], "single")) || (whole && atol(words[7]))) {
+        fprintf(stderr, "usage: delay NAMESPACE NAMESPACE DEVICE RTT_US RATE_MBIT QUEUE_MS LOSS_PER_MILLION SEED "
+                        "super|single (loss needs single)\n");
         return 2;
     }
-    double rate = atof(words[5]);
-    uint32_t loss = (uint32_t)atol(words[7]);
-    int ends[2] = {device(words[1], words[3], !loss), device(words[2], words[3], !loss)};
+    double queue_ms = atof(words[6]);
+    int ends[2] = {device(words[1], words[3], whole), device(words[2], words[3], whole)};
     // A path does not get longer because the machine is busy; it is a few per cent of a processor.
     if (setpriority(PRIO_PROCESS, 0, -15) < 0)
         fail("setpriority");
-    struct direction directions[2];
+    static struct direction directions[2];
     for (int i = 0; i < 2; i++) {
         directions[i] = (struct direction){
             .from = ends[i],
             .to = ends[1 - i],
             .delay = atoll(words[4]) * 500,
-            .queue_ns = atoll(words[6]) * 1000000,
-            .ns_per_byte = rate > 0 ? 8000.0 / rate : 0,
-            .loss_per_million = loss,
+            .loss_per_million = (uint32_t)atol(words[7]),
             .random = strtoull(words[8], NULL, 10) * 2 + i + 0x9E3779B97F4A7C15ull,
             .slots = calloc(SLOTS, sizeof(struct slot)),
             .bytes = malloc(BYTES),
         };
         if (!directions[i].slots || !directions[i].bytes)
             fail("memory");
+    }
+    set_rate(directions, atof(words[5]), queue_ms);
+    for (int i = 0; i < 2; i++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, relay, &directions[i]))
             fail("thread");
     }
     puts("ready");
     fflush(stdout);
-    char end;
-    while (read(0, &end, 1) > 0)
-        ;
+    char line[128];
+    while (fgets(line, sizeof(line), stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        const char *why = obey(directions, line, queue_ms, whole);
+        printf("%s%s\n", why ? "error: " : "", why ? why : line);
+        fflush(stdout);
+    }
     return 0;
 }

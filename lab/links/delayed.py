@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lab.ground import places
 from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, own_etc
 from lab.ground.shell import CommandFailed, exists, run
+from lab.ground.talk import Talker
 
 PACKAGES = ("gcc", "libc6-dev", "linux-libc-dev", "iputils-ping", "iperf3")
 # What the queue of the bottleneck holds at its rate.
@@ -21,18 +22,25 @@ def missing() -> str | None:
 
 
 class DelayedLink(Link):
-    """Two namespaces with a delay between them, a rate if any, and random loss if any."""
+    """Two namespaces with a delay between them, a rate if any, and random loss if any.
 
-    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1) -> None:
+    Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start.
+    """
+
+    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
+                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
         self.loss = loss
         self.seed = seed
-        self.relay: subprocess.Popen[str] | None = None
+        self.lossy = lossy or loss > 0
+        self.queue_ms = queue_ms
+        self.relay: Talker | None = None
 
     def argv(self, binary: object) -> list[str]:
         words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
-                                   self.rate_mbit or 0, QUEUE_MS, round(self.loss * 1e6), self.seed)
+                                   self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
+                                   "single" if self.lossy else "super")
         return [str(word) for word in words]
 
     def build(self) -> None:
@@ -43,11 +51,8 @@ class DelayedLink(Link):
         run(["cc", "-O2", "-pthread", "-o", binary, places.REPOSITORY / "lab" / "links" / "delay.c"])
         for namespace in (self.sender, self.receiver):
             run(["ip", "netns", "add", namespace])
-        self.relay = subprocess.Popen(self.argv(binary), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, text=True)
-        assert self.relay.stdout is not None and self.relay.stderr is not None
-        if self.relay.stdout.readline().strip() != "ready":
-            raise CommandFailed(f"the relay did not start: {self.relay.stderr.read().strip()}")
+        self.relay = Talker("the relay", self.argv(binary))
+        self.relay.expect("ready")
         for namespace, address, other in ((self.sender, SENDER_ADDRESS, RECEIVER_ADDRESS),
                                           (self.receiver, RECEIVER_ADDRESS, SENDER_ADDRESS)):
             self.inside(namespace, "ip", "address", "add", f"{address}/32", "dev", "veth0")
@@ -57,12 +62,27 @@ class DelayedLink(Link):
             own_etc(namespace)
 
     def shape(self, verb: str, rate_mbit: int) -> None:
-        raise CommandFailed("the rate of a delayed path is fixed when it is made")
+        self.tell(f"rate {rate_mbit}")
+
+    def lose(self, loss: float) -> None:
+        """Another share of packets lost from now on."""
+        if loss and not self.lossy:
+            raise CommandFailed("this path was not made to lose packets; make it lossy")
+        self.tell(f"loss {round(loss * 1e6)}")
+
+    def delay(self, rtt_ms: float) -> None:
+        """Another round-trip time from now on; packets under way keep theirs, and their order."""
+        self.tell(f"rtt {round(rtt_ms * 1000)}")
+        self.rtt_ms = rtt_ms
+
+    def tell(self, line: str) -> None:
+        if self.relay is None:
+            raise CommandFailed("the path is not there yet")
+        self.relay.tell(line)
 
     def remove(self) -> None:
         if self.relay is not None:
-            self.relay.kill()
-            self.relay.communicate()
+            self.relay.close()
             self.relay = None
         super().remove()
 

@@ -9,13 +9,20 @@ import shutil
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from lab.ground.shell import CommandFailed, run
 
 SENDER_ADDRESS = "10.99.0.1"
 RECEIVER_ADDRESS = "10.99.0.2"
 LARGEST_WINDOW = 32 << 20
+
+
+class Ends(Protocol):
+    """All that a transfer must know of a path: the namespaces of its ends."""
+
+    sender: str
+    receiver: str
 
 
 class Link:

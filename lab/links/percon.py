@@ -3,10 +3,10 @@
 import os
 import shutil
 import struct
+import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from lab.ground import places
 from lab.ground.shell import CommandFailed, exists, run
 
 BPF_FILESYSTEM = Path("/sys/fs/bpf")
@@ -36,22 +36,29 @@ class PerConnectionCap:
         self.pins = BPF_FILESYSTEM / f"tidegate-lab-{os.getpid()}"
 
     def __enter__(self) -> "PerConnectionCap":
+        try:
+            self.attach()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def attach(self) -> None:
         if reason := missing():
             raise CommandFailed(f"no cap per connection: {reason}")
         if not os.path.ismount(BPF_FILESYSTEM):
             run(["mount", "-t", "bpf", "bpf", BPF_FILESYSTEM])
-        places.SCRATCH.mkdir(parents=True, exist_ok=True)
-        binary = places.SCRATCH / "percon.o"
         architecture = f"/usr/include/{os.uname().machine}-linux-gnu"
-        run(["clang", "-O2", "-g", "-target", "bpf", "-I", architecture,
-             "-c", Path(__file__).with_suffix(".c"), "-o", binary])
-        self.pins.mkdir(exist_ok=True)
-        run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops",
-             "pinmaps", self.pins])
+        with tempfile.TemporaryDirectory() as held:
+            binary = Path(held, "percon.o")
+            run(["clang", "-O2", "-g", "-target", "bpf", "-I", architecture,
+                 "-c", Path(__file__).with_suffix(".c"), "-o", binary])
+            self.pins.mkdir(exist_ok=True)
+            run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops",
+                 "pinmaps", self.pins])
         self.store("follow", int(self.follows))
         self.change(self.rate_mbit)
         run(["bpftool", "cgroup", "attach", self.group, "sock_ops", "pinned", self.pins / "cap"])
-        return self
 
     def change(self, rate_mbit: int) -> None:
         self.store("bytes_per_second", rate_mbit * 1_000_000 // 8)
@@ -62,6 +69,7 @@ class PerConnectionCap:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"],
-            check=False)
-        shutil.rmtree(self.pins, ignore_errors=True)
+        if self.pins.exists():
+            run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"],
+                check=False)
+            shutil.rmtree(self.pins, ignore_errors=True)

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lab.live import figures
-from lab.controllers.report import shown
 from lab.runs.epochs import Epoch, epochs
 from lab.live.experiments import CAPS, LINK_MBIT, Experiment, experiments
 from lab.live.rules import NAMES, RECIPES
 from lab.ground.results import Record
-from lab.ground.stats import spread
+from lab.ground.stats import shown, spread
 
 PATH_BPS = LINK_MBIT * 1e6
 # Links shaped by tc carry frames; what is left for content:

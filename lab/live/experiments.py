@@ -27,7 +27,6 @@ from lab.runs.timeline import Change, Client, logged, play
 from lab.runs.trial import Command, Trial
 
 RESULTS = places.BUILD / "lab" / "live.jsonl"
-PAGE = places.REPORT.with_name("live.md")
 NAME = "live"
 
 MAX_WORKERS = 32

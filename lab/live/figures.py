@@ -3,15 +3,10 @@
 import statistics
 from collections.abc import Callable, Sequence
 
-from lab.runs.epochs import STAGES, Epoch
+from lab.runs.epochs import STAGES, Epoch, lasted
 
 # What is left of a link's rate for content: 1448 bytes of each 1514 in a frame at MTU 1500.
 CONTENT = 1448 / 1514
-
-
-def lasted(run: Sequence[Epoch]) -> list[float]:
-    """The length of each epoch, with what was not measured at its start."""
-    return [e.end_s - before for e, before in zip(run, [0.0, *(e.end_s for e in run)])]
 
 
 def moved(run: Sequence[Epoch]) -> float:

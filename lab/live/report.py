@@ -2,11 +2,9 @@
 
 import statistics
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from lab.live import figures
 from lab import install
-from lab.controllers.report import shown
 from lab.runs.epochs import STAGES, epochs
 from lab.live.experiments import CAPS, PATHS_S, STAGING, STREAM_MBIT
 from lab.live.bars import (DEFAULT, FAIR, FAIR_OVER_S, FAIR_WITHIN_S, LINK_BPS, STEADY_S, Runs, again, alone, astray,
@@ -14,11 +12,12 @@ from lab.live.bars import (DEFAULT, FAIR, FAIR_OVER_S, FAIR_WITHIN_S, LINK_BPS, 
                              steady_mbps, steps_of, together)
 from lab.live.pictures import pictures
 from lab.movers.report import table
-from lab.ground.results import Record
+from lab.ground.results import Record, builds
 from lab.links.routed import QUEUE_MS
-from lab.ground.stats import spread
+from lab.ground.stats import shown, spread
+from lab.shard import Page
 
-COMMAND = "python3 -m lab live"
+COMMAND = "python3 -m lab report live"
 
 
 def bars_table(found: Runs, rule: str) -> str:
@@ -97,17 +96,6 @@ def raw(records: Iterable[Record]) -> str:
     return "".join(lines)
 
 
-def builds(records: Iterable[Record]) -> str:
-    """The program that was measured; if there are several, what each stands for."""
-    found: dict[str, set[str]] = {}
-    for record in records:
-        if record.ok:
-            found.setdefault(record.version, set()).add(f"{record.contender} on {record.set}")
-    if len(found) == 1:
-        return next(iter(found))
-    return "Several builds: " + "; ".join(f"{version} ({', '.join(sorted(of))})" for version, of in found.items())
-
-
 def page(records: Sequence[Record], drawn_: Iterable[str]) -> str:
     found = runs(records)
     if not found:
@@ -160,12 +148,9 @@ def page(records: Sequence[Record], drawn_: Iterable[str]) -> str:
     return "\n".join(parts)
 
 
-def write(records: Sequence[Record], output: Path) -> None:
+def made(records: Sequence[Record]) -> Page:
     """The page, and beside it what it shows."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    made = pictures(runs(records))
-    for name, picture in made.items():
-        output.with_name(f"{output.stem}-{name}.svg").write_text(picture)
-    output.write_text(page(records, made))
-    output.with_suffix(".csv").write_text(raw({record.key: record for record in records if record.ok}.values()))
-    print(f"wrote {output}")
+    drawn = pictures(runs(records))
+    beside = {f"live-{name}.svg": picture for name, picture in drawn.items()}
+    beside["live.csv"] = raw({record.key: record for record in records if record.ok}.values())
+    return Page("live", page(records, drawn), beside)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from lab import install
 from lab.ground.results import Record
+from lab.pages.parts import BAR_HEADS
 from lab.rivals.base import LIMIT, Contender
 from lab.rivals import contenders
 from lab.runs.setting import OPEN, SETTINGS, Setting
 from lab.ground.stats import Spread, geometric_mean, spread
 
-COMMAND = "make bench"
+COMMAND = "python3 -m lab report copy"
 IPERF = "iperf3"
 
 
@@ -123,10 +124,11 @@ def goal_rows(found: Cells, goal: Goal) -> list[list[str]]:
             continue
         reached = own.rate.median / peer.rate.median
         ratios.append(reached)
-        rows.append([goal.level, name, peer.contender, f"{reached:.2f}", f"≥ {wanted:g}", verdict(reached, wanted)])
+        rows.append([f"{goal.level}, {name}: ÷ {peer.contender}, the fastest named peer", f"≥ {wanted:g}",
+                     f"{reached:.2f}", f"{own.rate.count}, {peer.rate.count}", verdict(reached, wanted)])
     if goal.mean_at_least is not None and len(ratios) == len(goal.at_least):
         mean = geometric_mean(ratios)
-        rows.append([goal.level, "geometric mean", goal.peers[0], f"{mean:.2f}", f"≥ {goal.mean_at_least:g}",
+        rows.append([f"{goal.level}, geometric mean: ÷ {goal.peers[0]}", f"≥ {goal.mean_at_least:g}", f"{mean:.2f}", "",
                      verdict(mean, goal.mean_at_least)])
     return rows
 
@@ -139,7 +141,7 @@ def goals_table(found: Cells) -> str:
     rows = [row for goal in GOALS for row in goal_rows(found, goal)]
     if not rows:
         return "Tidegate has not been measured in this scenario.\n"
-    return table(["level", "set", "fastest named peer", "tidegate ÷ peer", "goal", "reached"], rows)
+    return table(BAR_HEADS, rows)
 
 
 def section(setting: Setting, records: Sequence[Record], order: Sequence[Contender]) -> str:

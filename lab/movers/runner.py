@@ -36,6 +36,8 @@ class Settings:
     results: Path
     scale: float = 1.0
     timeout_s: float = 600.0
+    # Minutes after which no run begins; none if absent.
+    budget_min: float | None = None
 
 
 @dataclass
@@ -153,6 +155,9 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
                         if blank.key in known:
                             progress.total -= 1
                             continue
+                        if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
+                            print("the time is over; the same command goes on", flush=True)
+                            return good
                         record = one(contender, blank, settings, link, source)
                         append(settings.results, record)
                         progress.line(record)

@@ -102,11 +102,21 @@ class Frame:
         return out
 
 
+# About the width of a letter.
+LETTER = 6.7
+
+
+def crowded(panel: Panel) -> bool:
+    """Whether the panel's label and the legend do not fit on one line."""
+    labels = sum(LETTER * len(line.label) + 44 for line in panel.lines)
+    return LETTER * len(panel.label) + labels > WIDTH - LEFT - RIGHT
+
+
 def legend(lines: Sequence[Line], y: float) -> list[str]:
     """From the right, the first line first."""
     out, right = [], float(WIDTH - RIGHT)
     for line in reversed(lines):
-        x = right - 6.7 * len(line.label)
+        x = right - LETTER * len(line.label)
         out += [f'<line stroke="{line.colour}" stroke-width="{line.stroke + .8:g}" x1="{x - 26:.0f}" '
                 f'x2="{x - 6:.0f}" y1="{y - 4:g}" y2="{y - 4:g}"/>',
                 f'<text x="{x:.0f}" y="{y:g}">{escape(line.label)}</text>']
@@ -118,13 +128,15 @@ def draw(title: str, panels: Sequence[Panel], remark: str = "") -> str:
     """The whole picture; the first panel gives the legend."""
     seconds = max(points[-1][0] for panel in panels for line in panel.lines
                   for points in (line.bold, *line.faint) if points)
-    frames = [Frame(panel, TOP + 28 + i * (HEIGHT + GAP), seconds) for i, panel in enumerate(panels)]
+    # The legend has a line of its own where it would run into the label.
+    more = 22 if crowded(panels[0]) else 0
+    frames = [Frame(panel, TOP + 28 + more + i * (HEIGHT + GAP), seconds) for i, panel in enumerate(panels)]
     height = frames[-1].top + HEIGHT + FOOT
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" '
            f'height="{height:g}" role="img" aria-label="{escape(title)}">',
            f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{height:g}" fill="white"/>',
            f'<text class="title" x="{LEFT}" y="24">{escape(title)}</text>',
-           *legend(panels[0].lines, frames[0].top - 12)]
+           *legend(panels[0].lines, frames[0].top - 12 - more)]
     for frame in frames:
         out += frame.svg()
     out += [f'<text class="middle" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{height - 8:g}">seconds</text>',

@@ -20,6 +20,8 @@ class Contender:
     packages: Sequence[str] = ()
     programs: Sequence[str] = ()
     moves_files = True
+    # Whether it brings its own path, ends by itself, and has to be asked how fast it was.
+    by_itself = False
 
     def missing(self) -> str | None:
         """Why it cannot run here, or None."""

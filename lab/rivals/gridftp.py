@@ -19,8 +19,22 @@ class GlobusUrlCopy(Contender):
                              "-port", PORT, "-hostname", "sender", "-disable-usage-stats", "-no-detach",
                              "-log-level", "ERROR"]), PORT)
 
+    def options(self, trial: Trial) -> list[object]:
+        return ["-fast", "-pp", *(["-cc", 8, "-p", 4] if trial.setting.needs_streams else ["-cc", 2])]
+
     def commands(self, trial: Trial) -> list[Command]:
-        streams = ["-cc", 8, "-p", 4] if trial.setting.needs_streams else ["-cc", 2]
         return [Command(trial.link.receiver,
-                        ["globus-url-copy", "-r", "-cd", "-fast", "-pp", *streams,
+                        ["globus-url-copy", "-r", "-cd", *self.options(trial),
                          f"ftp://sender:{PORT}{trial.source.root}/", f"file://{trial.destination}/"])]
+
+
+class GlobusAt(GlobusUrlCopy):
+    """At a setting somebody published: so many files at once, so many connections for each."""
+
+    def __init__(self, concurrency: int, parallel: int = 1, quick: bool = False) -> None:
+        self.flags: list[object] = ["-cc", concurrency, *(["-p", parallel] if parallel > 1 else []),
+                                    *(["-fast", "-pp"] if quick else [])]
+        self.name = "globus " + " ".join(map(str, self.flags))
+
+    def options(self, trial: Trial) -> list[object]:
+        return self.flags

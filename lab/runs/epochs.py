@@ -37,6 +37,11 @@ def epochs(lines: Iterable[Mapping[str, Any]]) -> list[Epoch]:
     return [epoch(line) for line in lines]
 
 
+def lasted(run: Sequence[Epoch]) -> list[float]:
+    """The length of each epoch, with what was not measured at its start."""
+    return [e.end_s - before for e, before in zip(run, [0.0, *(e.end_s for e in run)])]
+
+
 def goodput(run: Sequence[Epoch]) -> float:
     """Mean in bit/s: each epoch counts as long as it was measured."""
     return sum(e.goodput_bps * e.measured_s for e in run) / sum(e.measured_s for e in run)

@@ -19,25 +19,40 @@ LOOPBACK = "0100007F:"
 MAPPED, MAPPED_LOOPBACK = "0000000000000000FFFF0000", "0000000000000000FFFF00000100007F"
 THREAD = Path("/proc/thread-self/net")
 
+# IPv4 and TCP with timestamps. What passes whole between namespaces pays it once for up to 64 KB.
+HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
 
 
 def received(table: str, device: str) -> int:
     """Bytes a device has received, from the text of /proc/net/dev."""
+    return counts(table, device)[0]
+
+
+def counts(table: str, device: str) -> tuple[int, int]:
+    """Bytes and packets a device has received."""
     for line in table.splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == device:
-            return int(counters.split()[0])
+            bytes_, packets = counters.split()[:2]
+            return int(bytes_), int(packets)
     raise ValueError(f"no device {device}")
 
 
-def connections(table: str, ports: Collection[int] | None) -> int:
-    """Established connections to these remote ports, or to any on another machine, from the text of /proc/net/tcp."""
+def without_headers(bytes_: int, packets: int) -> int:
+    return bytes_ - packets * HEADERS
+
+
+def connections(table: str, ports: Collection[int] | None, besides: int | None = None) -> int:
+    """Established connections to these remote ports, or to any on another machine, from the text of /proc/net/tcp.
+
+    Those to the local port `besides` are not counted.
+    """
     count = 0
     for line in table.splitlines()[1:]:
         fields = line.split()
-        if fields[3] != ESTABLISHED:
+        if fields[3] != ESTABLISHED or (besides is not None and int(fields[1].rpartition(":")[2], 16) == besides):
             continue
         if ports is None:
             count += not fields[2].startswith(LOOPBACK)
@@ -46,9 +61,9 @@ def connections(table: str, ports: Collection[int] | None) -> int:
     return count
 
 
-def networks(table: str, ipv6: str, ports: Collection[int] | None) -> int:
+def networks(table: str, ipv6: str, ports: Collection[int] | None, besides: int | None = None) -> int:
     """Both tables: a program may listen for IPv6 and be reached by IPv4."""
-    return connections(table, ports) + sum(
+    return connections(table, ports, besides) + sum(
         1 for line in ipv6.splitlines()[1:]
         if (fields := line.split())[3] == ESTABLISHED and MAPPED in fields[2] and MAPPED_LOOPBACK not in fields[2]
         and (ports is None or int(fields[2].rpartition(":")[2], 16) in ports))
@@ -57,11 +72,18 @@ def networks(table: str, ipv6: str, ports: Collection[int] | None) -> int:
 class Sampler:
     """Context manager: takes samples while the block runs."""
 
-    def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0") -> None:
+    def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0",
+                 besides: int | None = None, content: bool = False) -> None:
         self.namespace = namespace
         self.ports = ports
         self.device = device
+        # The port here that other traffic comes to, if there is any: its connections are not counted.
+        self.besides = besides
+        # Whether headers are left out: a bottleneck may or may not cut what passes into single packets.
+        self.content = content
         self.samples: list[Sample] = []
+        # When the samples begin, on the monotonic clock.
+        self.begun = 0.0
         self.error: BaseException | None = None
         self.stop = threading.Event()
         self.ready = threading.Event()
@@ -95,6 +117,7 @@ class Sampler:
 
     def watch(self) -> None:
         begin, first = time.monotonic(), self.read()[0]
+        self.begun = begin
         self.samples.append((0.0, 0, 0))
         self.ready.set()
         while not self.stop.wait(max(0.0, begin + len(self.samples) * EVERY_S - time.monotonic())):
@@ -104,8 +127,9 @@ class Sampler:
         self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
 
     def read(self) -> tuple[int, int]:
-        return (received((THREAD / "dev").read_text(), self.device),
-                networks((THREAD / "tcp").read_text(), six(), self.ports))
+        bytes_, packets = counts((THREAD / "dev").read_text(), self.device)
+        return (without_headers(bytes_, packets) if self.content else bytes_,
+                networks((THREAD / "tcp").read_text(), six(), self.ports, self.besides))
 
 
 def six() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.ground.cgroup import Cgroup
 from lab.runs.datasets import Dataset
-from lab.links.link import Link
+from lab.links.link import Ends
 from lab.runs.setting import Setting
 from lab.ground.shell import CommandFailed, run
 
@@ -30,7 +30,7 @@ class Trial:
     """What a contender finds when it is its turn."""
 
     setting: Setting
-    link: Link
+    link: Ends
     group: Cgroup
     source: Dataset
     destination: Path

@@ -25,9 +25,11 @@ class Relay(unittest.TestCase):
 
     def test_what_it_is_told(self) -> None:
         argv = DelayedLink(20, 4000, loss=0.001, seed=7).argv("delay")
-        self.assertEqual(argv[3:], ["veth0", "20000", "4000", str(QUEUE_MS), "1000", "7"])
+        self.assertEqual(argv[3:], ["veth0", "20000", "4000", str(QUEUE_MS), "1000", "7", "single"])
+        self.assertEqual(DelayedLink(20, 4000).argv("delay")[-1], "super")
+        self.assertEqual(DelayedLink(20, 4000, lossy=True).argv("delay")[-3:], ["0", "1", "single"])
         self.assertEqual(DelayedLink(0.5).argv("delay")[4:6], ["500", "0"])
 
-    def test_its_rate_stays(self) -> None:
+    def test_what_is_not_there_cannot_change(self) -> None:
         with self.assertRaises(CommandFailed):
             DelayedLink(20, 4000).change(2000)

@@ -186,7 +186,7 @@ class Page(unittest.TestCase):
         failed = replace(MARLIN, repeat=1, ok=False, error="it broke", notes={})
         with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
             page = Path(held, "below", "live.md")
-            report.write([READ, MARLIN, STEP, two(500, 450), failed], page)
+            report.made([READ, MARLIN, STEP, two(500, 450), failed]).write(page.parent)
             text = page.read_text()
             for name in ("read", "link-step", "share-2"):
                 self.assertIn(f"](live-{name}.svg)", text)

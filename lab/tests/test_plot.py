@@ -30,5 +30,11 @@ class Picture(unittest.TestCase):
         self.assertEqual(len([each for each in tree.findall("{*}line") if each.get("class") == "mark"]), 1)
         self.assertIn("a < b", [each.text for each in tree.findall("{*}text")])
 
+    def test_a_legend_that_would_run_into_the_label_has_a_line_of_its_own(self) -> None:
+        short, long = (plot.Panel("p" * 40, [plot.Line("l" * n, "red", RUN) for _ in range(4)]) for n in (2, 20))
+        heights = [float(ElementTree.fromstring(plot.draw("t", [panel])).attrib["height"]) for panel in (short, long)]
+        self.assertEqual((plot.crowded(short), plot.crowded(long)), (False, True))
+        self.assertGreater(heights[1], heights[0])
+
     def test_a_mark_is_within_the_panel(self) -> None:
         self.assertGreater(plot.Panel("p", [plot.Line("l", "red", RUN)], [9]).most, 9)

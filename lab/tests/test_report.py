@@ -35,12 +35,12 @@ class Tables(unittest.TestCase):
         found = report.cells([record("tidegate (c)", 12.0, level="c"), record("wget2", 10.0, level="c"),
                               record("rclone http", 12.5, level="c")])
         [row] = report.goal_rows(found, report.GOALS[-1])
-        self.assertEqual(row, ["c", "A", "rclone http", "0.96", "≥ 1", "no"])
+        self.assertEqual(row, ["c, A: ÷ rclone http, the fastest named peer", "≥ 1", "0.96", "1, 1", "no"])
 
     def test_geometric_mean_needs_all_sets(self) -> None:
         runs = [record(who, rate, name=name) for name in "ABCD" for who, rate in (("tidegate (b)", 12.0), (PEER, 10.0))]
         rows = report.goal_rows(report.cells(runs), report.GOALS[2])
-        self.assertEqual(rows[-1], ["b", "geometric mean", PEER, "1.20", "≥ 1", "yes"])
+        self.assertEqual(rows[-1], [f"b, geometric mean: ÷ {PEER}", "≥ 1", "1.20", "", "yes"])
         self.assertEqual(rows[1][-1], "yes")
         self.assertEqual(len(report.goal_rows(report.cells(runs[:-1]), report.GOALS[2])), 3)
 
@@ -50,7 +50,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| rsync daemon, two processes | b | t | 10.00 | 10.00–10.00 | 1.50 | 0.50 |", page)
         self.assertIn("- wget2 on A, repeat 0: it broke", page)
         self.assertNotIn("| aria2", page)
-        self.assertIn("`make bench`", page)
+        self.assertIn("`python3 -m lab report copy`", page)
 
     def test_chosen_concurrency_is_shown(self) -> None:
         runs = [replace(record("tidegate (b)", 9.0, i), notes={"concurrency_mean": {"read": 1, "network": n}})
