@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, LATE_S, STREAMS, SWEEP_S, name
+from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, LATE_S, SWEEP_S, name
 from lab.grid.figures import Found, Run, found_in
 from lab.ground.results import Record
 from lab.runs.epochs import Epoch
@@ -94,11 +94,6 @@ def by_number(found: Found, prefix: str) -> list[Level]:
         if runs:
             levels.append(Level(external, {n: runs[n] for n in sorted(runs)}))
     return levels
-
-
-def complete(level: Level) -> bool:
-    """Whether the whole row of numbers was measured."""
-    return set(STREAMS) <= set(level.runs)
 
 
 def first_epoch(log: Sequence[Epoch], good: object) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from lab.aimd import pictures
 from lab.aimd.bars import claims, reached, reference, shares
-from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, LATE_S, STREAMS, SWEEP_S, name
+from lab.aimd.cases import CONTROL_S, EXTERNAL, LATE_S, STREAMS, SWEEP_S, name
 from lab.aimd.figures import (ENOUGH, FIXED, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
                               late_streams, rate, usual, whole)
 from lab.aimd.shards import CONTROL, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP

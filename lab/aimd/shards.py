@@ -4,7 +4,7 @@ from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S,
 from lab.aimd.figures import sweep
 from lab.aimd.globus import GlobusMemory
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.offers import offered
+from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
 from lab.shard import Shard, grid, known
 
@@ -38,7 +38,7 @@ def control_cells() -> list[Cell]:
     for external in EXTERNAL:
         on = case(external, CONTROL_S)
         if external not in best:
-            print(f"left out: the best fixed number beside {external} external streams: {SWEEP} must be run first")
+            say_once(f"left out of {CONTROL}: the best fixed numbers: {SWEEP} must be run first")
         there = [*rules, *([fixed(best[external])] if external in best else [])]
         cells += [Cell(on, Engine(rule, on, max_workers=MOST)) for rule in there]
     return cells

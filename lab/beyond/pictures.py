@@ -1,6 +1,7 @@
 """Rate and streams over time on these links, as SVG."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lab.beyond.cases import DISKS, STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
 from lab.beyond.figures import FIXED, flow_bps, harm, middle_of, share
@@ -14,8 +15,16 @@ from lab.runs.epochs import Epoch
 COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
 # The rules shown where a link steps.
 STEPPED = (DEFAULT, "gradient", "aimd", "fts3")
+# What fits above a picture.
+MOST_LETTERS = 90
 # How often other traffic is drawn.
 EVERY_S = 1.0
+
+
+def headed(of: Case) -> Case:
+    """Under as much of its description as fits above a picture."""
+    clause = of.title.partition(":")[0]
+    return replace(of, title=clause if len(clause) <= MOST_LETTERS else of.name)
 
 
 def link_picture(found: Found, of: Case) -> str | None:
@@ -29,7 +38,7 @@ def link_picture(found: Found, of: Case) -> str | None:
     # Each once, though the best of the rules may be the slowest too.
     shown += [mover for mover in dict.fromkeys((first, fixed, last)) if mover is not None and mover not in shown]
     marks = [] if of.goodput_bps is None else [of.goodput_bps / 1e6]
-    return over_time(found, of, shown, marks=marks) if len(shown) > 1 else None
+    return over_time(found, headed(of), shown, marks=marks) if len(shown) > 1 else None
 
 
 def drawn(log: Sequence[Epoch], value: Callable[[Epoch], float], joined_s: float = 0.0) -> list[tuple[float, float]]:
@@ -47,7 +56,7 @@ def step_picture(found: Found, name: str) -> str | None:
     streams = [plot.Line(rule, colour, drawn(middle(runs).logs[0], lambda epoch: epoch.streams))
                for rule, colour, runs in shown if middle(runs).logs]
     panels = [plot.Panel("Mbit/s (dashed: what the link carries)", rates, carried(steps(of)))]
-    return plot.draw(of.title, panels + ([plot.Panel("streams", streams)] if streams else []),
+    return plot.draw(headed(of).title, panels + ([plot.Panel("streams", streams)] if streams else []),
                      "bold: the run of median goodput; faint: its repeats")
 
 
@@ -90,7 +99,7 @@ def harm_picture(found: Found, name: str) -> str | None:
 def pictures(found: Found, links: Sequence[str]) -> dict[str, str]:
     """By the name of the link."""
     made = {link: link_picture(found, case(link)) for link in links}
-    made |= {f"{link}-stages": by_stage(found, case(link), DEFAULT) for link in DISKS}
+    made |= {f"{link}-stages": by_stage(found, headed(case(link)), DEFAULT) for link in DISKS}
     made |= {name: step_picture(found, name) for name in STEPS}
     made |= {share_case(count).name: share_picture(found, count) for count in TRANSFERS}
     return {name: picture for name, picture in made.items() if picture is not None}

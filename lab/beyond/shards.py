@@ -8,7 +8,7 @@ from lab.beyond.rules import CHANGING, FEWER_FIXED, FIXED, HARMING, SEES_ALL, SH
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.figures import found_in
-from lab.grid.offers import offered
+from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
 from lab.shard import Shard, grid, known
 
@@ -47,7 +47,7 @@ def link_cells(links: Iterable[str]) -> list[Cell]:
         if link in best:
             rules.append(fixed(best[link]))
         else:
-            print(f"left out: the best fixed number on {link}: {SWEEP} must be run first")
+            say_once(f"left out beyond the papers: the best fixed number on {link}: {SWEEP} must be run first")
         cells += [Cell(case, Engine(rule, case)) for rule in rules]
     return cells
 

@@ -23,6 +23,12 @@ def offered_words(program: str) -> tuple[frozenset[str], frozenset[str]]:
     return words(copies, "--optimizer <NAME>", r"\n\s*--\w"), words(trains, "--recipe <NAME>", r"\n\s*--\w")
 
 
+@functools.cache
+def say_once(line: str) -> None:
+    """What is to be measured is asked for more than once."""
+    print(line)
+
+
 def lacking(rule: Rule, rules: frozenset[str], recipes: frozenset[str]) -> str | None:
     """Why the program cannot play that rule; None if it can."""
     told = list(map(str, rule.recipe))
@@ -43,5 +49,5 @@ def offered(wanted: Iterable[Rule]) -> list[Rule]:
     known = offered_words(str(program))
     for rule in found:
         if reason := lacking(rule, *known):
-            print(f"left out: {rule.name}: {reason}")
+            say_once(f"left out: {rule.name}: {reason}")
     return [rule for rule in found if not lacking(rule, *known)]

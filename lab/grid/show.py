@@ -69,4 +69,6 @@ def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -
     workers = [plot.Line(stage, colour, [(e.end_s, e.workers[i]) for e in log], stroke=stroke)
                for i, (stage, colour, stroke) in enumerate(strokes)]
     rate = plot.Line(mover, plot.BLUE, [(e.end_s, e.goodput_bps / 1e6) for e in log])
-    return plot.draw(f"{case.title}: {mover}", [plot.Panel("goodput, Mbit/s", [rate]), plot.Panel("workers", workers, best)])
+    panels = [plot.Panel("goodput, Mbit/s", [rate]),
+              plot.Panel("workers (broad: read, middle: network, thin: write)", workers, best)]
+    return plot.draw(f"{case.title}: {mover}", panels)
