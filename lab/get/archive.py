@@ -18,6 +18,7 @@ from lab.get.sets import File, Listed, only
 from lab.get.trial import ARCHIVE, Fetcher, GetTrial, home
 from lab.links.link import SENDER_ADDRESS
 from lab.ground.shell import CommandFailed, run
+from lab.runs import nginx
 from lab.runs.trial import Command
 
 API_PORT, HTTP, HTTPS = 9000, 80, 443
@@ -32,25 +33,7 @@ PYPI = ("fastq-dl", "kingfisher", "pysradb")
 PLAIN = f"http://{SENDER_ADDRESS}"
 BARE = "http://ftp.sra.ebi.ac.uk"
 
-CONFIGURATION = """
-daemon off;
-user root;
-worker_processes 2;
-pid {scratch}/nginx.pid;
-error_log {scratch}/nginx.log error;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_requests 1000000;
-    client_body_temp_path {scratch}/nginx-body;
-    proxy_temp_path {scratch}/nginx-proxy;
-    fastcgi_temp_path {scratch}/nginx-fastcgi;
-    uwsgi_temp_path {scratch}/nginx-uwsgi;
-    scgi_temp_path {scratch}/nginx-scgi;
-    server {{
+SERVER = """
         listen {address}:80;
         listen {address}:443 ssl;
         ssl_certificate {scratch}/tls.crt;
@@ -58,8 +41,6 @@ http {{
         root {root};
         location ~ ^/(ena|entrez|sdl)/ {{ proxy_pass http://{address}:{api}; proxy_set_header Host $host; }}
         location = /runs.json {{ return 404; }}
-    }}
-}}
 """
 
 
@@ -102,9 +83,8 @@ class Standin:
     def __init__(self, trial: GetTrial, root: Path, bare: bool, repository: Path = places.REPOSITORY) -> None:
         self.trial = trial
         self.certificate()
-        (trial.scratch / "nginx.conf").write_text(
-            CONFIGURATION.format(scratch=trial.scratch, root=root, address=SENDER_ADDRESS, api=API_PORT))
-        trial.serve(Command(trial.link.sender, ["nginx", "-c", trial.scratch / "nginx.conf"]), HTTP)
+        server = SERVER.format(scratch=trial.scratch, root=root, address=SENDER_ADDRESS, api=API_PORT)
+        nginx.start(trial, nginx.configuration(trial.scratch, server), HTTP)
         argv = ["python3", "-m", "standin", "--root", root, "--address", SENDER_ADDRESS, "--port", API_PORT,
                 "--data-url", BARE if bare else PLAIN, *(["--real-names"] if bare else [])]
         trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(repository)}), API_PORT)

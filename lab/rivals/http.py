@@ -3,29 +3,12 @@
 from lab.links.link import SENDER_ADDRESS
 from lab.rivals.base import Contender, shares
 from lab.ground.shell import run
+from lab.runs import nginx
 from lab.runs.trial import Command, Trial
 
 PORT, TLS_PORT = 8080, 8443
 
-CONFIGURATION = """
-daemon off;
-user root;
-worker_processes 2;
-pid {scratch}/nginx.pid;
-error_log {scratch}/nginx.log warn;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    default_type application/octet-stream;
-    sendfile on;
-    tcp_nopush on;
-    keepalive_requests 1000000;
-    client_body_temp_path {scratch}/nginx-body;
-    proxy_temp_path {scratch}/nginx-proxy;
-    fastcgi_temp_path {scratch}/nginx-fastcgi;
-    uwsgi_temp_path {scratch}/nginx-uwsgi;
-    scgi_temp_path {scratch}/nginx-scgi;
-    server {{
+SERVER = """
         listen {address}:{port};
         listen {address}:{tls_port} ssl;
         ssl_certificate {scratch}/tls.crt;
@@ -33,8 +16,6 @@ http {{
         ssl_protocols TLSv1.3;
         root {root};
         autoindex on;
-    }}
-}}
 """
 
 
@@ -43,10 +24,9 @@ def start_nginx(trial: Trial) -> None:
     run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-keyout", trial.scratch / "tls.key", "-out", trial.scratch / "tls.crt", "-days", 2,
          "-subj", "/CN=sender", "-addext", f"subjectAltName=IP:{SENDER_ADDRESS}"])
-    configuration = trial.scratch / "nginx.conf"
-    configuration.write_text(CONFIGURATION.format(scratch=trial.scratch, root=trial.source.root, port=PORT,
-                                                  tls_port=TLS_PORT, address=SENDER_ADDRESS))
-    trial.serve(Command(trial.link.sender, ["nginx", "-c", configuration]), PORT)
+    server = SERVER.format(scratch=trial.scratch, root=trial.source.root, port=PORT, tls_port=TLS_PORT,
+                           address=SENDER_ADDRESS)
+    nginx.start(trial, nginx.configuration(trial.scratch, server), PORT)
 
 
 def urls(trial: Trial) -> list[tuple[str, str]]:
