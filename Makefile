@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc bench bench-smoke long clean
+.PHONY: help build test lint doc lab lab-report lab-smoke bench long clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -18,18 +18,20 @@ lint: ## check formatting and run clippy, warnings denied
 doc: ## build the API documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-bench: build ## measure beside the rivals, then write docs/results/ (root, hours)
-	python3 -m bench run --level all --sets ABCD --n 5
-	python3 -m bench run --level all --sets ABCD --n 5 --scenario long
-	python3 -m bench report
-	python3 -m bench controllers --n 5
-	python3 -m bench live --n 5
-	python3 -m bench get --n 5
+lab: build ## measure everything beside the rivals; goes on where it stopped (root, a day)
+	python3 -m lab install
+	python3 -m lab run all
+
+lab-report: ## write docs/results/ and one HTML file from what is measured
+	python3 -m lab report
+
+lab-smoke: build ## a little of everything the lab does (root, two minutes)
+	python3 -m lab smoke
+
+bench: lab ## the lab, its report, and what needs no network: simulators, models
+	python3 -m lab report
 	cargo bench -p tidegate-control --bench simulators -- --write docs/results/simulators.md
 	cargo run --release -p tidegate-control --example models -- --write docs/results/models.md
-
-bench-smoke: build ## move tiny sets once with every contender (root, a minute)
-	python3 -m bench smoke
 
 long: ## run the long mode of the test suite: more seeds, more kills
 	TIDEGATE_LONG=1 cargo test --workspace --release -- --include-ignored

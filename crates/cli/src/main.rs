@@ -4,7 +4,6 @@
 mod chart;
 mod drive;
 mod exit;
-mod iperf3_server;
 mod place;
 mod progress;
 mod recorder;
@@ -26,6 +25,7 @@ mod command {
     pub mod generate;
     pub mod get;
     pub mod history;
+    pub mod iperf3;
     pub mod job;
     pub mod jobs;
     pub mod probe;
@@ -33,6 +33,7 @@ mod command {
     pub mod remote;
     pub mod serve;
     pub mod simulate;
+    pub mod size;
     pub mod submit;
     pub mod ticket;
     pub mod train;
@@ -71,6 +72,7 @@ enum Command {
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
+    Iperf3(command::iperf3::Iperf3Args),
     Estimate(Box<command::estimate::EstimateArgs>),
     Serve(command::serve::ServeArgs),
     Submit(Box<command::submit::SubmitArgs>),
@@ -86,6 +88,8 @@ enum Command {
     Generate(command::generate::GenerateArgs),
     #[command(hide = true)]
     WithParent(command::with_parent::WithParentArgs),
+    #[command(hide = true)]
+    Size(command::size::SizeArgs),
 }
 
 impl Command {
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         Command::Remote(args) => command::remote::run(args),
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),
+        Command::Iperf3(args) => command::iperf3::run(args),
         Command::Estimate(args) => command::estimate::run(args),
         Command::Serve(args) => command::serve::run(args),
         Command::Submit(args) => command::submit::run(args),
@@ -132,6 +137,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => command::demo::run(args),
         Command::Generate(args) => command::generate::run::<Cli>(args),
         Command::WithParent(args) => command::with_parent::run(args),
+        Command::Size(args) => command::size::run(args),
     };
     result.unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {

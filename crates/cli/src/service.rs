@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tidegate_service::api::{DIRECTORY, URL_FILE, read_token};
+use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::{Error, ErrorKind};
 use ureq::Agent;
 use ureq::http::Response;
@@ -110,9 +111,22 @@ impl Service {
 
     /// What POST answers.
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> anyhow::Result<T> {
+        self.post_once(path, None, body)
+    }
+
+    /// The same, which the service does once for each key however often it is asked.
+    pub fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        key: Option<&IdempotencyKey>,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
         let body = serde_json::to_vec(body)?;
-        let request =
+        let mut request =
             self.agent.post(self.address(path)).header("authorization", format!("Bearer {}", self.token));
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key.to_string());
+        }
         let response = request.header("content-type", "application/json").send(&body[..]);
         let response = response.map_err(|error| self.unreachable(&error))?;
         self.value(self.accepted(response)?)

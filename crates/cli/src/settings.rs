@@ -70,7 +70,7 @@ pub enum LinkRule {
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
     /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
-    /// model_fit, or coupled:RULE
+    /// model_fit, fts3, fts3:interval=TIME, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
     /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled
@@ -210,7 +210,7 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
     let choice = match name {
         "policy" | "discrete_rl" => Choice::Mean,
         // As their papers do in production.
-        "ldm" | "automdt" => Choice::Sampled,
+        "ldm" | "automdt" | "automdt_discrete" => Choice::Sampled,
         // Going on to learn takes being asked to.
         "policy:sampled" | "policy:online" => Choice::Sampled,
         _ => return build(name, options).map_err(|error| usage(error.to_string())),

@@ -45,36 +45,89 @@ fn the_knee_of_a_path_is_found_between_two_endpoints_and_from_here() {
     assert_eq!(answer["origin"]["kind"], "not_sampled", "{answer}");
 }
 
-#[test]
-fn an_endpoint_runs_iperf3_for_whoever_samples() {
-    let world = World::new();
-    let has = |program: &str| {
-        ["/usr/bin", "/usr/local/bin"].iter().any(|path| std::path::Path::new(path).join(program).is_file())
-    };
-    if !has("iperf3") {
-        return common::skip(
-            "an_endpoint_runs_iperf3_for_whoever_samples",
-            "iperf3 is missing; install the package iperf3",
-        );
+fn has_iperf3(test: &str) -> bool {
+    let has =
+        ["/usr/bin", "/usr/local/bin"].iter().any(|path| std::path::Path::new(path).join("iperf3").is_file());
+    if !has {
+        common::skip(test, "iperf3 is missing; install the package iperf3");
     }
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a port")
-        .port();
-    let a = world.endpoint("a", &[&format!("--iperf3={port}")]);
-    let server = format!("127.0.0.1:{port}");
-    let all = ["--iperf3", &server, "--max-streams", "2", "--bytes", "10TiB"];
-    let (code, answer) = world.json(&[&["estimate", "x", &a.at("x")][..], &all].concat());
-    assert_eq!(
-        (code, &answer["sampler"], &answer["origin"]["kind"]),
-        (0, &"iperf3".into(), &"sampled".into()),
-        "{answer}"
-    );
-    // Each client has a server of its own, and with the endpoint they end.
-    assert_eq!(answer["samples"].as_array().map(Vec::len), Some(2), "{answer}");
+    has
+}
+
+/// The processes that an endpoint runs.
+fn children(endpoint: &common::Server) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", endpoint.id())).expect("it runs");
+    let of =
+        |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    tasks.flatten().map(|task| of(task).split_whitespace().count()).sum()
+}
+
+#[test]
+fn an_endpoint_runs_iperf3_for_whoever_holds_a_ticket() {
+    if !has_iperf3("an_endpoint_runs_iperf3_for_whoever_holds_a_ticket") {
+        return;
+    }
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &["--iperf3=0"]), world.endpoint("b", &[]));
+    let all = ["--sampler", "iperf3", "--max-streams", "2", "--bytes", "10TiB"];
+    for (from, to) in [("x".to_owned(), a.at("x")), (a.at("x"), "x".to_owned())] {
+        let (code, answer) = world.json(&[&["estimate", &from, &to][..], &all].concat());
+        assert_eq!(
+            (code, &answer["sampler"], &answer["origin"]["kind"]),
+            (0, &"iperf3".into(), &"sampled".into()),
+            "{answer}"
+        );
+        // Each sample has a server of its own.
+        assert_eq!(answer["samples"].as_array().map(Vec::len), Some(2), "{answer}");
+        assert!(!answer.to_string().contains(a.secret()));
+    }
+    common::eventually(|| children(&a) == 0);
+    // The ticket of another endpoint opens nothing, and no server is started.
+    let stranger = format!("tg://{}@{}/x", b.secret(), a.place());
+    let cases = [(stranger.as_str(), "certificate"), (&b.at("x"), "--iperf3")];
+    // Where nothing is remembered.
+    let database = format!("sqlite:{}", world.text("other.db"));
+    for (to, part) in cases {
+        let ran = world.run(&[&["estimate", "x", to, "--database", &database][..], &all].concat());
+        assert!(ran.code == 1 && ran.err.lines().count() == 1 && ran.err.contains(part), "{to}: {ran:?}");
+        assert!(!ran.err.contains(b.secret()), "{ran:?}");
+        assert_eq!(children(&a), 0);
+    }
     assert_eq!(a.terminate(), 0);
-    let ran = world.run(&[&["estimate", "x", "tg://h", "--always-sample"][..], &all].concat());
-    assert!(ran.code == 1 && ran.err.contains("Connection refused"), "{ran:?}");
+}
+
+#[test]
+fn an_iperf3_server_lives_no_longer_than_who_asked_for_it() {
+    if !has_iperf3("an_iperf3_server_lives_no_longer_than_who_asked_for_it") {
+        return;
+    }
+    let world = World::new();
+    let a = world.endpoint("a", &["--iperf3=0"]);
+    let start = |limit: &str| {
+        let mut command = world.command();
+        command.args(["iperf3", "--limit", limit, &a.address, "--", "-t", "60"]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().expect("started")
+    };
+    let child = start("60s");
+    common::eventually(|| children(&a) == 1);
+    common::signal(child.id(), rustix::process::Signal::KILL);
+    assert_eq!(common::wait(child).code, -1);
+    common::eventually(|| children(&a) == 0);
+    // Its time is over.
+    let ran = common::wait(start("1s"));
+    assert!(ran.code == 1 && !ran.err.is_empty(), "{ran:?}");
+    common::eventually(|| children(&a) == 0);
+    // There are so many at a time, and one more is told so.
+    let many: Vec<_> = (0..4).map(|_| start("60s")).collect();
+    common::eventually(|| children(&a) == 4);
+    let ran = common::wait(start("60s"));
+    assert!(ran.code != 0 && ran.err.contains("iperf3 servers run already"), "{ran:?}");
+    // And they end with the endpoint.
+    assert_eq!(a.terminate(), 0);
+    for child in many {
+        assert_ne!(common::wait(child).code, 0);
+    }
 }
 
 #[test]

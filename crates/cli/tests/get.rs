@@ -476,3 +476,40 @@ fn certificates_are_checked_and_may_be_added() {
     let ran = world.run(&["get", &down, "-o", "down", "--ca", &ca, "--retries", "0"]);
     assert!(ran.code == 1 && ran.err.contains("http"), "{ran:?}");
 }
+
+#[test]
+fn the_service_asks_a_server_how_much_a_job_is() {
+    let content = "x".repeat(300_000);
+    let test = "the_service_asks_a_server_how_much_a_job_is";
+    let Some((world, nginx)) = with_nginx(test, &[("x", &content), ("y", "12345")]) else { return };
+    let size = |list: &str| {
+        world.write("list", list);
+        let list = fs::File::open(world.path("list")).expect("opened");
+        finish(world.command().arg("size").stdin(list))
+    };
+    let ran = size(&format!("{}\n{}\n", nginx.url("x"), nginx.url("y")));
+    assert_eq!((ran.code, ran.out.trim()), (0, r#"{"bytes":300005}"#), "{ran:?}");
+    for wrong in
+        [nginx.url("none").to_string(), "http://me:hidden@127.0.0.1:9/x".to_owned(), "nonsense".to_owned()]
+    {
+        let ran = size(&wrong);
+        assert!(
+            ran.code != 0 && ran.err.lines().count() == 1 && !ran.err.contains("hidden"),
+            "{wrong}: {ran:?}"
+        );
+    }
+    let service = common::service::Service::start(&world, "svc", &[]);
+    let job = format!(
+        "source = \"{}\"\ndestination = \"{}\"\nlog = \"{}\"\n",
+        nginx.url("x"),
+        world.text("got"),
+        world.text("job.log")
+    );
+    world.write("job.toml", job);
+    let ran = service.run(&world, &["submit", "job.toml", "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    assert_eq!(world.read("got").len(), 300_000);
+    let log = String::from_utf8(world.read("job.log")).expect("text");
+    assert!(log.contains("ESTIMATE") && log.contains("as the server says"), "{log}");
+    assert_eq!(service.terminate(), 0);
+}

@@ -229,3 +229,109 @@ fn a_service_that_was_killed_goes_on_with_its_jobs() {
     assert_eq!(fs::read_dir(world.path("there/in")).expect("listed").count() as u64, count);
     assert_eq!(service.terminate(), 0);
 }
+
+#[test]
+fn a_job_of_a_named_endpoint_is_remembered_as_its_own() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 300_000, 1);
+    world.ok(&["remote", "add", "store", &endpoint.address]);
+    let service = Service::start(&world, "svc", &[]);
+    let ran = service.run(&world, &["submit", "data", "store:/in", "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    assert_eq!(world.read("there/in"), world.read("data"));
+    let pair = format!("local → tg://{}", endpoint.place());
+    eventually(|| service.run(&world, &["history", "transfers"]).out.contains(&pair));
+    // It can be measured by its name, too.
+    let estimation = ["submit", "data", "store:/x", "--bytes", "1TiB", "--estimation", "--wait"];
+    assert_eq!(service.run(&world, &estimation).code, 0, "{}", service.log());
+    let job = service.job(&world, 2);
+    assert_eq!(job["summary"]["estimate"]["destination"], format!("tg://{}", endpoint.place()), "{job}");
+    let ran = service.run(&world, &["submit", "data", "nobody:/in"]);
+    assert!(ran.code == 2 && ran.err.contains("no endpoint is called 'nobody'"), "{ran:?}");
+    // Its ticket is in nothing that the service wrote.
+    let told = [job.to_string(), service.log(), service.run(&world, &["jobs", "--json"]).out].concat();
+    assert!(!told.contains(endpoint.secret()));
+    assert_eq!(service.terminate(), 0);
+    let mut directories = vec![world.path("svc")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("listed").flatten() {
+            if entry.file_type().expect("known").is_dir() {
+                directories.push(entry.path());
+                continue;
+            }
+            let bytes = fs::read(entry.path()).expect("read");
+            let secret = endpoint.secret().as_bytes();
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret), "{}", entry.path().display());
+        }
+    }
+}
+
+#[test]
+fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
+    let world = World::new();
+    world.write("a", "content");
+    let service = Service::start(&world, "svc", &[]);
+    let submit = ["submit", "a", "/nowhere/b", "--retries", "0", "--idempotency-key", "night-1"];
+    let (code, first) = service.json(&world, &submit);
+    assert_eq!((code, ids(&first), first.get("repeated")), (0, vec![1], None));
+    service.kill();
+    let service = Service::start(&world, "svc", &[]);
+    let (code, again) = service.json(&world, &submit);
+    assert_eq!((code, ids(&again), &again["repeated"]), (0, vec![1], &true.into()));
+    assert!(service.run(&world, &submit).out.contains("submitted before"));
+    let other = ["submit", "a", "/nowhere/c", "--idempotency-key", "night-1"];
+    let ran = service.run(&world, &other);
+    assert!(ran.code != 0 && ran.err.lines().count() == 1 && ran.err.contains("night-1"), "{ran:?}");
+    assert_eq!(service.json(&world, &["jobs"]).1["jobs"].as_array().map(Vec::len), Some(1));
+    let ran = service.run(&world, &["submit", "a", "/b", "--idempotency-key", " x"]);
+    assert!(ran.code == 2 && ran.err.contains("printable"), "{ran:?}");
+    assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn jobs_trust_what_the_service_was_told_to() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    let world = World::new();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    world.write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    let authority = Issuer::new(params, key);
+    for name in ["us", "there"] {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+        world.write(format!("{name}.pem"), params.signed_by(&key, &authority).expect("signed").pem());
+        world.write(format!("{name}.key"), key.serialize_pem());
+    }
+    let server = ["--tls-ca", "ca.pem", "--tls-cert", "there.pem", "--tls-key", "there.key"];
+    let endpoint = world.endpoint("there", &server);
+    assert!(!endpoint.address.contains('@'), "no ticket is printed");
+    world.fill("data", 300_000, 1);
+    let trust = ["--tls-ca", "ca.pem", "--peer-cert", "us.pem", "--peer-key", "us.key"];
+    // Jobs do not run where the service was started, and trust the same files.
+    let service = Service::start(&world, "svc", &trust);
+    let ran = service.run(&world, &["submit", "data", &endpoint.at("in"), "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    assert_eq!(world.read("there/in"), world.read("data"));
+    let estimate = ["submit", "data", &endpoint.at("x"), "--bytes", "1TiB", "--estimation", "--wait"];
+    assert_eq!(service.run(&world, &estimate).code, 0, "{}", service.log());
+    assert_eq!(service.terminate(), 0);
+    let stranger = Service::start(&world, "stranger", &[]);
+    let ran = stranger.run(&world, &["submit", "data", &endpoint.at("never"), "--retries", "0", "--wait"]);
+    assert!(ran.code != 0 && !world.path("there/never").exists(), "{ran:?}");
+    // What cannot be used is told at the start.
+    world.write("empty.pem", "");
+    for (arguments, part) in [
+        (&["--tls-ca", "missing.pem"][..], "missing.pem"),
+        (&["--tls-ca", "empty.pem"], "empty.pem"),
+        (&["--tls-ca", "ca.pem", "--peer-cert", "us.pem", "--peer-key", "empty.pem"], "empty.pem"),
+        (&["--peer-cert", "us.pem", "--peer-key", "us.key"], "--tls-ca"),
+    ] {
+        let ran = world.run(&[&["serve", "--listen", "127.0.0.1:0"][..], arguments].concat());
+        assert!(
+            ran.code == 2 && ran.err.lines().count() == 1 && ran.err.contains(part),
+            "{arguments:?}: {ran:?}"
+        );
+    }
+}

@@ -70,13 +70,17 @@ fn a_policy_is_learned_from_a_log_of_epochs() {
 #[test]
 fn the_published_recipes_are_trained_too() {
     let world = World::new();
-    for (recipe, scenario) in [("ldm", "ldm-1g"), ("automdt", "automdt-read")] {
+    for (recipe, scenario) in
+        [("ldm", "ldm-1g"), ("automdt", "automdt-read"), ("automdt_discrete", "automdt-read")]
+    {
         let scenario = format!("{SCENARIOS}/{scenario}.toml");
         let output = format!("{recipe}.safetensors");
-        let arguments =
-            ["train", "--scenario", &scenario, "-o", &output, "--recipe", recipe, "--episodes", "2"];
-        let (code, report) = world.json(&arguments);
+        let train = ["train", "--scenario", &scenario, "-o", &output, "--recipe", recipe];
+        let (code, report) = world.json(&[&train[..], &["--episodes", "2", "--curve", "curve.csv"]].concat());
         assert_eq!((code, &report["episodes"]), (1, &2.into()), "{report}");
+        let curve = fs::read_to_string(world.path("curve.csv")).expect("the curve");
+        let lines: Vec<&str> = curve.lines().collect();
+        assert!(lines[0] == "series,episodes,utility_share" && lines[2].starts_with("played,2,"), "{curve}");
         let drive =
             ["simulate", "--scenario", &scenario, "--optimizer", "policy:sampled", "--policy", &output];
         assert_eq!(world.json(&drive).0, 0);
@@ -139,6 +143,8 @@ fn what_cannot_be_used_is_refused_in_one_line() {
         (vec!["copy", "a", "b", "--optimizer", "policy"], "needs --policy FILE"),
         ([&train[..], &["-o", "no/where.safetensors"]].concat(), "cannot write"),
         ([&train[..], &["-o", "x", "--recipe", "automdt"]].concat(), "needs all three stages"),
+        ([&train[..], &["-o", "x", "--recipe", "automdt_discrete"]].concat(), "needs all three stages"),
+        ([&train[..], &["-o", "x", "--curve", "no/where.csv"]].concat(), "cannot write"),
         ([&train[..], &["-o", "x", "--recipe", "magic"]].concat(), "no recipe 'magic'"),
         (vec!["train", "--scenario", "short.safetensors", "-o", "x"], "short.safetensors: line 1"),
         (vec!["train", "-o", "x"], "--scenario"),

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::observation::Observation;
+use crate::observation::{Observation, Remaining};
 use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::{BitRate, ByteCount};
 
@@ -15,6 +15,7 @@ pub mod bayesian;
 pub mod explore;
 pub mod falcon;
 pub mod fixed;
+pub mod fts3;
 pub mod gradient;
 pub mod model_based;
 pub mod model_fit;
@@ -101,6 +102,8 @@ pub struct StageSample {
     pub rtt: Option<Duration>,
     /// The staging this stage fills; `None` for the last stage and for a whole path.
     pub output: Option<Output>,
+    /// What is left to move, if the whole list is known.
+    pub remaining: Option<Remaining>,
 }
 
 /// The staging a stage fills, at the end of the interval.

@@ -24,6 +24,7 @@ fn trace(mut rule: impl StageOptimizer, alpha: u64, link: u64, max: u16, probes:
                 loss: 0.0,
                 rtt: None,
                 output: None,
+                remaining: None,
             };
             n = rule.propose(&sample, bounds);
             probed
@@ -87,6 +88,7 @@ fn the_repaired_gradient_holds_on_a_slope_of_zero() {
         loss: 0.0,
         rtt: None,
         output: None,
+        remaining: None,
     };
     let bounds = Bounds::new(1, 30);
     assert_eq!(rule.propose(&sample, bounds), 8);

@@ -24,6 +24,8 @@ fn names() -> impl Iterator<Item = &'static str> {
         "independent:aimd",
         "independent:falcon",
         "independent:gradient",
+        "fts3:aggressive,interval=5s",
+        "independent:fts3:interval=1s",
     ];
     NAMES.into_iter().filter(|name| !SLOW.contains(name)).chain(more)
 }
@@ -64,11 +66,12 @@ prop_compose! {
         size in (bytes(), bytes()),
         loss in prop::option::of(prop_oneof![Just(0.0), Just(1.0), 0.0..1.0]),
         left in prop::option::of((bytes(), any::<u64>())),
+        at in (0..900u64).prop_map(Duration::from_secs),
         interval in prop_oneof![Just(Duration::ZERO), (1..5000u64).prop_map(Duration::from_millis)],
     ) -> (Option<Concurrency>, Observation) {
         let concurrency = PerStage::all(1);
         (ran, Observation {
-            at: Duration::from_secs(1),
+            at,
             interval,
             concurrency,
             throughput,

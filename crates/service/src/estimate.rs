@@ -22,6 +22,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::history::{History, Timestamp};
+use crate::job::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
 
@@ -93,6 +94,7 @@ pub struct Estimator {
 struct Shared {
     program: Program,
     past: Option<Past>,
+    names: Names,
     /// Who samples a path keeps others from it: two at once would measure each other.
     paths: Mutex<HashMap<Pair, Weak<Semaphore>>>,
     slots: Semaphore,
@@ -101,9 +103,14 @@ struct Shared {
 impl Estimator {
     /// Measures with `program` and others, and remembers in `history`.
     pub fn new(program: Program, history: Option<History>) -> Self {
+        Self::with_names(program, history, Names::default())
+    }
+
+    /// The same where remembered endpoints are known by their names.
+    pub fn with_names(program: Program, history: Option<History>, names: Names) -> Self {
         let past = history.map(Past::new);
-        let shared = Shared { program, past, paths: Mutex::default(), slots: Semaphore::new(AT_ONCE) };
-        Self { shared: Arc::new(shared) }
+        let slots = Semaphore::new(AT_ONCE);
+        Self { shared: Arc::new(Shared { program, past, names, paths: Mutex::default(), slots }) }
     }
 
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
@@ -113,6 +120,8 @@ impl Estimator {
         tell: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Answer, EstimateError> {
         // Everything that makes no sense is said before anything is looked up or measured.
+        let named = request.resolved(&self.shared.names).map_err(EstimateError::Usage)?;
+        let request = &*named;
         let pair = request.pair()?;
         let amount = request.amount()?;
         let mut sampler = request.sampler(&self.shared.program)?;

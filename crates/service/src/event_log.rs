@@ -22,6 +22,7 @@ pub enum Logged {
     Submitted { source: String, destination: String },
     Started { attempt: u32 },
     Estimate { streams: u16, throughput: BitRate, reason: String },
+    NoEstimate(String),
     Progress(Progress),
     Retrying { pause: Duration, why: String },
     Paused,
@@ -52,6 +53,7 @@ impl fmt::Display for Logged {
             Self::Estimate { streams, throughput, reason } => {
                 write!(f, "ESTIMATE {streams} streams, {throughput}: {reason}")
             }
+            Self::NoEstimate(why) => write!(f, "ESTIMATE none: {why}"),
             Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams }) => {
                 write!(f, "PROGRESS {bytes}")?;
                 if let Some(total) = total_bytes {

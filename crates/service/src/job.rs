@@ -4,6 +4,7 @@ pub mod address;
 pub mod arguments;
 pub mod classad;
 pub mod file;
+pub mod names;
 mod request;
 mod state;
 

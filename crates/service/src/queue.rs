@@ -4,10 +4,12 @@
 //! writes, so that changes come one after the other; others read. Every list is a page by cursor and every
 //! choice goes over an index, so that a hundred thousand waiting jobs cost no more than a hundred.
 
+mod once;
 mod open;
 mod pages;
 mod submit;
 
+pub use once::{IdempotencyKey, Submission};
 pub use pages::Candidate;
 
 use std::fs::File;
@@ -19,6 +21,7 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 use thiserror::Error;
 
+use crate::job::names::Names;
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 
 /// The most jobs that are not at their end; more are refused.
@@ -53,6 +56,9 @@ pub enum QueueError {
         /// What is wrong.
         message: String,
     },
+    /// The key is that of another submission.
+    #[error("the idempotency key '{0}' was used for other jobs: take another one for these")]
+    Reused(IdempotencyKey),
     /// There is no such job.
     #[error("there is no job {0}")]
     NoJob(JobId),
@@ -70,6 +76,7 @@ pub struct Queue {
     writer: SqlitePool,
     readers: SqlitePool,
     path: PathBuf,
+    names: Names,
     /// Jobs that are not at their end.
     waiting: AtomicU64,
     /// Held as long as the queue is open.

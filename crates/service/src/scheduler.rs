@@ -9,10 +9,13 @@ mod live;
 mod pause;
 mod round;
 mod shares;
+mod size;
 mod work;
 
+pub use estimates::Chooser;
 pub use live::{Live, MOST_EPOCHS};
 pub use shares::Limits;
+pub use size::{Size, Sizes};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -27,7 +30,7 @@ use crate::history::{Decision, Recorder, Timestamp, Transfer};
 use crate::job::{Event, Job, JobId, Kind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::pair::Pair;
-use crate::queue::{Change, Note, Queue, QueueError};
+use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
 
 use live::Tracker;
 use shares::Table;
@@ -168,8 +171,21 @@ impl Scheduler {
     /// Takes a batch of jobs, whole or not at all; answers with their numbers once they are on disk. Estimations
     /// begin at once and wait for no transfer.
     pub async fn submit(&self, requests: &[Request]) -> Result<Vec<JobId>, QueueError> {
+        self.submit_once(None, requests).await.map(|submission| submission.ids)
+    }
+
+    /// The same; but what was submitted under the `key` before is not taken again.
+    pub async fn submit_once(
+        &self,
+        key: Option<&IdempotencyKey>,
+        requests: &[Request],
+    ) -> Result<Submission, QueueError> {
         let shared = &self.shared;
-        let ids = shared.queue.submit(requests, now_ms()).await?;
+        let submission = shared.queue.submit_once(key, requests, now_ms()).await?;
+        if submission.repeated {
+            return Ok(submission);
+        }
+        let ids = &submission.ids;
         for (id, request) in ids.iter().zip(requests) {
             shared.log(*id, request, &Logged::submitted(request)).await;
             if request.kind == Kind::Estimation {
@@ -177,7 +193,7 @@ impl Scheduler {
             }
         }
         shared.work.notify_one();
-        Ok(ids)
+        Ok(submission)
     }
 
     /// Ends a job; one that runs stops in a moment. Answers with the state that it is in now.

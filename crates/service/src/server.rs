@@ -1,23 +1,19 @@
 //! The whole service: history, queue, scheduler and API put together, kept tidy, and ended in order.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
-use tidegate_control::units::UnitError;
-use tidegate_control::{BitRate, ByteCount};
 
 use crate::api::{Api, Config, DIRECTORY, EpochFiles, Parts};
 use crate::database::DatabaseError;
-use crate::estimate::{self, Answer, Program, Terms};
+use crate::estimate::{self, Program};
 use crate::history::{History, Recorder, Retention, Timestamp};
-use crate::job::address::local;
-use crate::job::{Kind, Request};
-use crate::mover::{BoxFuture, Mover};
+use crate::job::names::Names;
+use crate::mover::Mover;
 use crate::queue::{Queue, QueueError};
-use crate::scheduler::{self, Estimated, Limits, Scheduler};
+use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
 
 /// How long jobs that have ended are kept in the queue; history keeps what was learned from them.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -25,8 +21,6 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 const TIDYING: Duration = Duration::from_secs(3600);
 /// Longest wait for history to be written at the end.
 const FLUSHING: Duration = Duration::from_secs(5);
-/// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
-const UNKNOWN_SIZE: ByteCount = ByteCount::gib(1);
 
 /// What a service is started with.
 pub struct Options {
@@ -38,6 +32,10 @@ pub struct Options {
     pub limits: Limits,
     /// What measures.
     pub program: Program,
+    /// What finds out how much a job moves.
+    pub sizes: Sizes,
+    /// What knows remembered endpoints by their names.
+    pub names: Names,
     /// What moves; made once a runtime is there.
     pub mover: Box<dyn FnOnce() -> io::Result<Arc<dyn Mover>> + Send>,
     /// Where a job leaves its epochs.
@@ -66,16 +64,16 @@ pub async fn run(
     ready: impl FnOnce(&str, &str),
     stop: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let Options { api: config, database, limits, program, mover, epochs, seed } = options;
+    let Options { api: config, database, limits, program, sizes, names, mover, epochs, seed } = options;
     let listener = Api::listen(&config)?;
-    let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?);
+    let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?.with_names(names.clone()));
     let history = History::open(&database).await?;
     let recorder = Recorder::start(history.clone());
-    let estimator = estimate::Estimator::new(program, Some(history.clone()));
+    let estimator = estimate::Estimator::with_names(program, Some(history.clone()), names);
     let parts = scheduler::Parts {
         queue: Arc::clone(&queue),
         mover: mover()?,
-        estimator: Arc::new(Chooser(estimator.clone())),
+        estimator: Arc::new(Chooser::new(estimator.clone(), sizes)),
         memory: Arc::new(recorder.clone()),
         limits,
         seed,
@@ -107,123 +105,5 @@ async fn tidy(history: History, queue: Arc<Queue>) {
             tracing::warn!("the queue keeps what is too old: {error}");
         }
         tokio::time::sleep(TIDYING).await;
-    }
-}
-
-/// Answers the scheduler by estimates.
-struct Chooser(estimate::Estimator);
-
-impl scheduler::Estimator for Chooser {
-    fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
-        let estimator = self.0.clone();
-        Box::pin(async move {
-            let asked = asked(&request, most).await?;
-            let answer = estimator.estimate(&asked, &mut |_| {}).await.map_err(|error| error.to_string())?;
-            estimated(&request, &answer)
-        })
-    }
-}
-
-/// What is asked of the estimator for a job.
-async fn asked(request: &Request, most: u16) -> Result<estimate::Request, String> {
-    let source = request.sources.first().ok_or("it has no source")?;
-    let bytes = match request.bytes {
-        Some(bytes) => bytes,
-        None => size_of(&request.sources).await.unwrap_or(UNKNOWN_SIZE),
-    };
-    let rate = |name: &str| -> Result<Option<BitRate>, String> {
-        let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
-        option(&request.options, name).map(parse).transpose()
-    };
-    let terms = Terms {
-        clear: option(&request.options, "--data-plane") == Some("clear"),
-        limit_network: rate("--limit-network")?,
-        limit_link: rate("--limit-link")?,
-    };
-    Ok(estimate::Request {
-        most_streams: most,
-        use_history: request.use_history,
-        sample_bytes: request.sample_bytes,
-        buffer_bytes: request.buffer_bytes,
-        x509proxy: request.x509proxy.clone(),
-        terms,
-        ..estimate::Request::new(source.clone(), request.destination.clone(), bytes)
-    })
-}
-
-/// The size of sources that are files of this host; nothing else is known without asking somebody.
-async fn size_of(sources: &[String]) -> Option<ByteCount> {
-    let mut sum = ByteCount(0);
-    for source in sources {
-        let path = local(source).into_owned();
-        if !path.starts_with('/') {
-            return None;
-        }
-        let about = tokio::fs::metadata(Path::new(&path)).await.ok()?;
-        if !about.is_file() {
-            return None;
-        }
-        sum += ByteCount(about.len());
-    }
-    Some(sum)
-}
-
-/// The last value of an option, in either way of writing.
-fn option<'a>(options: &'a [String], name: &str) -> Option<&'a str> {
-    let mut found = None;
-    let mut words = options.iter();
-    while let Some(word) = words.next() {
-        match word.strip_prefix(name) {
-            Some("") => found = words.next().map(String::as_str),
-            Some(rest) if rest.starts_with('=') => found = rest.strip_prefix('='),
-            _ => {}
-        }
-    }
-    found
-}
-
-fn estimated(request: &Request, answer: &Answer) -> Result<Estimated, String> {
-    match answer.throughput_bps {
-        // An estimation is answered with what there is; a transfer is better begun as its rule does.
-        None if request.kind == Kind::Transfer => Err(answer.reason.clone()),
-        throughput => Ok(Estimated {
-            streams: answer.streams,
-            throughput: throughput.unwrap_or(BitRate::ZERO),
-            reason: answer.reason.clone(),
-            answer: serde_json::to_value(answer).map_err(|error| error.to_string())?,
-        }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_job_is_estimated_as_it_will_be_moved() {
-        let scratch = tempfile::tempdir().expect("a directory");
-        let file = scratch.path().join("data");
-        std::fs::write(&file, [0; 5000]).expect("written");
-        let mut request = Request::transfer(file.to_str().expect("text"), "tg://dtn/in");
-        request.options = ["--limit-network", "80Mbit/s", "--data-plane=clear", "--limit-network=90Mbit/s"]
-            .map(str::to_owned)
-            .to_vec();
-        let asked = asked(&request, 12).await.expect("asked");
-        assert_eq!((asked.bytes, asked.most_streams), (ByteCount(5000), 12));
-        let limit = Some(BitRate::mbps(90));
-        assert_eq!(asked.terms, Terms { clear: true, limit_network: limit, limit_link: None });
-        request.sources.push("tg://other/x".to_owned());
-        assert_eq!(size_of(&request.sources).await, None);
-        assert_eq!(option(&["--limit-networks=1".to_owned()], "--limit-network"), None);
-    }
-
-    #[test]
-    fn a_transfer_of_which_nothing_is_known_begins_as_its_rule_does() {
-        let mut request = Request::transfer("/a", "tg://dtn/in");
-        let pair = request.pair().expect("a pair");
-        let answer = Answer::unknown(pair, ByteCount(1), "too small");
-        assert_eq!(estimated(&request, &answer), Err("too small".to_owned()));
-        request.kind = Kind::Estimation;
-        assert_eq!(estimated(&request, &answer).map(|estimated| estimated.streams), Ok(1));
     }
 }

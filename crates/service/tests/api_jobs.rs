@@ -217,3 +217,27 @@ async fn sizes_of_nothing_and_of_ten_petabytes_are_answered() {
     assert_eq!(service.get("/api/v1/history/pairs").await["pairs"], json!([]));
     assert_eq!(service.get("/api/v1/endpoints").await["endpoints"], json!([]));
 }
+
+#[tokio::test]
+async fn a_batch_under_a_key_is_answered_as_the_first_time() {
+    let service = Asked::start().await;
+    let under = async |key: &[&str], body: &Value| {
+        let mut headers = vec![("authorization", &*service.bearer), ("content-type", "application/json")];
+        headers.extend(key.iter().map(|key| ("idempotency-key", *key)));
+        raw(service.address, &request("POST", "/api/v1/jobs", &headers, &body.to_string())).await
+    };
+    let batch = json!([transfer(1), transfer(2)]);
+    let first = under(&["run-7"], &batch).await;
+    assert_eq!((first.status, first.json()), (201, json!({"ids": [1, 2]})));
+    let again = under(&["run-7"], &batch).await;
+    assert_eq!((again.status, again.json()), (200, json!({"ids": [1, 2], "repeated": true})));
+    let other = under(&["run-7"], &json!([transfer(3)])).await;
+    assert_eq!((other.status, other.header("content-type")), (409, Some("application/problem+json")));
+    let detail = other.json()["detail"].as_str().expect("a detail").to_owned();
+    assert!(detail.contains("run-7") && detail.lines().count() == 1, "{detail}");
+    for wrong in [&[""][..], &["a", "b"], &["\u{e9}"], &[&"x".repeat(256)]] {
+        assert_eq!(under(wrong, &batch).await.status, 400, "{wrong:?}");
+    }
+    assert_eq!(under(&["run-8"], &batch).await.json(), json!({"ids": [3, 4]}));
+    assert_eq!(service.get("/api/v1/jobs").await["jobs"].as_array().map(Vec::len), Some(4));
+}

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tidegate_service::job::names::Names;
 use tidegate_service::job::{Dependency, Event, JobId, Request, State};
-use tidegate_service::queue::{Note, Queue, QueueError};
+use tidegate_service::queue::{IdempotencyKey, Note, Queue, QueueError};
 
 async fn queue() -> (TempDir, Queue) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -34,6 +35,98 @@ async fn next_ids(queue: &Queue) -> Vec<JobId> {
 
 async fn state(queue: &Queue, id: JobId) -> State {
     queue.get(id).await.expect("read").expect("there").state
+}
+
+#[tokio::test]
+async fn a_batch_under_a_key_is_taken_once_also_after_a_restart() {
+    let (directory, queue) = queue().await;
+    let key: IdempotencyKey = "run 7".parse().expect("a key");
+    let batch = [named("b", &["a"]), named("a", &[])];
+    let first = queue.submit_once(Some(&key), &batch, 10).await.expect("taken");
+    assert!(!first.repeated && first.ids[0] > first.ids[1], "{first:?}");
+    // Several at once are one, too.
+    let other: IdempotencyKey = "other".parse().expect("a key");
+    let again = || queue.submit_once(Some(&other), &batch[1..], 11);
+    let all = tokio::join!(again(), again(), again());
+    let all = [all.0, all.1, all.2].map(|one| one.expect("taken"));
+    assert_eq!(all.iter().filter(|one| !one.repeated).count(), 1, "{all:?}");
+    assert!(all.iter().all(|one| one.ids == all[0].ids), "{all:?}");
+    assert_eq!(queue.waiting(), 3);
+    queue.close().await;
+    drop(queue);
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened again");
+    let repeated = queue.submit_once(Some(&key), &batch, 12).await.expect("known");
+    assert_eq!((repeated.ids.clone(), repeated.repeated, queue.waiting()), (first.ids.clone(), true, 3));
+    // Something else under the same key is refused, and nothing of it is taken.
+    for wrong in [&batch[..1], &[named("b", &[]), named("a", &[])]] {
+        let error = queue.submit_once(Some(&key), wrong, 13).await.expect_err("another batch");
+        assert_eq!(error, QueueError::Reused(key.clone()));
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+    // What was refused leaves no key behind.
+    let third: IdempotencyKey = "third".parse().expect("a key");
+    assert!(queue.submit_once(Some(&third), &[named("x", &["nobody"])], 14).await.is_err());
+    assert!(!queue.submit_once(Some(&third), &batch, 14).await.expect("taken").repeated);
+    assert_eq!(queue.waiting(), 5);
+    // A key is kept while one of its jobs is.
+    for id in [first.ids[1], first.ids[0]] {
+        happen(&queue, id, &[Event::Claimed, Event::Completed]).await;
+    }
+    queue.forget(5).await.expect("nothing is that old");
+    assert!(queue.submit_once(Some(&key), &batch, 15).await.expect("known").repeated);
+    queue.forget(1000).await.expect("forgotten");
+    assert!(queue.submit_once(Some(&other), &batch[1..], 16).await.expect("known").repeated);
+    assert!(!queue.submit_once(Some(&key), &batch, 17).await.expect("taken").repeated);
+}
+
+#[tokio::test]
+async fn a_queue_of_the_first_version_is_taken_over() {
+    let (directory, queue) = queue().await;
+    let ids = queue.submit(&[named("a", &[])], 1).await.expect("taken");
+    queue.close().await;
+    drop(queue);
+    let file = directory.path().join("state/queue.sqlite3");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
+    let back = "DROP TABLE submission; PRAGMA user_version = 1";
+    sqlx::raw_sql(back).execute(&pool).await.expect("as it was");
+    pool.close().await;
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
+    assert_eq!(state(&queue, ids[0]).await, State::Queued);
+    let key: IdempotencyKey = "k".parse().expect("a key");
+    assert!(!queue.submit_once(Some(&key), &[named("b", &[])], 2).await.expect("taken").repeated);
+    assert!(queue.submit_once(Some(&key), &[named("b", &[])], 2).await.expect("known").repeated);
+}
+
+#[tokio::test]
+async fn a_named_endpoint_counts_where_it_is_and_its_ticket_is_not_kept() {
+    let (directory, queue) = queue().await;
+    let queue = queue.with_names(Names::new(|name| match name {
+        "dtn" | "same" => Ok("tg://TICKETsecret@dtn1:7117/".to_owned()),
+        "other" => Ok("tg://TICKETsecret@dtn2:7117/".to_owned()),
+        _ => Err(format!("no endpoint is called '{name}'")),
+    }));
+    let taken = [Request::transfer("dtn:/a", "/b"), Request::transfer("tg://T@dtn1:7117/x", "/b")];
+    queue.submit(&taken, 1).await.expect("taken");
+    // They share one path, and so its limit: there is one next between these sites.
+    let next = queue.next().await.expect("read");
+    assert_eq!(next.len(), 1, "{next:?}");
+    assert_eq!(next[0].pair.to_string(), "tg://dtn1:7117 → local");
+    assert_eq!(next[0].request.sources, ["dtn:/a"]);
+    let mut both = Request::transfer("dtn:/a", "/b");
+    both.sources.push("same:/c".to_owned());
+    assert!(queue.submit(std::slice::from_ref(&both), 1).await.is_ok());
+    both.sources.push("other:/c".to_owned());
+    for (request, why) in [(both, "several sites"), (Request::transfer("/a", "nobody:/b"), "called 'nobody'")]
+    {
+        let error = queue.submit(&[request], 1).await.expect_err("refused").to_string();
+        assert!(error.contains(why) && !error.contains("secret"), "{error}");
+    }
+    queue.close().await;
+    for entry in std::fs::read_dir(directory.path().join("state")).expect("listed").flatten() {
+        let bytes = std::fs::read(entry.path()).expect("read");
+        assert!(!bytes.windows(6).any(|bytes| bytes == b"secret"), "{}", entry.path().display());
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::skip;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::sampler::gridftp::{self, GridFtp};
-use tidegate_service::sampler::iperf3::{Iperf3, Server};
+use tidegate_service::sampler::iperf3::{Iperf3, Other, Server};
 use tidegate_service::sampler::{Amount, Failure, Measured, Sampler, SamplerError};
 
 /// Longest wait for a server to listen.
@@ -80,6 +80,10 @@ fn iperf3_server() -> Daemon {
     })
 }
 
+fn server(address: &str) -> Other {
+    Other::Server(Server::parse(address).expect("an address"))
+}
+
 fn gridftp_server(directory: &Path) -> Daemon {
     let log = directory.join("gridftp.log");
     Daemon::start(|port| {
@@ -119,7 +123,7 @@ fn iperf3_measures_both_ways_by_time_and_by_amount() {
         return;
     }
     let daemon = iperf3_server();
-    let server = Server::parse(&format!("127.0.0.1:{}", daemon.port)).expect("an address");
+    let server = server(&format!("127.0.0.1:{}", daemon.port));
     for (reverse, streams, amount) in [(false, 1, SHORT), (false, 3, SOME), (true, 2, SOME)] {
         let mut sampler = Iperf3::new(server.clone(), reverse, Some(ByteCount::kib(128)));
         let measured = measure(&mut sampler, streams, amount).expect("a sample");
@@ -138,7 +142,7 @@ fn a_busy_iperf3_server_is_waited_for() {
         return;
     }
     let daemon = iperf3_server();
-    let server = Server::parse(&format!("127.0.0.1:{}", daemon.port)).expect("an address");
+    let server = server(&format!("127.0.0.1:{}", daemon.port));
     let mut first = Iperf3::new(server.clone(), false, None);
     let mut second = Iperf3::new(server, false, None);
     let both = wait(async { tokio::join!(first.measure(2, SHORT), second.measure(1, SHORT)) });
@@ -152,7 +156,7 @@ fn an_iperf3_server_that_is_not_there_is_one_line() {
     if !has(test, "iperf3", "iperf3") {
         return;
     }
-    let mut sampler = Iperf3::new(Server::parse("127.0.0.1:1").expect("an address"), false, None);
+    let mut sampler = Iperf3::new(server("127.0.0.1:1"), false, None);
     let error = measure(&mut sampler, 1, SHORT).expect_err("nobody listens");
     assert!(error.to_string().starts_with("iperf3: unable to connect to server"), "{error}");
     assert_eq!((error.failure, error.to_string().lines().count()), (Failure::Failed, 1));

@@ -1,5 +1,9 @@
-//! A Gaussian policy that learns: PPO's clipped objective (Schulman et al.), with a standard
-//! deviation a head that does not depend on the state, as in both papers.
+//! A policy that learns: PPO's clipped objective (Schulman et al.).
+//!
+//! Actions are numbers, drawn from Gaussians with a standard deviation a head that does not depend on the
+//! state, as in both papers; or one of each of several groups of choices, drawn independently.
+
+use std::ops::Range;
 
 use tidegate_control::Rng;
 use tidegate_control::policy::Shape;
@@ -29,7 +33,7 @@ pub struct Samples {
     pub states: Vec<f32>,
     /// What was done.
     pub actions: Vec<f32>,
-    /// ln of the probability density it was done with.
+    /// ln of the probability, or its density, it was done with.
     pub log_densities: Vec<f32>,
     /// How much better than expected it was.
     pub advantages: Vec<f32>,
@@ -54,10 +58,12 @@ impl Samples {
 /// The policy and its optimiser.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// The mean of each action.
+    /// The mean of each action, or the logit of each choice.
     pub net: Net,
-    /// ln σ of each action.
+    /// ln σ of each action; empty for choices.
     pub log_sigma: Vec<f32>,
+    /// Where each group of choices lies among the answers; empty for numbers.
+    groups: Vec<Range<usize>>,
     adam: Adam,
     adam_sigma: Adam,
     gradient: Vec<f32>,
@@ -70,17 +76,27 @@ impl Actor {
         Self::from_net(Net::new(shape, 0.01, rng), vec![sigma.ln(); shape.outputs], adam)
     }
 
-    /// A policy of choices, which begin equally likely, or nearly.
-    pub fn of_choices(shape: Shape, adam: adam::Config, rng: &mut Rng) -> Self {
-        Self::from_net(Net::new(shape, 0.01, rng), Vec::new(), adam)
+    /// Goes on from a policy of choices, in groups of the sizes `choices`; one of each group is taken.
+    ///
+    /// # Panics
+    /// If the network has not as many answers as there are choices.
+    pub fn of_choices(net: Net, choices: Vec<usize>, adam: adam::Config) -> Self {
+        let mut end = 0;
+        let mut groups = Vec::with_capacity(choices.len());
+        for size in choices {
+            groups.push(end..end + size);
+            end += size;
+        }
+        assert_eq!(net.shape().outputs, end, "a policy has an answer for each choice");
+        Self { groups, ..Self::from_net(net, Vec::new(), adam) }
     }
 
     /// Whether an action is one of several rather than numbers.
     fn has_choices(&self) -> bool {
-        self.log_sigma.is_empty()
+        !self.groups.is_empty()
     }
 
-    /// Goes on from a policy.
+    /// Goes on from a Gaussian policy.
     pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::Config) -> Self {
         Self {
             adam: Adam::new(net.parameters.len(), adam),
@@ -89,6 +105,7 @@ impl Actor {
             d_mean: Vec::new(),
             net,
             log_sigma,
+            groups: Vec::new(),
         }
     }
 
@@ -98,12 +115,15 @@ impl Actor {
         self.adam_sigma.set_rate(rate);
     }
 
-    /// Draws an action around `mean`; returns ln of its density.
+    /// Draws an action around `mean`, or of these logits; returns ln of its density or probability.
     pub fn sample(&self, mean: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
-        if self.has_choices() {
-            return choose(mean, rng, action);
-        }
         let mut log_density = 0.0;
+        for group in &self.groups {
+            log_density += choose(&mean[group.clone()], rng, &mut action[group.clone()]);
+        }
+        if self.has_choices() {
+            return log_density;
+        }
         for ((action, mean), log_sigma) in action.iter_mut().zip(mean).zip(&self.log_sigma) {
             let z = rng.normal(0.0, 1.0) as f32;
             *action = mean + log_sigma.exp() * z;
@@ -125,8 +145,10 @@ impl Actor {
         let rows = samples.actions.chunks_exact(heads).zip(means.chunks_exact(heads));
         for (row, (action, mean)) in rows.enumerate() {
             let mut log_density = 0.0;
-            if inverse.is_empty() {
-                log_likelihoods(mean, &mut z);
+            if self.has_choices() {
+                for group in &self.groups {
+                    log_likelihoods(&mean[group.clone()], &mut z[group.clone()]);
+                }
                 log_density = dot(&z, action);
             } else {
                 for i in 0..heads {
@@ -139,13 +161,15 @@ impl Actor {
             let clipped =
                 if advantage >= 0.0 { ratio > 1.0 + objective.clip } else { ratio < 1.0 - objective.clip };
             let pull = if clipped { 0.0 } else { -ratio * advantage / count };
-            if inverse.is_empty() {
-                let entropy: f32 = -z.iter().map(|log_p| log_p.exp() * log_p).sum::<f32>();
-                for i in 0..heads {
+            for group in &self.groups {
+                let entropy: f32 = -z[group.clone()].iter().map(|log_p| log_p.exp() * log_p).sum::<f32>();
+                for i in group.clone() {
                     let p = z[i].exp();
                     self.d_mean[row * heads + i] =
                         pull * (action[i] - p) + objective.entropy / count * p * (z[i] + entropy);
                 }
+            }
+            if self.has_choices() {
                 continue;
             }
             for i in 0..heads {
@@ -162,7 +186,7 @@ impl Actor {
     }
 }
 
-/// ln of how likely each choice is.
+/// ln of how likely each choice of a group is.
 fn log_likelihoods(logits: &[f32], out: &mut [f32]) {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
@@ -283,32 +307,103 @@ mod tests {
         }
     }
 
+    /// The clipped objective of choices in `groups`, computed from its definition.
+    fn objective_of_choices(
+        logits: &[f64],
+        groups: &[Range<usize>],
+        samples: &Samples,
+        wanted: Objective,
+    ) -> f64 {
+        let heads = groups.last().map_or(0, |group| group.end);
+        let mut sum = 0.0;
+        for (row, logits) in logits.chunks(heads).enumerate() {
+            let action = &samples.actions[row * heads..(row + 1) * heads];
+            let (mut probability, mut entropy) = (1.0, 0.0);
+            for group in groups {
+                let total: f64 = logits[group.clone()].iter().map(|logit| logit.exp()).sum();
+                for i in group.clone() {
+                    let p = logits[i].exp() / total;
+                    entropy -= p * p.ln();
+                    probability *= if action[i] > 0.0 { p } else { 1.0 };
+                }
+            }
+            let ratio = probability / f64::from(samples.log_densities[row]).exp();
+            let advantage = f64::from(samples.advantages[row]);
+            let clip = f64::from(wanted.clip);
+            let clipped = (ratio * advantage).min(ratio.clamp(1.0 - clip, 1.0 + clip) * advantage);
+            sum += clipped + f64::from(wanted.entropy) * entropy;
+        }
+        sum / samples.advantages.len() as f64
+    }
+
+    #[test]
+    fn the_gradient_of_choices_is_that_of_their_objective() {
+        let mut rng = Rng::new(8);
+        let shape = Shape { inputs: 3, width: 12, blocks: 1, block: Block::Normed, outputs: 9 };
+        let rate = adam::Config { rate: 1e-4, longest: f32::INFINITY };
+        let mut actor = Actor::of_choices(Net::uniform(shape, &mut rng), vec![2, 4, 3], rate);
+        let mut samples = Samples {
+            states: (0..36).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
+            actions: vec![0.0; 12 * 9],
+            log_densities: Vec::new(),
+            advantages: (0..12).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
+        };
+        let mut tape = Tape::default();
+        let logits = actor.net.forward(&samples.states, &mut tape).to_vec();
+        for row in 0..12 {
+            let action = &mut samples.actions[row * 9..row * 9 + 9];
+            // Some ratios lie beyond the clip.
+            let log_p = actor.sample(&logits[row * 9..row * 9 + 9], &mut rng, action);
+            samples.log_densities.push(log_p + rng.normal(0.0, 0.3) as f32);
+        }
+        let wanted = Objective { clip: 0.1, entropy: 0.1 };
+        actor.update(&samples, wanted, &mut tape);
+        let logits: Vec<f64> = logits.iter().map(|&logit| logit.into()).collect();
+        let mut moved = 0;
+        for i in 0..logits.len() {
+            let at = |by: f64| {
+                let mut logits = logits.clone();
+                logits[i] += by;
+                objective_of_choices(&logits, &actor.groups, &samples, wanted)
+            };
+            let numeric = (at(1e-5) - at(-1e-5)) / 2e-5;
+            // What is descended is the objective's negative.
+            let analytic = -f64::from(actor.d_mean[i]);
+            assert!((numeric - analytic).abs() < 1e-5, "logit {i}: {analytic} instead of {numeric}");
+            moved += usize::from(numeric.abs() > 1e-3);
+        }
+        assert!(moved > 30, "{moved}");
+    }
+
     #[test]
     fn choices_learn_which_is_best() {
         let mut rng = Rng::new(5);
-        let shape = Shape { inputs: 1, width: 8, blocks: 1, block: Block::Dense, outputs: 3 };
+        let shape = Shape { inputs: 1, width: 8, blocks: 1, block: Block::Dense, outputs: 7 };
         let rate = adam::Config { rate: 3e-3, longest: 1.0 };
-        let mut actor = Actor::of_choices(shape, rate, &mut rng);
+        let mut actor = Actor::of_choices(Net::new(shape, 0.01, &mut rng), vec![3, 4], rate);
         let mut tape = Tape::default();
-        // The last is best where the state is positive, the first where it is not.
-        let best = |state: f32| if state > 0.0 { 2 } else { 0 };
-        for _ in 0..200 {
+        // Of the first group the last is best where the state is positive, the first where it is not; of the
+        // second, which begins at 3, always the same.
+        let best = |state: f32| [if state > 0.0 { 2 } else { 0 }, 4];
+        for _ in 0..600 {
             let states: Vec<f32> = (0..32).map(|_| rng.normal(0.0, 1.0) as f32).collect();
             let logits = actor.net.forward(&states, &mut tape).to_vec();
-            let mut samples = Samples { actions: vec![0.0; 96], ..Samples::default() };
+            let mut samples = Samples { actions: vec![0.0; 32 * 7], ..Samples::default() };
             for (row, state) in states.iter().enumerate() {
-                let action = &mut samples.actions[row * 3..row * 3 + 3];
-                samples.log_densities.push(actor.sample(&logits[row * 3..row * 3 + 3], &mut rng, action));
-                samples.advantages.push(if action[best(*state)] > 0.0 { 1.0 } else { -1.0 });
+                let action = &mut samples.actions[row * 7..row * 7 + 7];
+                samples.log_densities.push(actor.sample(&logits[row * 7..row * 7 + 7], &mut rng, action));
+                assert_eq!((action[..3].iter().sum::<f32>(), action[3..].iter().sum::<f32>()), (1.0, 1.0));
+                samples.advantages.push(best(*state).map(|i| action[i] - 0.5).iter().sum());
             }
             samples.states = states;
             actor.update(&samples, Objective { clip: 0.2, entropy: 0.001 }, &mut tape);
         }
         for state in [-1.0f32, 1.0] {
             let logits = actor.net.forward(&[state], &mut tape);
-            let mut likely = [0.0; 3];
-            log_likelihoods(logits, &mut likely);
-            assert!(likely[best(state)] > 0.8f32.ln(), "{state}: {likely:?}");
+            let mut likely = [0.0; 7];
+            log_likelihoods(&logits[..3], &mut likely[..3]);
+            log_likelihoods(&logits[3..], &mut likely[3..]);
+            assert!(best(state).iter().all(|&i| likely[i] > 0.8f32.ln()), "{state}: {likely:?}");
         }
     }
 

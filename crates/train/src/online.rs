@@ -7,7 +7,7 @@
 
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::optimizer::model_based::{self, ModelBased};
-use tidegate_control::policy::{Actions, Block, Features, Policy, Shape};
+use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape};
 use tidegate_control::{Bounds, Concurrency, Observation, PerStage, Rng, Stage};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
@@ -60,8 +60,13 @@ impl Online {
             Some(critic) => Net::from_network(critic),
             None => Net::new(shape, 0.1, &mut rng),
         };
+        let (net, choices) = (Net::from_network(&policy.actor), features.choices());
         Self {
-            actor: Actor::from_net(Net::from_network(&policy.actor), log_sigma, ADAM),
+            actor: if choices.is_empty() {
+                Actor::from_net(net, log_sigma, ADAM)
+            } else {
+                Actor::of_choices(net, choices, ADAM)
+            },
             critic: Critic::from_net(critic, ADAM),
             features,
             stages: policy.scales.stages(),
@@ -97,7 +102,7 @@ impl Online {
         let mut state = vec![0.0; self.features.inputs()];
         self.features.encode(seen, bounds, &mut state);
         if let Some(before) = before.filter(|_| self.rewards.len() < self.samples.log_densities.len()) {
-            let signs = self.features.actions() == Actions::Choice;
+            let signs = self.policy.recipe == Recipe::DiscreteRl;
             self.rewards.push(if signs { sign_of_change(worth, before) } else { worth });
         }
         if self.rewards.len() == STEPS {

@@ -4,13 +4,13 @@
 //! other; the environments are split into two crews in the same way. With one thread the same work
 //! is done in turn, and the weights come out the same.
 
-use tidegate_control::policy::{Actions, Block, Shape};
+use tidegate_control::policy::{Block, Shape};
 use tidegate_control::{Concurrency, Rng};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
 use crate::adam;
 use crate::gae;
-use crate::net::Tape;
+use crate::net::{Net, Tape};
 use crate::pair::both;
 use crate::practice::Course;
 use crate::rollout::{Crew, Episodes};
@@ -103,9 +103,11 @@ impl Ppo {
         let Config { width, blocks, block, rate, .. } = config;
         let adam = adam::Config { rate, longest: 1.0 };
         let shape = Shape { inputs, width, blocks, block, outputs: heads };
-        let actor = match course.actions() {
-            Actions::Gaussian => Actor::new(shape, config.sigma, adam, &mut rng),
-            Actions::Choice => Actor::of_choices(shape, adam, &mut rng),
+        let choices = course.choices();
+        let actor = if choices.is_empty() {
+            Actor::new(shape, config.sigma, adam, &mut rng)
+        } else {
+            Actor::of_choices(Net::new(shape, 0.01, &mut rng), choices, adam)
         };
         let block = if block == Block::Normed { Block::Residual } else { block };
         let shape = Shape { inputs, width, blocks: blocks.saturating_sub(1).max(1), block, outputs: 1 };

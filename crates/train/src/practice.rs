@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::policy::{Actions, Features, Recipe, Scales};
+use tidegate_control::policy::{Features, Recipe, Scales};
 use tidegate_control::{
     BitRate, Concurrency, Environment, Observation, PerStage, Rng, Scenario, Simulator, SimulatorOptions,
 };
@@ -26,9 +26,9 @@ pub trait Course: Send + Sync {
     /// Steps an episode.
     fn steps(&self) -> usize;
 
-    /// What the answered values mean.
-    fn actions(&self) -> Actions {
-        Actions::Gaussian
+    /// How many of the answered values belong to each group of choices; none where they are numbers.
+    fn choices(&self) -> Vec<usize> {
+        Vec::new()
     }
 
     /// Steps at the beginning whose score is not judged: what a policy that moves step by step needs
@@ -119,8 +119,8 @@ impl Course for PathCourse {
         self.steps
     }
 
-    fn actions(&self) -> Actions {
-        self.recipe.features(&self.scales).actions()
+    fn choices(&self) -> Vec<usize> {
+        self.recipe.features(&self.scales).choices()
     }
 
     fn warm_up(&self) -> usize {
@@ -210,7 +210,7 @@ impl Practice for Ground {
         let Some((seen, score)) = run.step(rng, setpoint) else { return Outcome { setpoint, ..nothing } };
         self.features.encode(&seen, bounds, state);
         let before = std::mem::replace(&mut self.before, score);
-        let signs = self.features.actions() == Actions::Choice;
+        let signs = self.course.recipe == Recipe::DiscreteRl;
         let reward = if signs { sign_of_change(score, before) } else { score };
         Outcome { reward, score, setpoint, ended: false }
     }

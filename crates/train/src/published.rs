@@ -5,6 +5,9 @@
 //! acts; the returns are standardised within the episode, so the time left is most of what they say.
 //! Both are kept, and so is the penalty at the limits, which makes a single worker unlearnable. What
 //! is not kept is the papers' comparison of an episode's sum with R_max: it is the mean a step.
+//!
+//! The recipe `automdt_discrete` differs from `automdt` in the last layer alone: in place of three Gaussians
+//! it has three categorical distributions over all numbers of workers (AutoMDT, figure 4).
 
 use std::time::Duration;
 
@@ -151,7 +154,12 @@ impl Published {
         let shape =
             Shape { inputs, width: WIDTH, blocks: constants.blocks, block: Block::Normed, outputs: heads };
         let adam = adam::Config { rate: RATE, longest: f32::INFINITY };
-        let actor = Actor::from_net(Net::uniform(shape, &mut rng), vec![0.0; heads], adam);
+        let (net, choices) = (Net::uniform(shape, &mut rng), features.choices());
+        let actor = if choices.is_empty() {
+            Actor::from_net(net, vec![0.0; heads], adam)
+        } else {
+            Actor::of_choices(net, choices, adam)
+        };
         let shape = Shape { blocks: CRITIC_BLOCKS, block: Block::Residual, outputs: 1, ..shape };
         let critic = Critic::from_net(Net::uniform(shape, &mut rng), adam);
         let simulator = Seconds::new(&scenario, recipe, &mut rng);

@@ -9,6 +9,7 @@ use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::online::Online;
 use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
+use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Session, Stop, Trainer};
 use tidegate_train::universal::{self, Universal};
 
@@ -82,6 +83,40 @@ fn steps_up_and_down_are_learned_too() {
     assert!(progress.best > before + 0.1, "seed {seed}: {progress:?} from {before}");
     let policy = session.policy(BTreeMap::new()).expect("examined");
     assert!(Policy::from_bytes(&policy.to_bytes()).is_ok_and(|read| read == policy));
+}
+
+#[test]
+fn the_published_recipe_with_choices_learns_and_comes_out_the_same_again() {
+    let text = include_str!("../../../scenarios/automdt-read.toml");
+    // What it says to expect holds for thirty.
+    let path = text.split("[expected]").next().expect("the path");
+    let scenario =
+        Scenario::from_toml(&path.replace("max_workers = 30", "max_workers = 8")).expect("a scenario");
+    let train = |seed, episodes| {
+        let constants = Constants { blocks: 1, most: episodes, ..Constants::of(Recipe::AutomdtDiscrete) };
+        let mut training = Published::new(&scenario, Recipe::AutomdtDiscrete, constants, seed);
+        let mut shares = Vec::new();
+        loop {
+            let progress = training.advance();
+            if progress.episodes.is_multiple_of(100) || progress.done {
+                shares.push(progress.recent);
+            }
+            if progress.done {
+                return (shares, training.policy(BTreeMap::new()).expect("finite"));
+            }
+        }
+    };
+    let (shares, policy) = train(1, 600);
+    let (first, last) = (shares[0], shares[shares.len() - 1]);
+    assert!(last > first + 0.05, "{shares:?}");
+    assert_eq!(policy.actor.shape().outputs, 24);
+    assert!(Policy::from_bytes(&policy.to_bytes()).is_ok_and(|read| read == policy));
+    assert_eq!(train(1, 20).1, train(1, 20).1, "the same seed gives the same weights");
+    assert_ne!(train(1, 20).1.actor, train(2, 20).1.actor);
+    let mut rule = Learned::new(policy, Choice::Sampled, 1);
+    let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 10);
+    let run = simulate(&scenario, &mut rule, None, options);
+    assert!(!rule.has_fallen_back() && run.epochs.iter().all(|epoch| epoch.setpoint.read <= 8));
 }
 
 #[test]

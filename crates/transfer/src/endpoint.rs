@@ -3,10 +3,12 @@
 //! whoever initiates a transfer decides.
 
 mod hosted;
+mod iperf3;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -21,11 +23,12 @@ use crate::hash::Digest;
 use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
-use crate::wire::message::{Hello, Message, TransferId, VERSION, encode};
+use crate::wire::message::{Hello, Message, TransferId, VERSIONS, common_version, encode};
 use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
 use hosted::Hosted;
+use iperf3::Servers;
 
 /// Most connections that have not proved themselves. One more ends the oldest of them: honest peers
 /// prove themselves within a few round trips, so a flood of silent ones cannot keep them out.
@@ -54,6 +57,9 @@ pub struct Config {
     pub pki: Option<Arc<Identity>>,
     /// What peers should call this host; `None` for the address it listens on.
     pub advertise: Option<String>,
+    /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
+    /// free, and `None` runs none.
+    pub iperf3: Option<RangeInclusive<u16>>,
 }
 
 /// A running endpoint.
@@ -73,6 +79,7 @@ pub struct Endpoint {
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     running: Mutex<HashMap<TransferId, Arc<Hosted>>>,
     once: Mutex<HashMap<[u8; 16], Instant>>,
+    iperf3: Option<Servers>,
 }
 
 impl Endpoint {
@@ -112,6 +119,7 @@ impl Endpoint {
             sessions: Mutex::default(),
             running: Mutex::default(),
             once: Mutex::default(),
+            iperf3: config.iperf3.clone().map(Servers::new),
             config,
         }))
     }
@@ -158,6 +166,7 @@ impl Endpoint {
 
     fn is_idle(&self) -> bool {
         self.sessions.lock().expect("not poisoned").is_empty()
+            && self.iperf3.as_ref().is_none_or(Servers::is_idle)
     }
 
     /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
@@ -216,11 +225,11 @@ impl Endpoint {
         match opening {
             Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
-                Ok(claims) => {
-                    let welcome = encode(&Message::Welcome(VERSION));
+                Ok((claims, version)) => {
+                    let welcome = encode(&Message::Welcome(version));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", &error))?;
-                    hosted::host(self, channel, &claims)
+                    hosted::host(self, channel, &claims, version)
                 }
                 Err(error) => {
                     let _ =
@@ -232,17 +241,18 @@ impl Endpoint {
         }
     }
 
-    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<Claims> {
+    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<(Claims, u16)> {
         let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
         if !matches!(channel, Channel::Tls(_)) {
             return refuse("sessions need TLS");
         }
-        if hello.versions.0 > VERSION || hello.versions.1 < VERSION {
-            let (oldest, newest) = hello.versions;
-            let why =
-                format!("you speak protocol versions {oldest} to {newest}, this endpoint speaks {VERSION}");
+        let Some(version) = common_version(VERSIONS, hello.versions) else {
+            let ((oldest, newest), (first, last)) = (hello.versions, VERSIONS);
+            let why = format!(
+                "you speak protocol versions {oldest} to {newest}, this endpoint speaks {first} to {last}"
+            );
             return Err(Error::new(ErrorKind::Protocol, why));
-        }
+        };
         let claims = match &hello.claims {
             // With a PKI the certificate was checked in the TLS handshake.
             None if self.identity.is_mutual() => Claims::FULL,
@@ -266,7 +276,7 @@ impl Endpoint {
         if self.draining.load(Relaxed) {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
-        Ok(claims)
+        Ok((claims, version))
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -315,6 +325,11 @@ impl Endpoint {
         if let Some(id) = id {
             self.running.lock().expect("not poisoned").remove(&id);
         }
+        self.has_ended();
+    }
+
+    /// Something that draining waits for has ended.
+    fn has_ended(&self) {
         if self.draining.load(Relaxed) && self.is_idle() {
             self.wake();
         }

@@ -1,6 +1,7 @@
 //! A live transfer, seen by the control loop as an [`Environment`]: it takes a set-point, lets an
 //! epoch pass and tells what it showed.
 
+pub mod link;
 mod pace;
 pub mod relayed;
 pub mod route;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use common::{Fixture, assert_same_tree, dial, drive, eventually, is_error, limit, picture, write};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::transfer::link::Iperf3Server;
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::handshake::{self};
 use tidegate_transfer::wire::message::{DataPlane, Message, Request};
@@ -192,6 +193,30 @@ fn an_endpoint_with_another_name_is_not_trusted() {
     let source = f.dir("source");
     let error = is_error(begin(&f.local(&[source]), &f.to_endpoint("in/"), &setup));
     assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+}
+
+#[test]
+fn an_iperf3_server_is_run_for_nobody_without_a_ticket() {
+    let ask = |address: &Address| {
+        let asked = Iperf3Server::ask(address, None, Duration::from_secs(20));
+        asked.expect_err("refused").kind
+    };
+    let f = Fixture::with(|config| config.iperf3 = Some(0..=0));
+    let mut wrong = f.address.clone();
+    wrong.ticket.as_mut().expect("a ticket").key[0] ^= 1;
+    assert_eq!(ask(&wrong), ErrorKind::Authentication);
+    assert_eq!(ask(&Address { ticket: None, ..f.address.clone() }), ErrorKind::Authentication);
+    let nothing = Claims { read: false, write: false, ..Claims::FULL };
+    assert_eq!(ask(&f.endpoint.address(&nothing).expect("an address")), ErrorKind::Denied);
+    // One that holds once is for one path.
+    let config =
+        Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
+    let (outbox, inbox) = dial(&f.address, &config).expect("let in");
+    outbox.send(&Message::Request(Request::OneTimeTicket { path: b"in/".to_vec() }));
+    let Ok(Message::Ticket(text)) = inbox.receive() else { panic!("no ticket") };
+    assert_eq!(ask(&Address { ticket: Ticket::parse(&text), ..f.address.clone() }), ErrorKind::Denied);
+    // And nobody gets one where the endpoint was not told to.
+    assert_eq!(ask(&Fixture::new().address), ErrorKind::Denied);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +15,6 @@ use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
-use crate::iperf3_server::Iperf3Server;
 use crate::settings::{Plane, TrustArgs};
 
 /// Serve a directory to those who hold a ticket.
@@ -38,12 +38,23 @@ pub struct EndpointArgs {
     /// Whether peers may ask for data streams that are not encrypted
     #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     data_plane: Plane,
-    /// Run `iperf3 -s` beside it, so that `tidegate estimate --sampler iperf3` can measure the path to here; it
-    /// answers whoever reaches the port, without a ticket [default port: 5201]
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "5201")]
-    iperf3: Option<u16>,
+    /// Run an `iperf3 -s` for one test of whoever holds a ticket and asks, so that `tidegate estimate --sampler
+    /// iperf3` can measure the path to here; 0 is any free port [default ports: 5201-5204]
+    #[arg(
+        long, value_name = "PORT[-PORT]", num_args = 0..=1, require_equals = true,
+        default_missing_value = "5201-5204", value_parser = ports
+    )]
+    iperf3: Option<RangeInclusive<u16>>,
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+/// Reads `5201` or `5201-5204`.
+fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let wrong = || "write a port, or the first and the last as in 5201-5204".to_owned();
+    let (first, last): (u16, u16) = (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
+    if first <= last { Ok(first..=last) } else { Err(wrong()) }
 }
 
 /// Runs the command.
@@ -58,7 +69,15 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         clear: args.data_plane == Plane::Clear,
         pki: args.trust.pki()?,
         advertise: args.advertise.clone(),
+        iperf3: args.iperf3.clone(),
     };
+    if args.iperf3.is_some() {
+        let version =
+            Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.map_err(|error| {
+            usage(format!("--iperf3 needs the program iperf3 (the package iperf3): {error}"))
+        })?;
+    }
     let endpoint = Endpoint::bind(config)?;
     let claims = Claims { write: !args.read_only, ..Claims::FULL };
     {
@@ -67,8 +86,6 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
     }
     drain_on_signals(&endpoint);
-    // Ends with the endpoint.
-    let _beside = args.iperf3.map(|port| Iperf3Server::start(listen, port)).transpose()?;
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
 }
@@ -118,6 +135,7 @@ impl Loopback {
             clear: true,
             pki: None,
             advertise: None,
+            iperf3: None,
         };
         let endpoint = Endpoint::bind(config)?;
         let serving = {
@@ -138,6 +156,21 @@ impl Drop for Loopback {
         self.endpoint.drain();
         if let Some(serving) = self.serving.take() {
             let _ = serving.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_one_or_a_range() {
+        assert_eq!(ports("5201"), Ok(5201..=5201));
+        assert_eq!(ports("5201-5204"), Ok(5201..=5204));
+        assert_eq!(ports("0"), Ok(0..=0));
+        for wrong in ["", "-", "9-8", "1-2-3", "70000", "-1", "a"] {
+            assert!(ports(wrong).is_err(), "{wrong}");
         }
     }
 }

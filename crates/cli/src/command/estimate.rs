@@ -43,7 +43,7 @@ pub struct EstimateArgs {
     /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
     #[arg(long, value_name = "NAME", help_heading = "Samples")]
     sampler: Option<Kind>,
-    /// An iperf3 server that runs at the other site [default: that of an endpoint with --iperf3]
+    /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one]
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Samples")]
     iperf3: Option<String>,
     /// How long each sample is [default: 400ms to 1s, by the size]

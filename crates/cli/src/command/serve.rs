@@ -1,22 +1,26 @@
 //! `tidegate serve`: the service that estimates, schedules, remembers and shows.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
+use tidegate_service::job::names::Names;
 use tidegate_service::mover::Programs;
-use tidegate_service::scheduler::Limits;
+use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, run as run_service};
 use tidegate_transfer::error::Error;
+use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
+use crate::remotes;
 use crate::settings::StateArgs;
 
 /// The port unless told otherwise; the endpoint's is 7117.
@@ -55,6 +59,15 @@ pub struct ServeArgs {
     /// Most network streams between two sites, shared by the jobs there
     #[arg(long, value_name = "N", default_value_t = Limits::default().streams_per_pair, value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Limits")]
     max_streams_per_path: u16,
+    /// Certificates (PEM) that jobs trust: of servers besides the system's, and of endpoints of the site's own PKI
+    #[arg(long, value_name = "FILE", help_heading = "Jobs")]
+    tls_ca: Option<PathBuf>,
+    /// The certificate chain (PEM) that jobs show to such endpoints [default: that of --tls-cert]
+    #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "peer_key", help_heading = "Jobs")]
+    peer_cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "peer_cert", help_heading = "Jobs")]
+    peer_key: Option<PathBuf>,
     /// Seed of the pauses between tries
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -69,8 +82,12 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // Children run elsewhere.
     let state = std::path::absolute(&state)?;
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
-    let program = Program::ours(vec!["--state".into(), state.clone().into()]);
-    let programs = Programs::new(program.path.clone(), state.clone());
+    let trusted = args.trusted()?;
+    let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
+    program.arguments.extend(trusted.endpoints.iter().cloned());
+    let sizes = Sizes { program: program.path.clone(), servers: trusted.servers.clone() };
+    let mut programs = Programs::new(program.path.clone(), state.clone());
+    (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
     let default = || format!("sqlite:{}", state.join("history.db").display());
     let options = Options {
         api: Config {
@@ -87,6 +104,11 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             streams_per_pair: args.max_streams_per_path,
         },
         program,
+        sizes,
+        names: Names::new(|name| match remotes::find(name) {
+            Ok(address) => Ok(address.with_path([]).to_string()),
+            Err(error) => Err(error.to_string()),
+        }),
         epochs: {
             let programs = programs.clone();
             Box::new(move |id| programs.epochs(id))
@@ -122,6 +144,36 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // Whatever is still read or written in the background ends with the process.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// What children are told of whom to trust.
+#[derive(Debug, Default)]
+struct Trusted {
+    /// Those that speak to endpoints.
+    endpoints: Vec<OsString>,
+    /// Those that speak to others' servers.
+    servers: Vec<OsString>,
+}
+
+impl ServeArgs {
+    /// Looks at the files now: a job would fail by them much later.
+    fn trusted(&self) -> anyhow::Result<Trusted> {
+        let Some(ca) = &self.tls_ca else { return Ok(Trusted::default()) };
+        // Children run elsewhere.
+        let absolute = |path: &Path| std::path::absolute(path);
+        let ca = absolute(ca)?;
+        let servers = vec!["--ca".into(), ca.clone().into()];
+        let shown = self.peer_cert.as_ref().zip(self.peer_key.as_ref());
+        let Some((cert, key)) = shown.or(self.tls_cert.as_ref().zip(self.tls_key.as_ref())) else {
+            Identity::authorities(&ca)?;
+            return Ok(Trusted { endpoints: Vec::new(), servers });
+        };
+        let files = PkiFiles { ca, cert: absolute(cert)?, key: absolute(key)? };
+        Identity::from_pki(&files)?;
+        let all = [("--tls-ca", files.ca), ("--tls-cert", files.cert), ("--tls-key", files.key)];
+        let endpoints = all.into_iter().flat_map(|(option, path)| [option.into(), path.into()]).collect();
+        Ok(Trusted { endpoints, servers })
+    }
 }
 
 fn listen_address(text: &str) -> Result<SocketAddr, Error> {

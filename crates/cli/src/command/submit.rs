@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
-use tidegate_service::job::file::{Format, read};
+use tidegate_service::job::file::{Format, MOST_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, Kind, Request};
+use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
 use crate::command::job::{self, wait_for};
@@ -54,6 +55,10 @@ pub struct SubmitArgs {
     /// An option for what moves the data, as in --option=--limit-network=80Mbit/s
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
+    /// What this submission is called: the same jobs under the same key are taken once, so it can be tried again
+    /// when no answer came
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<IdempotencyKey>,
     /// Wait until all are at their end; exit 0 if all are done
     #[arg(long)]
     wait: bool,
@@ -68,13 +73,26 @@ pub struct SubmitArgs {
 #[derive(Debug, Deserialize, Serialize)]
 struct Submitted {
     ids: Vec<JobId>,
+    /// Whether they were submitted before, under the same key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    repeated: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let requests = args.requests()?;
     let service = args.service.open()?;
-    let mut all = Submitted { ids: Vec::with_capacity(requests.len()) };
+    if let Some(key) = &args.idempotency_key {
+        // A key is of one batch: parts could be told from other parts no more.
+        if requests.len() > MOST_JOBS {
+            let why = format!("{} jobs under one key; at most {MOST_JOBS} are taken", requests.len());
+            return Err(usage(format!("{why}: submit them in parts, each with a key of its own")).into());
+        }
+        let all: Submitted = service.post_once("/jobs", Some(key), &requests)?;
+        tell(args, &all)?;
+        return if args.wait { wait(&service, &all.ids) } else { Ok(ExitCode::SUCCESS) };
+    }
+    let mut all = Submitted { ids: Vec::with_capacity(requests.len()), repeated: false };
     for batch in batches(&requests)? {
         match service.post::<Submitted>("/jobs", &batch) {
             Ok(taken) => all.ids.extend(taken.ids),
@@ -115,6 +133,13 @@ fn tell(args: &SubmitArgs, submitted: &Submitted) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = match &submitted.ids[..] {
+        [one] if submitted.repeated => format!("job {one} was submitted before, under the same key"),
+        [first, .., last] if submitted.repeated => {
+            format!(
+                "{} jobs were submitted before, {first} to {last}, under the same key",
+                submitted.ids.len()
+            )
+        }
         [one] => format!("job {one} submitted; `tidegate job {one} --follow` shows how it goes"),
         [first, .., last] => format!("{} jobs submitted, {first} to {last}", submitted.ids.len()),
         [] => "no job submitted".to_owned(),

@@ -11,6 +11,7 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{calibrate, read_log};
 use tidegate_control::policy::Recipe;
+use tidegate_control::policy::network::MOST;
 use tidegate_control::{Concurrency, Scenario};
 use tidegate_train::ppo::Config;
 use tidegate_train::practice::PathCourse;
@@ -44,7 +45,8 @@ pub struct TrainArgs {
     /// Where to write the policy
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// How to learn: fast, or for comparison ldm and automdt as published (minutes to hours), or
+    /// How to learn: fast, or for comparison ldm and automdt as published (minutes to hours),
+    /// automdt_discrete, where automdt chooses among all numbers of workers (its paper's figure 4), or
     /// discrete_rl, steps up and down
     #[arg(long, value_name = "NAME", default_value_t = Recipe::Fast)]
     recipe: Recipe,
@@ -54,12 +56,15 @@ pub struct TrainArgs {
     /// Base K of the utility T/K^n, the price of a worker [default: 1.02; 1.002 for ldm]
     #[arg(long, value_name = "K", value_parser = price)]
     utility_k: Option<f64>,
-    /// The most episodes [default: 60000; 30000 for automdt, 300000 for ldm]
+    /// The most episodes [default: 60000; 30000 for automdt and automdt_discrete, 300000 for ldm]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     episodes: Option<u64>,
     /// Threads; the policy is the same with one and with two
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: u8,
+    /// Write the curve as CSV to FILE too: series, episodes, utility as a share of R_max
+    #[arg(long, value_name = "FILE")]
+    curve: Option<PathBuf>,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -106,6 +111,10 @@ struct Report<'a> {
 
 /// Runs the command: 0 when converged, 1 when not, 130 when interrupted.
 pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    // Nothing is worse than learning for minutes and having nowhere to put it.
+    if let Some(curve) = &args.curve {
+        drop(WholeFile::begin(curve)?);
+    }
     if args.universal {
         drop(WholeFile::begin(&args.output)?);
         let default = universal::Config::default();
@@ -115,14 +124,20 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
             .run(&mut Universal::new(config, args.seed));
     }
     let (scenario, file) = path(args)?;
-    // Nothing is worse than learning for minutes and having nowhere to put it.
     drop(WholeFile::begin(&args.output)?);
     let bounds = scenario.bounds().into_array();
     if bounds.iter().all(|bounds| bounds.is_fixed()) {
         return Err(usage(format!("{}: no stage has a choice of workers", file.display())).into());
     }
-    if args.recipe == Recipe::Automdt && bounds.iter().any(|bounds| bounds.is_fixed()) {
-        let why = "the recipe automdt needs all three stages; use fast or ldm";
+    let three_stages = matches!(args.recipe, Recipe::Automdt | Recipe::AutomdtDiscrete);
+    if three_stages && bounds.iter().any(|bounds| bounds.is_fixed()) {
+        let why = format!("the recipe {} needs all three stages; use fast or ldm", args.recipe);
+        return Err(usage(format!("{}: {why}", file.display())).into());
+    }
+    let choices: usize = bounds.iter().map(|bounds| usize::from(bounds.max - bounds.min) + 1).sum();
+    if args.recipe == Recipe::AutomdtDiscrete && choices > MOST {
+        let why =
+            format!("{choices} numbers of workers to choose among, of at most {MOST}: lower max_workers");
         return Err(usage(format!("{}: {why}", file.display())).into());
     }
     if args.recipe == Recipe::Universal {
@@ -206,6 +221,9 @@ impl<'a> Training<'a> {
         let curve = beside(&self.args.output);
         WholeFile::begin(&curve)?
             .commit(self.curve.chart(&self.title(), self.recipe == Recipe::Universal))?;
+        if let Some(file) = &self.args.curve {
+            WholeFile::begin(file)?.commit(self.curve.csv())?;
+        }
         let duration = self.begun.elapsed();
         let report = Report {
             status,
@@ -338,6 +356,17 @@ impl Curve {
             });
             self.every = self.every.max(1) * 2;
         }
+    }
+
+    /// Both series, one point a line.
+    fn csv(&self) -> String {
+        let mut lines = String::from("series,episodes,utility_share\n");
+        for (series, points) in [("played", &self.recent), ("policy", &self.greedy)] {
+            for (episodes, share) in points {
+                lines += &format!("{series},{episodes},{share:.5}\n");
+            }
+        }
+        lines
     }
 
     fn chart(&self, title: &str, universal: bool) -> String {

@@ -243,6 +243,7 @@ mod tests {
             loss,
             rtt: None,
             output: None,
+            remaining: None,
         }
     }
 

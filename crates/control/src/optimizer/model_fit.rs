@@ -215,6 +215,7 @@ mod tests {
             loss: 0.0,
             rtt: None,
             output: None,
+            remaining: None,
         }
     }
 

@@ -74,6 +74,7 @@ impl Optimizer for Coupled {
             loss: seen.loss.unwrap_or(0.0),
             rtt: seen.rtt,
             output: None,
+            remaining: seen.remaining,
         };
         let n = common.clamp(self.rule.propose(&sample, common));
         self.set(n, bounds)
@@ -115,6 +116,7 @@ impl Independent {
                 Stage::Network => output(free.receiver, size.receiver),
                 Stage::Write => None,
             },
+            remaining: seen.remaining,
         }
     }
 }

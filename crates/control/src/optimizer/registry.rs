@@ -8,6 +8,7 @@ use crate::optimizer::bayesian::{self, Bayesian};
 use crate::optimizer::explore::{self, Explore};
 use crate::optimizer::falcon::{self, Falcon};
 use crate::optimizer::fixed::{self, Fixed};
+use crate::optimizer::fts3::{self, Fts3};
 use crate::optimizer::gradient::{self, Gradient};
 use crate::optimizer::model_based::{self, ModelBased};
 use crate::optimizer::model_fit::{self, ModelFit};
@@ -19,7 +20,7 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are, the default first.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "auto",
     "model_based",
     "universal",
@@ -31,6 +32,7 @@ pub const NAMES: [&str; 11] = [
     "bayesian",
     "marlin",
     "model_fit",
+    "fts3",
 ];
 
 /// The policy for every path, as `tidegate train --universal` makes it.
@@ -53,8 +55,8 @@ pub enum OptimizerError {
     /// No such rule.
     #[error(
         "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
-         gradient:repaired, bayesian:repaired, marlin:repaired, or coupled:RULE or independent:RULE of aimd, falcon, \
-         gradient, bayesian, model_fit",
+         gradient:repaired, bayesian:repaired, marlin:repaired, fts3:aggressive, fts3:interval=TIME, or coupled:RULE \
+         or independent:RULE of aimd, falcon, gradient, bayesian, model_fit, fts3",
         NAMES.join(", ")
     )]
     Unknown {
@@ -87,8 +89,14 @@ fn setpoint(text: &str) -> Option<Concurrency> {
     }
 }
 
-/// The one-number rule called `name`.
-fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOptimizer>> {
+/// The one-number rule called `name`, if there is one; why its options cannot be used.
+fn stage_rule(
+    name: &str,
+    options: &OptimizerOptions,
+) -> Result<Option<Box<dyn StageOptimizer>>, &'static str> {
+    if let Some(variant) = name.strip_prefix("fts3:") {
+        return Ok(Some(Box::new(Fts3::new(variant.parse()?))));
+    }
     let aimd = |start| {
         let default = aimd::Config::default();
         Aimd::new(aimd::Config { epsilon: options.epsilon.unwrap_or(default.epsilon), start })
@@ -97,7 +105,7 @@ fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOpt
     let gradient =
         |repaired| Gradient::new(gradient::Config { utility, repaired, ..gradient::Config::default() });
     let bayesian = |repaired| Bayesian::new(bayesian::Config { utility, repaired }, options.seed);
-    Some(match name {
+    Ok(Some(match name {
         "aimd" => Box::new(aimd(aimd::Start::Step)),
         "aimd:hold" => Box::new(aimd(aimd::Start::Hold)),
         "falcon" => Box::new(Falcon::new(falcon::Config { utility })),
@@ -106,8 +114,9 @@ fn stage_rule(name: &str, options: &OptimizerOptions) -> Option<Box<dyn StageOpt
         "bayesian" => Box::new(bayesian(false)),
         "bayesian:repaired" => Box::new(bayesian(true)),
         "model_fit" => Box::new(ModelFit::new(model_fit::Config::default())),
-        _ => return None,
-    })
+        "fts3" => Box::new(Fts3::new(fts3::Config::default())),
+        _ => return Ok(None),
+    }))
 }
 
 /// Three independent gradients; the read stage is charged for filling its staging (Marlin).
@@ -133,18 +142,16 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Err(wrong("epsilon must be at least 0 and less than 1"));
     }
     if let Some(rule) = name.strip_prefix("independent:") {
-        stage_rule(rule, options).ok_or_else(unknown)?;
         // A stream of its own for each copy: three stages that draw alike would learn less.
-        let rules = PerStage::from_fn(|stage| {
+        let copy = |stage: Stage| {
             let seed = options.seed.wrapping_add(stage as u64);
-            stage_rule(rule, &OptimizerOptions { seed, ..*options })
-        });
-        let PerStage { read: Some(read), network: Some(network), write: Some(write) } = rules else {
-            return Err(unknown());
+            stage_rule(rule, &OptimizerOptions { seed, ..*options }).map_err(wrong)?.ok_or_else(unknown)
         };
-        return Ok(Box::new(Independent::new(PerStage { read, network, write })));
+        let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
+        return Ok(Box::new(Independent::new(rules)));
     }
-    if let Some(rule) = stage_rule(name.strip_prefix("coupled:").unwrap_or(name), options) {
+    let one_number = stage_rule(name.strip_prefix("coupled:").unwrap_or(name), options).map_err(wrong)?;
+    if let Some(rule) = one_number {
         return Ok(Box::new(Coupled::new(rule)));
     }
     if let Some(text) = name.strip_prefix("fixed:") {
@@ -192,12 +199,23 @@ mod tests {
             "aimd:hold",
             "marlin:repaired",
             "explore:isolate",
+            "fts3:aggressive",
+            "coupled:fts3:interval=5s",
+            "independent:fts3:aggressive,interval=5s",
         ] {
             assert!(start(name).is_some(), "{name}");
         }
         for name in ["", "coupled:auto", "independent:", "gradients", "fixed4", "coupled:coupled:aimd"] {
             let error = build(name, &OptimizerOptions::default()).err().map(|error| error.to_string());
             assert!(error.is_some_and(|text| NAMES.iter().all(|name| text.contains(name))), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rules_own_options_are_refused_with_what_it_takes() {
+        for name in ["fts3:", "fts3:interval=0s", "coupled:fts3:fast", "independent:fts3:interval=5"] {
+            let error = build(name, &OptimizerOptions::default()).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|text| text.contains(name) && text.contains("interval")), "{name}");
         }
     }
 

@@ -25,6 +25,9 @@ pub enum Recipe {
     Ldm,
     /// AutoMDT's: eight raw values; one number a stage.
     Automdt,
+    /// AutoMDT's with a choice among all numbers of workers a stage, as in its figure 4.
+    #[serde(rename = "automdt_discrete")]
+    AutomdtDiscrete,
     /// Hasibul et al.'s, as far as it is known: steps up and down; one number for all stages.
     #[serde(rename = "discrete_rl")]
     DiscreteRl,
@@ -34,7 +37,8 @@ pub enum Recipe {
 
 impl Recipe {
     /// All of them, the default first.
-    pub const ALL: [Self; 5] = [Self::Fast, Self::Ldm, Self::Automdt, Self::DiscreteRl, Self::Universal];
+    pub const ALL: [Self; 6] =
+        [Self::Fast, Self::Ldm, Self::Automdt, Self::AutomdtDiscrete, Self::DiscreteRl, Self::Universal];
 
     /// The name used in files and options.
     pub const fn name(self) -> &'static str {
@@ -42,6 +46,7 @@ impl Recipe {
             Self::Fast => "fast",
             Self::Ldm => "ldm",
             Self::Automdt => "automdt",
+            Self::AutomdtDiscrete => "automdt_discrete",
             Self::DiscreteRl => "discrete_rl",
             Self::Universal => "universal",
         }
@@ -53,6 +58,7 @@ impl Recipe {
             Self::Fast => Box::new(fast::Fast::new(*scales)),
             Self::Ldm => Box::new(published::Ldm::new(*scales)),
             Self::Automdt => Box::new(published::Automdt::new(*scales)),
+            Self::AutomdtDiscrete => Box::new(published::AutomdtDiscrete::new(*scales)),
             Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
             Self::Universal => Box::new(universal::Universal::new()),
         }
@@ -104,7 +110,8 @@ pub enum Actions {
     /// The mean of a Gaussian, a value a head.
     #[default]
     Gaussian,
-    /// The logarithm of how likely each choice is, up to a constant; the greatest is taken.
+    /// The logarithm of how likely each choice is, up to a constant; the greatest is taken, of each group if
+    /// there are several.
     Choice,
 }
 
@@ -119,6 +126,14 @@ pub trait Features: Send {
     /// What the answered values mean.
     fn actions(&self) -> Actions {
         Actions::Gaussian
+    }
+
+    /// How many values belong to each group of choices, in order; none where values are numbers.
+    fn choices(&self) -> Vec<usize> {
+        match self.actions() {
+            Actions::Gaussian => Vec::new(),
+            Actions::Choice => vec![self.heads()],
+        }
     }
 
     /// The set-point to begin with.
@@ -142,6 +157,11 @@ pub trait Features: Send {
     fn spread(&self) -> f32 {
         1.0
     }
+}
+
+/// Which of `values` is the greatest; the last of several.
+fn greatest(values: &[f32]) -> Option<usize> {
+    (0..values.len()).max_by(|&a, &b| values[a].total_cmp(&values[b]))
 }
 
 /// The number of workers of a path driven by one number: that of the network stage, or of the first

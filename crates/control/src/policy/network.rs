@@ -48,8 +48,8 @@ pub struct Tensor {
     pub range: Range<usize>,
 }
 
-/// The most a policy file may ask for; far above any use, far below what would hurt.
-const MOST: usize = 4096;
+/// The most values a layer may have in a policy file; far above any use, far below what would hurt.
+pub const MOST: usize = 4096;
 
 /// The ε of LayerNorm.
 pub const NORM_EPSILON: f32 = 1e-5;

@@ -17,10 +17,12 @@ use super::problem::Problem;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
 use crate::job::{Event, Job, JobId, State as JobState};
-use crate::queue::{Queue, QueueError};
+use crate::queue::{IdempotencyKey, Queue, QueueError};
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);
+/// The header of a submission that is to be taken once.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Decisions shown with a job; the newest.
 const DECISIONS: u32 = 200;
 
@@ -121,6 +123,8 @@ async fn list(State(app): State<Arc<App>>, Query(which): Query<Which>) -> Result
 #[derive(Serialize)]
 struct Submitted {
     ids: Vec<JobId>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    repeated: bool,
 }
 
 async fn submit(
@@ -132,8 +136,22 @@ async fn submit(
     let wrong = "correct it and submit it again; nothing of it was taken";
     let requests =
         read(&body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
-    let ids = app.scheduler.submit(&requests).await?;
-    Ok((StatusCode::CREATED, Json(Submitted { ids })))
+    let key = key_of(&headers)?;
+    let submission = app.scheduler.submit_once(key.as_ref(), &requests).await?;
+    let status = if submission.repeated { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(Submitted { ids: submission.ids, repeated: submission.repeated })))
+}
+
+/// What the client calls its submission, if it calls it anything.
+fn key_of(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Problem> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let wrong =
+        |why: String| Problem::bad_request(why, "send one, such as a UUID, and the same one to try again");
+    match (given.next(), given.next()) {
+        (None, _) => Ok(None),
+        (Some(key), None) => key.to_str().unwrap_or_default().parse().map(Some).map_err(wrong),
+        (Some(_), Some(_)) => Err(wrong("there are several idempotency keys".to_owned())),
+    }
 }
 
 fn format_of(headers: &HeaderMap) -> Result<Format, Problem> {
@@ -207,6 +225,9 @@ impl From<QueueError> for Problem {
             QueueError::NoJob(_) => Self::not_found(detail, "GET /api/v1/jobs lists them"),
             QueueError::Illegal(..) => {
                 Self::conflict(detail, "GET /api/v1/jobs/{id} tells in `actions` what can be asked of it now")
+            }
+            QueueError::Reused(_) => {
+                Self::conflict(detail, "nothing of it was taken; a key belongs to one batch")
             }
             QueueError::Full(_) => {
                 Self::new(StatusCode::TOO_MANY_REQUESTS, detail, "submit again when some have ended")

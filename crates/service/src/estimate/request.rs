@@ -1,5 +1,6 @@
 //! What is asked of an estimate, read strictly: it may come from anybody with a token.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::sampling::{Config, Threshold};
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::job::names::Names;
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
-use crate::sampler::iperf3::{Iperf3, Server};
+use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::{Amount, Failure, Kind, Sampler, SamplerError, gridftp};
 
@@ -39,7 +41,7 @@ pub struct Request {
     /// What measures; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<Kind>,
-    /// `HOST:PORT` of an iperf3 server at the remote site; beside a Tidegate endpoint if it is left out.
+    /// `HOST:PORT` of an iperf3 server at the remote site; a Tidegate endpoint is asked for one if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
     /// How long each sample is.
@@ -138,6 +140,17 @@ impl Request {
         }
     }
 
+    /// The same between the endpoints that are named.
+    pub fn resolved(&self, names: &Names) -> Result<Cow<'_, Self>, String> {
+        Ok(match (names.resolve(&self.source)?, names.resolve(&self.destination)?) {
+            (Cow::Borrowed(_), Cow::Borrowed(_)) => Cow::Borrowed(self),
+            (source, destination) => {
+                let (source, destination) = (source.into_owned(), destination.into_owned());
+                Cow::Owned(Self { source, destination, ..self.clone() })
+            }
+        })
+    }
+
     /// By what history is kept.
     pub fn pair(&self) -> Result<Pair, SamplerError> {
         Pair::of(&self.source, &self.destination).map_err(|error| usage(&error.to_string()))
@@ -192,11 +205,18 @@ impl Request {
                 Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
             }
             Kind::Iperf3 => {
-                let server = match self.iperf3.as_deref() {
-                    Some(server) => Some(Server::parse(server)?),
-                    None => Server::beside(&self.destination).or_else(|| Server::beside(&self.source)),
+                let helper = |address: &String| match End::of(address) {
+                    End::Endpoint(endpoint) => {
+                        let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
+                        Some(Other::Helper(Helper { program, arguments, endpoint }))
+                    }
+                    End::Here => None,
                 };
-                let server = server.ok_or_else(|| {
+                let other = match self.iperf3.as_deref() {
+                    Some(server) => Some(Other::Server(Server::parse(server)?)),
+                    None => helper(&self.destination).or_else(|| helper(&self.source)),
+                };
+                let other = other.ok_or_else(|| {
                     usage(
                         "iperf3 needs a server at the remote site: run `iperf3 -s` there and name it HOST:PORT",
                     )
@@ -211,7 +231,7 @@ impl Request {
                         ));
                     }
                 };
-                Box::new(Iperf3::new(server, reverse, buffer))
+                Box::new(Iperf3::new(other, reverse, buffer))
             }
             Kind::GridFtp => {
                 let options = gridftp::Options { buffer, proxy: self.x509proxy.clone() };
@@ -299,6 +319,22 @@ mod tests {
             );
         }
         assert_eq!(ok.doubling(8).expect("a plan").most, 8);
+    }
+
+    #[test]
+    fn a_named_endpoint_is_measured_where_it_is() {
+        let names = Names::new(|name| match name {
+            "dtn" => Ok("tg://SECRET@dtn1:7117/".to_owned()),
+            _ => Err("no such name".to_owned()),
+        });
+        let request = Request { use_history: true, ..Request::new("/data", "dtn:/x", ByteCount(1)) };
+        assert!(request.sampler(&ours()).is_err());
+        let resolved = request.resolved(&names).expect("known");
+        assert_eq!(resolved.pair().map(|pair| pair.to_string()), Ok("local → tg://dtn1:7117".to_owned()));
+        assert!(resolved.use_history && resolved.sampler(&ours()).is_ok());
+        assert!(Request::new("/data", "other:/x", ByteCount(1)).resolved(&names).is_err());
+        let plain = Request::new("/data", "tg://T@h/x", ByteCount(1));
+        assert!(matches!(plain.resolved(&names), Ok(Cow::Borrowed(_))));
     }
 
     #[test]

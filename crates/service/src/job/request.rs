@@ -9,7 +9,8 @@ use tidegate_control::ByteCount;
 
 use super::JobId;
 use super::address::{self, Route};
-use crate::pair::Pair;
+use super::names::{Names, name_of};
+use crate::pair::{Pair, Site};
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
 const MOST_TEXT: usize = 8 << 10;
@@ -248,10 +249,10 @@ impl Request {
             return Err(format!("{} retries; at most {MOST_RETRIES} are taken", self.retries));
         }
         self.route()?;
-        self.pairs()?;
+        self.pair()?;
         for address in self.sources.iter().chain([&self.destination]) {
             let path = address::local(address);
-            if address::scheme(&path).is_none() && !path.starts_with('/') && !is_remembered(&path) {
+            if address::scheme(&path).is_none() && !path.starts_with('/') && name_of(&path).is_none() {
                 return Err(format!(
                     "{path:?} is relative, and the service runs elsewhere: write it from / on"
                 ));
@@ -288,24 +289,23 @@ impl Request {
         }
     }
 
-    /// Between which sites data moves: those of the first source count.
+    /// Between which sites data moves, as far as addresses tell: an endpoint that is named counts as local.
     pub fn pair(&self) -> Result<Pair, String> {
-        let source = self.sources.first().ok_or("it has no source")?;
-        Pair::of(source, &self.destination).map_err(|error| error.to_string())
+        self.pair_by(&Names::default())
     }
 
-    fn pairs(&self) -> Result<(), String> {
-        let first = self.pair()?;
-        for source in &self.sources[1..] {
-            let pair = Pair::of(source, &self.destination).map_err(|error| error.to_string())?;
-            if pair != first {
-                return Err(format!(
-                    "its sources are at several sites, {} and {}",
-                    first.source, pair.source
-                ));
+    /// Between which sites data moves.
+    pub fn pair_by(&self, names: &Names) -> Result<Pair, String> {
+        let site = |address: &str| Site::of(&names.resolve(address)?).map_err(|error| error.to_string());
+        let (first, others) = self.sources.split_first().ok_or("it has no source")?;
+        let source = site(first)?;
+        for other in others {
+            let other = site(other)?;
+            if other != source {
+                return Err(format!("its sources are at several sites, {source} and {other}"));
             }
         }
-        Ok(())
+        Ok(Pair { source, destination: site(&self.destination)? })
     }
 
     /// The rule asked for in its options.
@@ -344,14 +344,6 @@ fn well_formed(what: &str, text: &str) -> Result<(), String> {
         return Err(format!("{what} has a control character in it"));
     }
     Ok(())
-}
-
-/// Whether a path is one at a remembered endpoint, `name:/path`.
-fn is_remembered(path: &str) -> bool {
-    let first = path.split('/').next().unwrap_or_default();
-    let name = first.split_once(':').map(|(name, _)| name).unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !name.is_empty() && !name.starts_with(['-', '.']) && name.chars().all(plain)
 }
 
 fn options_are_known(options: &[String]) -> Result<(), String> {

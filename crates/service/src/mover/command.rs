@@ -93,6 +93,11 @@ fn ours(
     for option in &request.options {
         plan.arg(option);
     }
+    let trust = match route {
+        Route::Get | Route::Put => &programs.servers,
+        Route::Copy | Route::GridFtp => &programs.endpoints,
+    };
+    plan.arguments.extend(trust.iter().cloned());
     match route {
         Route::Get => {
             let destination = address::local(&request.destination);
@@ -120,7 +125,6 @@ fn ours(
             plan.arg(&request.destination);
         }
         Route::Copy | Route::GridFtp => {
-            plan.arguments.extend(programs.tls.iter().cloned());
             plan.arg("--");
             let places = request.sources.iter().chain([&request.destination]);
             for (i, place) in places.enumerate() {
@@ -223,6 +227,26 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&made.input), "https://u:p@h/x\n  out=name\n");
         let made = plan(&Request::transfer("s3://b/x/", "/d/"), 1);
         assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
+    }
+
+    #[test]
+    fn each_program_is_told_whom_to_trust_in_its_own_words() {
+        let mut programs = Programs::new("/bin/tidegate".into(), "/state".into());
+        programs.endpoints =
+            ["--tls-ca", "/ca.pem", "--tls-cert", "/c", "--tls-key", "/k"].map(OsString::from).into();
+        programs.servers = ["--ca", "/ca.pem"].map(OsString::from).into();
+        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
+        let streams = Streams { start: None, share: 8, most: 16 };
+        for (from, to, trust) in [
+            ("/a", "tg://h:1/b", Some("--tls-ca /ca.pem --tls-cert /c --tls-key /k --")),
+            ("https://h/a", "/b", Some("--ca /ca.pem --no-sidecars")),
+            ("/a", "https://h/b", Some("--ca /ca.pem --")),
+            ("gsiftp://g/a", "/b", None),
+        ] {
+            let plan = Plan::of(&Request::transfer(from, to), 1, streams, &files, &programs).expect("a plan");
+            assert_eq!(words(&plan).contains("/ca.pem"), trust.is_some(), "{}", words(&plan));
+            assert!(trust.is_none_or(|trust| words(&plan).contains(trust)), "{}", words(&plan));
+        }
     }
 
     #[test]

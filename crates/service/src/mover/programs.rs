@@ -29,8 +29,10 @@ pub struct Programs {
     pub globus: PathBuf,
     /// The state directory of ours; what runs writes into `jobs` in it.
     pub state: PathBuf,
-    /// What ours is told of the site's own PKI, such as `--tls-ca FILE`.
-    pub tls: Vec<OsString>,
+    /// What `tidegate copy` is told of the site's own PKI: `--tls-ca FILE` and the certificate to show.
+    pub endpoints: Vec<OsString>,
+    /// What `tidegate get` and `put` are told of servers that a private authority certifies: `--ca FILE`.
+    pub servers: Vec<OsString>,
 }
 
 /// Runs jobs by [`Programs`].
@@ -43,7 +45,8 @@ struct Runner {
 impl Programs {
     /// `tidegate` at that place, with that state directory, and `globus-url-copy` wherever it is found.
     pub fn new(tidegate: PathBuf, state: PathBuf) -> Self {
-        Self { tidegate, globus: "globus-url-copy".into(), state, tls: Vec::new() }
+        let (endpoints, servers) = (Vec::new(), Vec::new());
+        Self { tidegate, globus: "globus-url-copy".into(), state, endpoints, servers }
     }
 
     /// The mover that runs them; children belong to the current runtime.

@@ -11,9 +11,12 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use super::{Queue, QueueError, Result};
+use crate::job::Request;
+use crate::job::names::Names;
+use crate::pair::Pair;
 
 /// The version of the tables; a file of a later one is left alone.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// How long a connection waits for another one's lock before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -60,6 +63,18 @@ CREATE INDEX dependency_of ON dependency (job);
 PRAGMA user_version = 1;
 ";
 
+/// Since version 2: what was submitted under a key, with the numbers of its jobs as a JSON array.
+const KEYS: &str = "
+CREATE TABLE submission (
+    key TEXT PRIMARY KEY,
+    digest BLOB NOT NULL,
+    ids TEXT NOT NULL,
+    submitted_ms INTEGER NOT NULL
+) STRICT;
+CREATE INDEX submission_age ON submission (submitted_ms);
+PRAGMA user_version = 2;
+";
+
 impl Queue {
     /// Opens the queue in `directory`, which is made if it is missing, and keeps others from it.
     pub async fn open(directory: &Path) -> Result<Self> {
@@ -88,14 +103,19 @@ impl Queue {
             .await
             .map_err(wrong)?;
         let row = sqlx::query("PRAGMA user_version").fetch_one(&writer).await.map_err(wrong)?;
-        match row.try_get::<i64, _>(0).map_err(wrong)? {
-            0 => {
-                let mut tx = writer.begin_with("BEGIN IMMEDIATE").await.map_err(wrong)?;
-                sqlx::raw_sql(TABLES).execute(&mut *tx).await.map_err(wrong)?;
-                tx.commit().await.map_err(wrong)?;
-            }
-            VERSION => {}
+        // What is missing since the version that the file is of.
+        let missing: &[&str] = match row.try_get::<i64, _>(0).map_err(wrong)? {
+            0 => &[TABLES, KEYS],
+            1 => &[KEYS],
+            VERSION => &[],
             other => return Err(broken(format!("is of version {other}, and this program knows {VERSION}"))),
+        };
+        if !missing.is_empty() {
+            let mut tx = writer.begin_with("BEGIN IMMEDIATE").await.map_err(wrong)?;
+            for tables in missing {
+                sqlx::raw_sql(*tables).execute(&mut *tx).await.map_err(wrong)?;
+            }
+            tx.commit().await.map_err(wrong)?;
         }
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
@@ -106,7 +126,25 @@ impl Queue {
         let waiting = "SELECT count(*) FROM job WHERE state NOT IN ('done', 'failed', 'cancelled')";
         let row = sqlx::query(waiting).fetch_one(&readers).await.map_err(wrong)?;
         let waiting = u64::try_from(row.try_get::<i64, _>(0).map_err(wrong)?).unwrap_or(0);
-        Ok(Self { writer, readers, path, waiting: AtomicU64::new(waiting), _lock: lock })
+        Ok(Self {
+            writer,
+            readers,
+            path,
+            names: Names::default(),
+            waiting: AtomicU64::new(waiting),
+            _lock: lock,
+        })
+    }
+
+    /// The same where remembered endpoints are known by their names, so that their jobs count where they go.
+    #[must_use]
+    pub fn with_names(self, names: Names) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Between which sites a job moves data.
+    pub fn pair_of(&self, request: &Request) -> Result<Pair, String> {
+        request.pair_by(&self.names)
     }
 
     /// Closes it; what was acknowledged is on disk with or without this.

@@ -138,8 +138,9 @@ impl Queue {
                 sqlx::query(delete).bind(id).execute(&mut *tx).await.map_err(|error| self.failed(&error))?;
             }
         }
+        let keys = self.forget_keys(&mut tx, ended_before_ms, FORGOTTEN).await?;
         self.commit(tx).await?;
-        Ok(rows.len() as u64)
+        Ok(rows.len() as u64 + keys)
     }
 
     fn site(&self, row: &SqliteRow, column: usize) -> Result<Site> {

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sqlx::{Row, Sqlite, Transaction};
 
+use super::once::{IdempotencyKey, Once, Submission};
 use super::{MOST_WAITING, Queue, QueueError, Result, number};
 use crate::job::file::MOST_JOBS;
+use crate::job::names::Names;
 use crate::job::{Dependency, Event, JobId, Kind, Request, State};
 use crate::pair::Pair;
 
@@ -24,6 +26,23 @@ struct Checked<'a> {
 impl Queue {
     /// Takes a batch of jobs; answers with their numbers once they are on disk.
     pub async fn submit(&self, requests: &[Request], now_ms: i64) -> Result<Vec<JobId>> {
+        self.submit_once(None, requests, now_ms).await.map(|submission| submission.ids)
+    }
+
+    /// The same; but what was submitted under the `key` before is not taken again.
+    pub async fn submit_once(
+        &self,
+        key: Option<&IdempotencyKey>,
+        requests: &[Request],
+        now_ms: i64,
+    ) -> Result<Submission> {
+        let once = key.map(|key| Once::new(key, requests));
+        // What was taken is answered, whatever would be said to it today.
+        if let Some(once) = &once
+            && let Some(earlier) = self.earlier(&self.readers, once).await?
+        {
+            return Ok(earlier);
+        }
         let waiting = self.waiting.load(Relaxed);
         if waiting + requests.len() as u64 > MOST_WAITING {
             return Err(QueueError::Full(waiting));
@@ -32,9 +51,15 @@ impl Queue {
         if requests.len() > MOST_JOBS {
             return Err(refused(MOST_JOBS + 1, format!("a batch has at most {MOST_JOBS} jobs")));
         }
-        let checked = check(requests)?;
+        let checked = check(requests, &self.names.remembered())?;
         let order = in_order(&checked)?;
         let mut tx = self.begin().await?;
+        // It may have come twice at the same time.
+        if let Some(once) = &once
+            && let Some(earlier) = self.earlier(&mut *tx, once).await?
+        {
+            return Ok(earlier);
+        }
         let mut pairs = HashMap::new();
         let mut elders = HashMap::new();
         let mut ids: Vec<Option<JobId>> = vec![None; checked.len()];
@@ -79,9 +104,13 @@ impl Queue {
                 .await
                 .map_err(|error| self.failed(&error))?;
         }
+        let ids: Vec<JobId> = ids.into_iter().flatten().collect();
+        if let Some(once) = &once {
+            self.remember(&mut tx, once, &ids, now_ms).await?;
+        }
         self.commit(tx).await?;
         self.waiting.fetch_add(requests.len() as u64, Relaxed);
-        Ok(ids.into_iter().flatten().collect())
+        Ok(Submission { ids, repeated: false })
     }
 
     async fn elder(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<Option<State>> {
@@ -138,7 +167,7 @@ impl Queue {
     }
 }
 
-fn check(requests: &[Request]) -> Result<Vec<Checked<'_>>> {
+fn check<'a>(requests: &'a [Request], known: &Names) -> Result<Vec<Checked<'a>>> {
     let mut names = HashMap::new();
     for (i, request) in requests.iter().enumerate() {
         if let Some(name) = &request.name
@@ -152,7 +181,7 @@ fn check(requests: &[Request]) -> Result<Vec<Checked<'_>>> {
     for (i, request) in requests.iter().enumerate() {
         let refused = |message: String| QueueError::Refused { number: i + 1, message };
         request.check().map_err(|error| refused(error.to_string()))?;
-        let pair = request.pair().map_err(refused)?;
+        let pair = request.pair_by(known).map_err(refused)?;
         let json = serde_json::to_string(request).map_err(|error| refused(error.to_string()))?;
         let (mut siblings, mut elders) = (Vec::new(), Vec::new());
         for dependency in &request.after {

@@ -1,10 +1,12 @@
-//! `iperf3` against a server that runs at the other site.
+//! `iperf3` against a server that runs at the other site, or that an endpoint there starts for each sample.
 
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
-use url::Url;
 
 use crate::sampler::program::{Ended, Program};
 use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
@@ -19,8 +21,8 @@ const CONNECTING: Duration = Duration::from_secs(10);
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What it says while it serves another.
-const BUSY: &str = "the server is busy";
+/// What it says while it serves another, and an endpoint that runs as many as it may.
+const BUSY: [&str; 2] = ["the server is busy", "iperf3 servers run already"];
 
 /// What it says between two clients of a server that is started anew for each; of a server that is not there it
 /// says the same, and so it is believed sooner.
@@ -34,13 +36,38 @@ pub struct Server {
     port: u16,
 }
 
-impl Server {
-    /// The one that an endpoint at `address` runs beside it, unless told otherwise.
-    pub fn beside(address: &str) -> Option<Self> {
-        let url = Url::parse(address).ok().filter(|url| url.scheme() == "tg")?;
-        Self::parse(url.host_str()?).ok()
-    }
+/// An endpoint that starts a server for each sample: the EOS paper's TranServer.
+#[derive(Clone)]
+pub struct Helper {
+    /// Our own program, which asks it.
+    pub program: PathBuf,
+    /// What every child of ours is told, such as where state is.
+    pub arguments: Vec<OsString>,
+    /// Its address, ticket included.
+    pub endpoint: String,
+}
 
+/// Without the ticket.
+impl fmt::Debug for Helper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Helper").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+/// The other side.
+#[derive(Clone, Debug)]
+pub enum Other {
+    /// A server that runs.
+    Server(Server),
+    /// An endpoint that starts one.
+    Helper(Helper),
+}
+
+/// The name by which the child finds the endpoint in its environment.
+const ENDPOINT: &str = "sample-endpoint";
+const ENDPOINT_VARIABLE: &str = "TIDEGATE_REMOTE_SAMPLE_ENDPOINT";
+
+impl Server {
     /// Reads `host`, `host:port` or `[address]:port`; the port is 5201 if none is given.
     pub fn parse(text: &str) -> Result<Self, SamplerError> {
         let wrong = || {
@@ -71,20 +98,34 @@ impl Server {
 /// Measures with `iperf3`.
 #[derive(Clone, Debug)]
 pub struct Iperf3 {
-    server: Server,
+    other: Other,
     reverse: bool,
     buffer: Option<ByteCount>,
 }
 
 impl Iperf3 {
-    /// From here to the `server`, or with `reverse` the other way; `buffer` is that of each socket.
-    pub const fn new(server: Server, reverse: bool, buffer: Option<ByteCount>) -> Self {
-        Self { server, reverse, buffer }
+    /// From here to the `other` side, or with `reverse` the other way; `buffer` is that of each socket.
+    pub const fn new(other: Other, reverse: bool, buffer: Option<ByteCount>) -> Self {
+        Self { other, reverse, buffer }
     }
 
     fn command(&self, streams: u16, amount: Amount) -> Program {
-        let mut program = Program::new("iperf3", "iperf3");
-        program.args(["-J", "-i", "0", "-c", &self.server.host, "-p", &self.server.port.to_string()]);
+        let mut program = match &self.other {
+            Other::Server(Server { host, port }) => {
+                let mut program = Program::new("iperf3", "iperf3");
+                program.args(["-c", host, "-p", &port.to_string()]);
+                program
+            }
+            Other::Helper(Helper { program, arguments, endpoint }) => {
+                let mut program = Program::new(program, "tidegate");
+                program.arg("iperf3").args(arguments);
+                program.args(["--limit", &format!("{}s", amount.limit().as_secs())]);
+                program.args([format!("{ENDPOINT}:").as_str(), "--"]);
+                program.secret(ENDPOINT_VARIABLE, endpoint);
+                program
+            }
+        };
+        program.args(["-J", "-i", "0"]);
         program.args(["-P", &streams.to_string()]);
         program.args(["--connect-timeout", &CONNECTING.as_millis().to_string()]);
         match amount {
@@ -128,7 +169,7 @@ impl Sampler for Iperf3 {
                 tries += 1;
                 let result = read(&ended, &said, streams);
                 let says = |words: &str| matches!(&result, Err(error) if error.to_string().contains(words));
-                if !(says(BUSY) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
+                if !(BUSY.into_iter().any(says) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
                     return result;
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -161,7 +202,10 @@ struct Sum {
 /// Reads what iperf3 printed; `said` is the first line of its messages.
 fn read(ended: &Ended, said: &str, streams: u16) -> Result<Measured, SamplerError> {
     let failed = |why: &str| {
-        let why = why.trim_start_matches("iperf3: ").trim_start_matches("error - ");
+        let why = why
+            .trim_start_matches("tidegate: ")
+            .trim_start_matches("iperf3: ")
+            .trim_start_matches("error - ");
         SamplerError::new(Failure::Failed, format!("iperf3: {why}"))
     };
     let report: Report = match serde_json::from_slice(&ended.output) {
@@ -232,7 +276,7 @@ mod tests {
         let error = read(&ended(0, REFUSED), "", 2).expect_err("refused");
         assert_eq!(error.to_string(), "iperf3: unable to connect to server: Connection refused");
         let error = read(&ended(0, BUSY_SERVER), "", 2).expect_err("busy");
-        assert!(error.to_string().contains(BUSY) && error.may_pass(), "{error}");
+        assert!(error.to_string().contains(BUSY[0]) && error.may_pass(), "{error}");
         let said = "iperf3: parameter error - number of parallel streams too large (maximum = 128)";
         let error = read(&ended(1, "Usage: iperf3 [-s|-c host] [options]"), said, 200).expect_err("usage");
         assert_eq!(
@@ -254,11 +298,22 @@ mod tests {
     }
 
     #[test]
+    fn an_endpoint_is_asked_without_its_ticket_on_a_command_line() {
+        let helper = Helper {
+            program: "tidegate".into(),
+            arguments: vec!["--state=/s".into()],
+            endpoint: "tg://TICKET@h:1/".to_owned(),
+        };
+        let sampler = Iperf3::new(Other::Helper(helper), true, None);
+        let program = sampler.command(4, Amount::Time(Duration::from_secs(1)));
+        let shown = format!("{program:?} {sampler:?}");
+        assert!(!shown.contains("TICKET"), "{shown}");
+        let asked = r#""iperf3", "--state=/s", "--limit", "24s", "sample-endpoint:", "--", "-J""#;
+        assert!(shown.contains(asked) && shown.contains("\"-R\""), "{shown}");
+    }
+
+    #[test]
     fn a_server_is_a_host_and_a_port() {
-        let beside = Server::beside("tg://ticket@dtn.example.org:7117/x");
-        assert_eq!(beside, Server::parse("dtn.example.org").ok());
-        assert_eq!(Server::beside("tg://t@[2001:db8::1]:7117"), Server::parse("[2001:db8::1]").ok());
-        assert_eq!(Server::beside("ftp://dtn.example.org"), None);
         for (text, host, port) in [
             ("dtn.example.org", "dtn.example.org", 5201),
             ("192.0.2.1:5202", "192.0.2.1", 5202),

@@ -2,114 +2,132 @@
 
 use std::sync::Arc;
 
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::BitRate;
+use tidegate_control::units::UnitError;
 
-use crate::estimate::{self, Terms};
-use crate::job::{Kind, Request, address};
+use crate::estimate::{self, Answer, Terms};
+use crate::job::{Kind, Request};
 use crate::mover::BoxFuture;
 
+use super::size::{Size, Sizes};
 use super::{Estimated, Estimator};
 
-/// What a transfer is taken to move if nobody says and it cannot be seen from here: enough to be worth a sample.
-const UNKNOWN: ByteCount = ByteCount::gib(1);
+/// Answers the scheduler by estimates.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    estimator: estimate::Estimator,
+    sizes: Sizes,
+}
 
-impl Estimator for estimate::Estimator {
+impl Chooser {
+    /// By `estimator`, for as much as `sizes` finds.
+    pub const fn new(estimator: estimate::Estimator, sizes: Sizes) -> Self {
+        Self { estimator, sizes }
+    }
+}
+
+impl Estimator for Chooser {
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
-        let this = self.clone();
+        let Self { estimator, sizes } = self.clone();
         Box::pin(async move {
-            let asked = asked(&request, most).await?;
-            let answer = estimate::Estimator::estimate(&this, &asked, &mut |_| {}).await;
-            let answer = answer.map_err(|error| error.to_string())?;
-            let whole = serde_json::to_value(&answer).map_err(|error| error.to_string())?;
-            Ok(Estimated {
-                streams: answer.streams,
-                throughput: answer.throughput_bps.unwrap_or(BitRate::ZERO),
-                reason: answer.reason,
-                answer: whole,
-            })
+            if request.kind == Kind::Estimation && request.bytes.is_none() {
+                return Err("an estimation needs bytes: say how much is to be moved".to_owned());
+            }
+            let size = sizes.of(&request).await;
+            let asked = asked(&request, size, most)?;
+            let answer = estimator.estimate(&asked, &mut |_| {}).await;
+            answer
+                .map_err(|error| size.explain(&error.to_string()))
+                .and_then(|answer| estimated(&request, size, &answer))
         })
     }
 }
 
-async fn asked(request: &Request, most: u16) -> Result<estimate::Request, String> {
+/// What is asked of the estimator for a job.
+fn asked(request: &Request, size: Size, most: u16) -> Result<estimate::Request, String> {
     let source = request.sources.first().ok_or("it has no source")?;
-    let bytes = match (request.bytes, request.kind) {
-        (Some(bytes), _) => bytes,
-        (None, Kind::Estimation) => {
-            return Err("an estimation needs bytes: say how much is to be moved".to_owned());
-        }
-        (None, Kind::Transfer) => size(&request.sources).await.unwrap_or(UNKNOWN),
+    let rate = |name: &str| -> Result<Option<BitRate>, String> {
+        let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
+        option(&request.options, name).map(parse).transpose()
     };
-    let mut asked = estimate::Request::new(source.clone(), request.destination.clone(), bytes);
-    asked.sample_bytes = request.sample_bytes;
-    asked.buffer_bytes = request.buffer_bytes;
-    asked.x509proxy = request.x509proxy.clone();
-    asked.use_history = request.use_history;
-    asked.most_streams = most.max(1);
-    asked.terms = terms(&request.options)?;
-    Ok(asked)
+    let terms = Terms {
+        clear: option(&request.options, "--data-plane") == Some("clear"),
+        limit_network: rate("--limit-network")?,
+        limit_link: rate("--limit-link")?,
+    };
+    Ok(estimate::Request {
+        most_streams: most.max(1),
+        use_history: request.use_history,
+        sample_bytes: request.sample_bytes,
+        buffer_bytes: request.buffer_bytes,
+        x509proxy: request.x509proxy.clone(),
+        terms,
+        ..estimate::Request::new(source.clone(), request.destination.clone(), size.bytes())
+    })
 }
 
-/// The size of files of this host; `None` where there is a directory among them, which nobody walks for this.
-async fn size(sources: &[String]) -> Option<ByteCount> {
-    let mut all = ByteCount(0);
-    for source in sources {
-        let path = address::local(source);
-        let known = tokio::fs::metadata(&*path).await.ok().filter(std::fs::Metadata::is_file)?;
-        all += ByteCount(known.len());
-    }
-    Some(all)
-}
-
-/// What the options say of how the transfer will go.
-fn terms(options: &[String]) -> Result<Terms, String> {
-    let mut terms = Terms::default();
+/// The last value of an option, in either way of writing.
+fn option<'a>(options: &'a [String], name: &str) -> Option<&'a str> {
+    let mut found = None;
     let mut words = options.iter();
     while let Some(word) = words.next() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word.as_str(), None),
-        };
-        if !["--data-plane", "--limit-network", "--limit-link"].contains(&name) {
-            continue;
-        }
-        let value = value
-            .or_else(|| words.next().map(String::as_str))
-            .ok_or_else(|| format!("{name} needs a value"))?;
-        let rate = || value.parse::<BitRate>().map(Some).map_err(|error| error.to_string());
-        match name {
-            "--data-plane" => terms.clear = value == "clear",
-            "--limit-network" => terms.limit_network = rate()?,
-            _ => terms.limit_link = rate()?,
+        match word.strip_prefix(name) {
+            Some("") => found = words.next().map(String::as_str),
+            Some(rest) if rest.starts_with('=') => found = rest.strip_prefix('='),
+            _ => {}
         }
     }
-    Ok(terms)
+    found
+}
+
+fn estimated(request: &Request, size: Size, answer: &Answer) -> Result<Estimated, String> {
+    match answer.throughput_bps {
+        // An estimation is answered with what there is; a transfer is better begun as its rule does.
+        None if request.kind == Kind::Transfer => Err(size.explain(&answer.reason)),
+        throughput => Ok(Estimated {
+            streams: answer.streams,
+            throughput: throughput.unwrap_or(BitRate::ZERO),
+            reason: size.explain(&answer.reason),
+            answer: serde_json::to_value(answer).map_err(|error| error.to_string())?,
+        }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidegate_control::ByteCount;
+
     use super::*;
 
     #[test]
-    fn an_estimate_is_asked_for_what_the_job_will_do() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        std::fs::write(file.path(), [0; 77]).expect("written");
-        let path = file.path().to_str().expect("text");
-        let options = ["--data-plane", "clear", "--limit-network=8Mbit/s", "--checksum"];
+    fn a_job_is_estimated_as_it_will_be_moved() {
         let mut request = Request {
-            options: options.map(String::from).into(),
             use_history: true,
             sample_bytes: Some(ByteCount::mib(10)),
-            ..Request::transfer(path, "tg://h/b")
+            ..Request::transfer("/data", "tg://dtn/in")
         };
-        let made = runtime.block_on(asked(&request, 9)).expect("asked");
-        assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(77), 9, true));
-        assert_eq!((made.terms.clear, made.terms.limit_network), (true, Some(BitRate::mbps(8))));
+        request.options = ["--limit-network", "80Mbit/s", "--data-plane=clear", "--limit-network=90Mbit/s"]
+            .map(str::to_owned)
+            .to_vec();
+        let made = asked(&request, Size::Files(ByteCount(5000)), 12).expect("asked");
+        assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(5000), 12, true));
         assert_eq!(made.sample_bytes, Some(ByteCount::mib(10)));
-        request.sources = vec!["/".to_owned()];
-        assert_eq!(runtime.block_on(asked(&request, 9)).expect("asked").bytes, UNKNOWN);
+        let limit = Some(BitRate::mbps(90));
+        assert_eq!(made.terms, Terms { clear: true, limit_network: limit, limit_link: None });
+        assert_eq!(asked(&request, Size::Unknown, 12).expect("asked").bytes, ByteCount::gib(1));
+        assert_eq!(option(&["--limit-networks=1".to_owned()], "--limit-network"), None);
+    }
+
+    #[test]
+    fn a_transfer_of_which_nothing_is_known_begins_as_its_rule_does() {
+        let mut request = Request::transfer("/a", "tg://dtn/in");
+        let pair = request.pair().expect("a pair");
+        let answer = Answer::unknown(pair, ByteCount(1), "too small");
+        let told = Size::Told(ByteCount(1));
+        assert_eq!(estimated(&request, told, &answer), Err("too small".to_owned()));
+        let guessed = "too small; the size is not known and taken to be 1 GiB";
+        assert_eq!(estimated(&request, Size::Unknown, &answer), Err(guessed.to_owned()));
         request.kind = Kind::Estimation;
-        assert!(runtime.block_on(asked(&request, 9)).expect_err("refused").contains("needs bytes"));
+        assert_eq!(estimated(&request, told, &answer).map(|estimated| estimated.streams), Ok(1));
     }
 }

@@ -108,7 +108,7 @@ impl Shared {
         let mut board = self.board.lock().await;
         // One that the service stops before begins with the next.
         if !self.is_stopping()
-            && let Ok(pair) = request.pair()
+            && let Ok(pair) = self.queue.pair_of(&request)
         {
             self.run_estimation(&mut board, id, pair, request);
         }

@@ -117,7 +117,8 @@ impl Task {
         };
         match estimated {
             Ok(Estimated { throughput: BitRate::ZERO, reason, .. }) => {
-                shared.decide(pair, *id, &[], "start as the rule does".to_owned(), reason);
+                shared.decide(pair, *id, &[], "start as the rule does".to_owned(), reason.clone());
+                shared.log_of(*id, request, &Logged::NoEstimate(reason)).await;
                 Ok(None)
             }
             Ok(Estimated { streams, throughput, reason, .. }) => {
@@ -136,6 +137,7 @@ impl Task {
                     "start as the rule does".to_owned(),
                     format!("no estimate: {why}"),
                 );
+                shared.log_of(*id, request, &Logged::NoEstimate(why)).await;
                 Ok(None)
             }
         }

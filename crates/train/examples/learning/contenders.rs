@@ -53,7 +53,7 @@ fn finish(trainer: &mut dyn Trainer) -> Result<Policy> {
 pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
     eprintln!("training {} on {path}", recipe.name());
     let scenario = scenario(path)?;
-    if matches!(recipe, Recipe::Ldm | Recipe::Automdt) {
+    if matches!(recipe, Recipe::Ldm | Recipe::Automdt | Recipe::AutomdtDiscrete) {
         let constants = Constants { most: EPISODES, ..Constants::of(recipe) };
         return finish(&mut Published::new(&scenario, recipe, constants, 1));
     }
@@ -65,7 +65,7 @@ pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
 /// The agent with that policy, deciding as its paper does.
 fn agent(recipe: Recipe, path: &str) -> Result<Contender> {
     let policy = trained(recipe, path)?;
-    let draws = matches!(recipe, Recipe::Ldm | Recipe::Automdt);
+    let draws = matches!(recipe, Recipe::Ldm | Recipe::Automdt | Recipe::AutomdtDiscrete);
     let choice = if draws { Choice::Sampled } else { Choice::Mean };
     Ok(Contender { name: format!("{}, trained on {path}", recipe.name()), policy: Some((policy, choice)) })
 }

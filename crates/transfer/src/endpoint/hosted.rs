@@ -1,9 +1,10 @@
 //! One session at an endpoint: checks what is asked against the ticket, then runs this end of it.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_control::{ByteCount, Environment};
 
@@ -25,7 +26,9 @@ use crate::transfer::route::{self, Setup, Transfer, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
-use crate::wire::message::{DataPlane, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId};
+use crate::wire::message::{
+    DataPlane, IPERF3_SINCE, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
+};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
 
@@ -41,6 +44,10 @@ const FAILURES_A_MESSAGE: usize = 500;
 
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// How long an iperf3 server runs at most, and how often it is looked after.
+const IPERF3: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A session that data streams may join.
 #[derive(Debug)]
@@ -79,12 +86,24 @@ impl Hosted {
     }
 }
 
+/// What is known of a session before anything is asked.
+#[derive(Debug)]
+struct Caller<'a> {
+    /// What its ticket allows.
+    claims: &'a Claims,
+    /// The protocol version agreed on.
+    version: u16,
+    /// The address of ours that it reached.
+    reached: Option<IpAddr>,
+}
+
 /// Serves one authenticated session to its end.
-pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims) -> Result<()> {
+pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims, version: u16) -> Result<()> {
     let peer =
         channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
+    let reached = channel.socket().local_addr().ok().map(|address| address.ip().to_canonical());
     let (outbox, inbox) = session::start(channel, &peer)?;
-    let result = answer(endpoint, claims, &outbox, &inbox);
+    let result = answer(endpoint, &Caller { claims, version, reached }, &outbox, &inbox);
     if let Err(error) = &result {
         outbox.send(&Message::Refused(error.clone()));
     }
@@ -92,7 +111,8 @@ pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims) -> Resu
     result.map_err(|error| error.within(format!("the session with {peer}")))
 }
 
-fn answer(endpoint: &Arc<Endpoint>, claims: &Claims, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
+fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
+    let claims = caller.claims;
     let request = match inbox.receive_within(IDLE)? {
         Some(Message::Request(request)) => request,
         Some(_) => return Err(Error::protocol("a session begins with a request")),
@@ -140,7 +160,48 @@ fn answer(endpoint: &Arc<Endpoint>, claims: &Claims, outbox: &Outbox, inbox: &In
             };
             relay(endpoint, outbox, inbox, (source_store, &source, single), &address, terms, pace)
         }
+        Request::Iperf3 { limit_s } => {
+            let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
+            let result = serve_iperf3(endpoint, caller, outbox, inbox, limit);
+            endpoint.has_ended();
+            result
+        }
     }
+}
+
+/// Runs an iperf3 server until its one test is over, the peer leaves, or the time is up.
+fn serve_iperf3(
+    endpoint: &Endpoint,
+    caller: &Caller<'_>,
+    outbox: &Outbox,
+    inbox: &Inbox,
+    limit: Duration,
+) -> Result<()> {
+    if caller.version < IPERF3_SINCE {
+        let why =
+            format!("an iperf3 server is asked for in protocol version {IPERF3_SINCE}, this session has 1");
+        return Err(Error::protocol(why));
+    }
+    // One that holds once is for one path and nothing else.
+    if caller.claims.once.is_some() || !(caller.claims.read || caller.claims.write) {
+        return Err(Error::new(ErrorKind::Denied, "the ticket does not allow an iperf3 server"));
+    }
+    let servers = endpoint.iperf3.as_ref().ok_or_else(|| {
+        Error::new(ErrorKind::Denied, "it runs no iperf3 for others: start the endpoint with --iperf3")
+    })?;
+    let reached = caller
+        .reached
+        .ok_or_else(|| Error::new(ErrorKind::Io, "it cannot tell which of its addresses was reached"))?;
+    let end = Instant::now() + limit;
+    let mut server = servers.start(reached, limit)?;
+    outbox.send(&Message::Iperf3 { port: server.port() });
+    // The peer says nothing more: a message ends it as its leaving does.
+    while Instant::now() < end
+        && server.is_running()
+        && !endpoint.draining.load(std::sync::atomic::Ordering::Relaxed)
+        && matches!(inbox.receive_within(LOOK), Ok(None))
+    {}
+    Ok(())
 }
 
 fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {

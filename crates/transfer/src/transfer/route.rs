@@ -4,15 +4,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rustls::ClientConfig;
 use tidegate_control::{Bounds, Environment, Observation, PerStage};
 
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
-use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::lanes::Dialer;
@@ -23,16 +20,13 @@ use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::{Sink, Source};
 use crate::sys::confined::{self, Root};
+use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
 use crate::wire::message::{Memory, Message, Request, SinkSpec, SourceSpec, Terms, TransferId};
-use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
-use crate::wire::tls::{Identity, Trust};
-
-/// How long an endpoint may take to answer a request.
-const ANSWER: Duration = Duration::from_secs(60);
+use crate::wire::tls::Identity;
 
 /// Where data comes from.
 #[derive(Clone, Debug)]
@@ -157,7 +151,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
 /// Sends `source` to the endpoint at `address`; used by initiators and by endpoints told to.
 pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup: &Setup) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
-    let link = Link::open(address, setup)?;
+    let link = Link::open(address, setup.pki.as_ref())?;
     let token = link.request(request)?;
     let Link { outbox, inbox, config, .. } = link;
     let ledger = Arc::new(Ledger::default());
@@ -172,7 +166,7 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
 
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
     let has_read_stage = matches!(source, SourceSpec::Files(_));
-    let link = Link::open(address, setup)?;
+    let link = Link::open(address, setup.pki.as_ref())?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -208,7 +202,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
-    let issued = Link::open(to, setup)?;
+    let issued = Link::open(to, setup.pki.as_ref())?;
     issued.outbox.send(&Message::Request(Request::OneTimeTicket { path: to.path.clone() }));
     let ticket = match issued.answer()? {
         Message::Ticket(text) => {
@@ -218,7 +212,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     };
     issued.outbox.close();
     let destination = Address { ticket: Some(ticket), ..to.clone() };
-    let link = Link::open(from, setup)?;
+    let link = Link::open(from, setup.pki.as_ref())?;
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
@@ -230,52 +224,6 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
 fn bounds(most: u16, has_read_stage: bool, has_write_stage: bool) -> PerStage<Bounds> {
     let of = |exists| if exists { Bounds::new(1, most) } else { Bounds::fixed(1) };
     PerStage { read: of(has_read_stage), network: of(true), write: of(has_write_stage) }
-}
-
-/// A session with an endpoint.
-#[derive(Debug)]
-pub struct Link {
-    outbox: Outbox,
-    inbox: Inbox,
-    config: Arc<ClientConfig>,
-    place: String,
-}
-
-impl Link {
-    /// Connects, proves who we are and starts the session.
-    pub fn open(address: &Address, setup: &Setup) -> Result<Self> {
-        let trust = match (&address.ticket, &setup.pki) {
-            (Some(ticket), None) => Trust::Pinned(ticket.fingerprint),
-            (Some(ticket), Some(identity)) => Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity)),
-            (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
-            (None, None) => {
-                let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
-                return Err(Error::new(ErrorKind::Authentication, why));
-            }
-        };
-        let config = trust.client()?;
-        let channel = handshake::open_session(address, &config)?;
-        let place = address.place();
-        let (outbox, inbox) = session::start(channel, &place)?;
-        Ok(Self { outbox, inbox, config, place })
-    }
-
-    fn answer(&self) -> Result<Message> {
-        let late =
-            || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
-        match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
-            Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
-            message => Ok(message),
-        }
-    }
-
-    fn request(&self, request: Request) -> Result<Digest> {
-        self.outbox.send(&Message::Request(request));
-        match self.answer()? {
-            Message::Accepted { token } => Ok(token),
-            _ => Err(Error::protocol("the endpoint answered something else than was asked")),
-        }
-    }
 }
 
 /// A local destination: a directory that exists, and the path to make beneath it.

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
 use crate::wire::channel::{Channel, retry};
-use crate::wire::message::{DataPlane, Hello, MAX_UNAUTHENTICATED, Message, VERSION, decode, encode};
+use crate::wire::message::{DataPlane, Hello, MAX_UNAUTHENTICATED, Message, VERSIONS, decode, encode};
 use crate::wire::ticket::{Address, proof};
 
 /// How long a peer may take to prove itself.
@@ -135,31 +135,41 @@ fn is_about_trust(alert: AlertDescription) -> bool {
 
 /// Opens a session at `address`; afterwards reads no longer time out.
 pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
+    open_session_within(address, config, VERSIONS).map(|(channel, _)| channel)
+}
+
+/// The same with the versions that are offered; answers with the one that the endpoint chose as well.
+pub fn open_session_within(
+    address: &Address,
+    config: &Arc<ClientConfig>,
+    versions: (u16, u16),
+) -> Result<(Channel, u16)> {
     let mut channel = dial_tls(address, config)?;
     let exporter = channel.exporter();
     let (claims, proof) = match &address.ticket {
         Some(ticket) => (Some(ticket.claims.clone()), *proof(&ticket.key, "session", &exporter).as_bytes()),
         None => (None, [0; 32]),
     };
-    let hello = Opening::Session(Hello { versions: (VERSION, VERSION), claims, proof });
+    let hello = Opening::Session(Hello { versions, claims, proof });
     let place = address.place();
     let lost = |error: io::Error| match error.kind() {
         io::ErrorKind::InvalidData => handshake_error(&place, &error),
         _ => Error::connection("lost the connection to", &place, &error),
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
-    match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
-        Message::Welcome(VERSION) => {}
-        Message::Welcome(version) => {
-            return Err(Error::protocol(format!(
-                "the endpoint chose version {version}, which is not spoken here"
-            )));
-        }
-        Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
-        _ => return Err(Error::protocol("the endpoint did not say welcome")),
-    }
+    let version =
+        match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
+            Message::Welcome(version) if (versions.0..=versions.1).contains(&version) => version,
+            Message::Welcome(version) => {
+                return Err(Error::protocol(format!(
+                    "the endpoint chose version {version}, which is not spoken here"
+                )));
+            }
+            Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
+            _ => return Err(Error::protocol("the endpoint did not say welcome")),
+        };
     channel.set_deadline(None).map_err(lost)?;
-    Ok(channel)
+    Ok((channel, version))
 }
 
 /// Opens data stream `index` of the session with `token`.

@@ -16,8 +16,17 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::throttle::Limits;
 
-/// The protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSION: u16 = 1;
+/// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
+pub const VERSIONS: (u16, u16) = (1, 2);
+
+/// The version since which an endpoint can be asked for an iperf3 server.
+pub const IPERF3_SINCE: u16 = 2;
+
+/// The highest version within both ranges.
+pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
+    let version = ours.1.min(theirs.1);
+    (version >= ours.0.max(theirs.0)).then_some(version)
+}
 
 /// Longest message before the peer has proved who it is, and after.
 pub const MAX_UNAUTHENTICATED: usize = 64 << 10;
@@ -170,6 +179,11 @@ pub enum Request {
         /// The only path it opens.
         path: Vec<u8>,
     },
+    /// Run an iperf3 server for one test of mine; since version 2.
+    Iperf3 {
+        /// It is ended after so long, or when the session ends.
+        limit_s: u32,
+    },
 }
 
 /// What one end counted so far; rates are differences over its own clock.
@@ -317,6 +331,12 @@ pub enum Message {
     Progress(Totals),
     /// Stop; keep what is needed to resume.
     Stop,
+
+    /// The endpoint: an iperf3 server listens on this port of the address that the session reached; since version 2.
+    Iperf3 {
+        /// The port.
+        port: u16,
+    },
 }
 
 /// How far a transfer has come.
@@ -402,6 +422,29 @@ mod tests {
     fn oversized_messages_are_refused_before_they_are_read() {
         let bytes = u32::MAX.to_le_bytes();
         assert!(decode::<Message>(&bytes, MAX_UNAUTHENTICATED).is_err());
+    }
+
+    #[test]
+    fn the_highest_common_version_is_used() {
+        for (theirs, version) in [
+            ((1, 1), Some(1)),
+            ((1, 2), Some(2)),
+            ((2, 9), Some(2)),
+            ((3, 9), None),
+            ((0, 0), None),
+            ((2, 1), None),
+        ] {
+            assert_eq!(common_version((1, 2), theirs), version, "{theirs:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_newer_changes_no_byte_of_what_is_older() {
+        // The numbers that version 1 gave to its last messages.
+        assert_eq!(encode(&Message::Stop)[4..], [27]);
+        assert_eq!(encode(&Request::OneTimeTicket { path: Vec::new() })[4..], [3, 0]);
+        assert_eq!(encode(&Message::Request(Request::Iperf3 { limit_s: 60 }))[4..], [1, 4, 60]);
+        assert_eq!(encode(&Message::Iperf3 { port: 5201 })[4..], [28, 0xd1, 0x28]);
     }
 
     proptest! {

@@ -80,17 +80,22 @@ impl Identity {
     /// An identity of a site's own PKI.
     pub fn from_pki(files: &PkiFiles) -> Result<Self> {
         let (chain, key) = load_pair(&files.cert, &files.key)?;
+        Ok(Self { chain, key, roots: Some(Arc::new(Self::authorities(&files.ca)?)) })
+    }
+
+    /// The authorities in a file, of which there must be one.
+    pub fn authorities(ca: &Path) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
-        let authorities = CertificateDer::pem_file_iter(&files.ca)
-            .map_err(|error| file_error("cannot read the CA", &files.ca, error))?;
+        let authorities =
+            CertificateDer::pem_file_iter(ca).map_err(|error| file_error("cannot read the CA", ca, error))?;
         for authority in authorities {
-            let authority = authority.map_err(|error| file_error("cannot read the CA", &files.ca, error))?;
-            roots.add(authority).map_err(|error| file_error("cannot use the CA", &files.ca, error))?;
+            let authority = authority.map_err(|error| file_error("cannot read the CA", ca, error))?;
+            roots.add(authority).map_err(|error| file_error("cannot use the CA", ca, error))?;
         }
-        if roots.is_empty() {
-            return Err(file_error("cannot use the CA", &files.ca, "it holds no certificate"));
+        match roots.is_empty() {
+            true => Err(file_error("cannot use the CA", ca, "it holds no certificate")),
+            false => Ok(roots),
         }
-        Ok(Self { chain, key, roots: Some(Arc::new(roots)) })
     }
 
     /// SHA-256 of our certificate, as a ticket carries it.

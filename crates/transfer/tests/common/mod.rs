@@ -56,6 +56,7 @@ impl Fixture {
         let root = temporary.path().join("root");
         fs::create_dir(&root).expect("made");
         let mut config = Config {
+            iperf3: None,
             root: root.clone(),
             listen: "127.0.0.1:0".parse().expect("an address"),
             state: temporary.path().join("endpoint-state"),

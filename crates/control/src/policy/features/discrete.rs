@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::observation::Observation;
-use crate::policy::features::{Actions, Features, Scales, one_number};
+use crate::policy::features::{Actions, Features, Scales, greatest, one_number};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// What an action adds to the number of workers.
@@ -104,7 +104,7 @@ impl Features for Discrete {
     }
 
     fn decode(&self, action: &[f32], bounds: PerStage<Bounds>) -> Concurrency {
-        let chosen = (0..STEPS.len()).max_by(|&a, &b| action[a].total_cmp(&action[b])).unwrap_or(2);
+        let chosen = greatest(action).unwrap_or(2);
         let n = f64::from(i32::from(self.n) + STEPS[chosen]);
         let n = self.bounds().clamp_f64(n);
         bounds.map(|bounds| bounds.clamp(n))

@@ -1,8 +1,8 @@
 //! The views of the published agents, in the papers' raw units: throughput in Mbit/s, staging in
-//! MiB, an action that is a number of workers as it stands.
+//! MiB, an action that is a number of workers as it stands, or in AutoMDT's figure 4 a choice of one.
 
 use crate::observation::Observation;
-use crate::policy::features::{Features, Scales, one_number};
+use crate::policy::features::{Actions, Features, Scales, greatest, one_number};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// Bytes in a MiB, the published state's unit for staging (GB · 1024).
@@ -115,5 +115,80 @@ impl Features for Automdt {
 
     fn spread(&self) -> f32 {
         SPREAD
+    }
+}
+
+/// AutoMDT's view with a choice among all numbers of workers a stage, in the order read, network, write. The
+/// paper says of its discrete action space that it did not converge, and nothing of how it was made.
+#[derive(Clone, Debug)]
+pub(super) struct AutomdtDiscrete {
+    view: Automdt,
+}
+
+impl AutomdtDiscrete {
+    pub(super) fn new(scales: Scales) -> Self {
+        Self { view: Automdt::new(scales) }
+    }
+
+    fn numbers(bounds: Bounds) -> usize {
+        usize::from(bounds.max.saturating_sub(bounds.min)) + 1
+    }
+}
+
+impl Features for AutomdtDiscrete {
+    fn inputs(&self) -> usize {
+        self.view.inputs()
+    }
+
+    fn heads(&self) -> usize {
+        self.choices().iter().sum()
+    }
+
+    fn actions(&self) -> Actions {
+        Actions::Choice
+    }
+
+    fn choices(&self) -> Vec<usize> {
+        self.view.scales.bounds.map(Self::numbers).into_array().to_vec()
+    }
+
+    fn start(&self, bounds: PerStage<Bounds>) -> Concurrency {
+        self.view.start(bounds)
+    }
+
+    fn reset(&mut self) {
+        self.view.reset();
+    }
+
+    fn encode(&mut self, seen: &Observation, bounds: PerStage<Bounds>, state: &mut [f32]) {
+        self.view.encode(seen, bounds, state);
+    }
+
+    fn decode(&self, action: &[f32], bounds: PerStage<Bounds>) -> Concurrency {
+        let mut rest = action;
+        PerStage::from_fn(|stage| {
+            let trained = self.view.scales.bounds[stage];
+            let (group, others) = rest.split_at(Self::numbers(trained));
+            rest = others;
+            let chosen = greatest(group).unwrap_or(0) as u16;
+            bounds[stage].clamp(trained.min + chosen)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::BitRate;
+
+    #[test]
+    fn each_stage_takes_the_likeliest_of_its_own_numbers() {
+        let bounds = PerStage::new(Bounds::new(1, 4), Bounds::new(3, 5), Bounds::new(2, 2));
+        let view = AutomdtDiscrete::new(Scales { rate_bps: BitRate::mbps(1), bounds, start: None });
+        assert_eq!((view.heads(), view.choices()), (8, vec![4, 3, 1]));
+        let action = [0.0, -1.0, 2.0, 1.0, -3.0, -1.0, -2.0, 9.0];
+        assert_eq!(view.decode(&action, bounds), PerStage::new(3, 4, 2));
+        // What the transfer allows wins.
+        assert_eq!(view.decode(&action, PerStage::all(Bounds::new(1, 2))), PerStage::all(2));
     }
 }

@@ -1,0 +1,182 @@
+//! `iperf3 -s` for a peer that has proved itself, so that it can sample the path to here: what the EOS paper calls
+//! TranServer.
+//!
+//! iperf3 itself asks nobody for a ticket. So a server is started for one test only, on the address that the peer
+//! reached, and lives no longer than the session that asked for it.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Read};
+use std::net::{IpAddr, TcpListener};
+use std::ops::RangeInclusive;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most servers at a time: more tests would only measure each other.
+const MOST: usize = 4;
+
+/// How long a server may take to listen.
+const STARTING: Duration = Duration::from_secs(5);
+
+/// What it prints then.
+const LISTENING: &str = "Server listening";
+
+/// Most of its messages that is looked at.
+const MOST_SAID: u64 = 4096;
+
+/// The servers of an endpoint.
+#[derive(Debug)]
+pub struct Servers {
+    ports: RangeInclusive<u16>,
+    taken: Mutex<BTreeSet<u16>>,
+}
+
+/// One that runs; ended when it is dropped.
+#[derive(Debug)]
+pub struct Server<'a> {
+    taken: Taken<'a>,
+    child: Child,
+}
+
+/// A port that is ours for now.
+#[derive(Debug)]
+struct Taken<'a> {
+    servers: &'a Servers,
+    port: u16,
+}
+
+impl Servers {
+    /// On these ports; 0 is any that is free.
+    pub fn new(ports: RangeInclusive<u16>) -> Self {
+        Self { ports, taken: Mutex::default() }
+    }
+
+    /// Whether none runs.
+    pub fn is_idle(&self) -> bool {
+        self.taken.lock().expect("not poisoned").is_empty()
+    }
+
+    /// Starts one for one test, and waits until it listens on `address`.
+    pub fn start(&self, address: IpAddr, limit: Duration) -> Result<Server<'_>> {
+        let taken = self.take(address)?;
+        let mut command = Command::new("iperf3");
+        // It forgets itself if nobody is left to end it: we may be killed.
+        let idle = limit.as_secs().max(1).to_string();
+        command.args(["-s", "-1", "--forceflush", "--idle-timeout", &idle]);
+        command.args(["-p", &taken.port.to_string(), "-B", &address.to_string()]);
+        command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|error| match error.kind() {
+            IoErrorKind::NotFound => Error::new(ErrorKind::Io, "iperf3 is not installed there"),
+            _ => Error::new(ErrorKind::Io, format!("iperf3 cannot be started there: {error}")),
+        })?;
+        let mut server = Server { taken, child };
+        let output = server.child.stdout.take();
+        match output.is_some_and(listens) {
+            true => Ok(server),
+            false => Err(server.failed()),
+        }
+    }
+
+    fn take(&self, address: IpAddr) -> Result<Taken<'_>> {
+        let mut taken = self.taken.lock().expect("not poisoned");
+        if taken.len() >= MOST {
+            let why = format!("{MOST} iperf3 servers run already: try again in a moment");
+            return Err(Error::new(ErrorKind::Busy, why));
+        }
+        let mut untaken = self.ports.clone().filter(|port| *port == 0 || !taken.contains(port));
+        let free = untaken.find_map(|port| {
+            let listener = TcpListener::bind((address, port)).ok()?;
+            listener.local_addr().ok().map(|local| local.port()).filter(|port| !taken.contains(port))
+        });
+        let port = free.ok_or_else(|| {
+            let (first, last) = (self.ports.start(), self.ports.end());
+            let why = format!(
+                "no port from {first} to {last} is free for iperf3: try again, or give the endpoint more"
+            );
+            Error::new(ErrorKind::Busy, why)
+        })?;
+        taken.insert(port);
+        Ok(Taken { servers: self, port })
+    }
+}
+
+impl Server<'_> {
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.taken.port
+    }
+
+    /// Whether its test is still to come or under way.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Why it does not listen, after it was ended.
+    fn failed(mut self) -> Error {
+        let _ = self.child.kill();
+        let mut text = String::new();
+        if let Some(stream) = self.child.stderr.take() {
+            let _ = stream.take(MOST_SAID).read_to_string(&mut text);
+        }
+        let line = text.lines().next().unwrap_or("it does not listen");
+        let line = line.trim_start_matches("iperf3: ").trim_start_matches("error - ");
+        Error::new(ErrorKind::Io, format!("its iperf3 server failed: {line}"))
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.servers.taken.lock().expect("not poisoned").remove(&self.port);
+    }
+}
+
+/// Whether a server says in time that it listens. What it prints later is read and forgotten, as it waits otherwise.
+fn listens(output: ChildStdout) -> bool {
+    let (says, heard) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        while let Ok(1..) = (&mut output).take(MOST_SAID).read_until(b'\n', &mut line) {
+            if line.starts_with(LISTENING.as_bytes()) {
+                let _ = says.send(());
+            }
+            line.clear();
+        }
+    });
+    heard.recv_timeout(STARTING).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_so_many_servers_and_each_has_a_port() {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let servers = Servers::new(0..=0);
+        let mut taken: Vec<_> = (0..MOST).map(|_| servers.take(local).expect("a port")).collect();
+        assert_eq!(taken.iter().map(|one| one.port).collect::<BTreeSet<_>>().len(), MOST);
+        let error = servers.take(local).expect_err("too many");
+        assert_eq!(error.kind, ErrorKind::Busy, "{error}");
+        let port = taken.pop().expect("one").port;
+        assert!(servers.take(local).is_ok() && !servers.is_idle());
+        drop(taken);
+        assert!(servers.is_idle());
+        // One that is in use is left alone.
+        let one = Servers::new(port..=port);
+        let held = TcpListener::bind((local, port)).expect("free again");
+        assert_eq!(one.take(local).expect_err("in use").kind, ErrorKind::Busy);
+        drop(held);
+        assert_eq!(one.take(local).expect("free").port, port);
+    }
+}

@@ -1,0 +1,168 @@
+//! A session with an endpoint, as whoever asks for something has it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::wire::handshake;
+use crate::wire::message::{IPERF3_SINCE, Message, Request, VERSIONS};
+use crate::wire::session::{self, Inbox, Outbox};
+use crate::wire::ticket::Address;
+use crate::wire::tls::{Identity, Trust};
+
+/// How long an endpoint may take to answer a request.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A session with an endpoint.
+#[derive(Debug)]
+pub struct Link {
+    /// What is said.
+    pub outbox: Outbox,
+    /// What is heard.
+    pub inbox: Inbox,
+    /// How its data streams connect.
+    pub config: Arc<ClientConfig>,
+    place: String,
+    version: u16,
+    peer: Option<SocketAddr>,
+}
+
+impl Link {
+    /// Connects, proves who we are and starts the session.
+    pub fn open(address: &Address, pki: Option<&Arc<Identity>>) -> Result<Self> {
+        Self::open_within(address, pki, VERSIONS)
+    }
+
+    fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
+        let trust = match (&address.ticket, pki) {
+            (Some(ticket), None) => Trust::Pinned(ticket.fingerprint),
+            (Some(ticket), Some(identity)) => Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity)),
+            (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
+            (None, None) => {
+                let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
+                return Err(Error::new(ErrorKind::Authentication, why));
+            }
+        };
+        let config = trust.client()?;
+        let (channel, version) = handshake::open_session_within(address, &config, versions)?;
+        let peer = channel.socket().peer_addr().ok();
+        let place = address.place();
+        let (outbox, inbox) = session::start(channel, &place)?;
+        Ok(Self { outbox, inbox, config, place, version, peer })
+    }
+
+    /// What the endpoint answers to what was asked.
+    pub fn answer(&self) -> Result<Message> {
+        let late =
+            || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
+        match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
+            Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
+            message => Ok(message),
+        }
+    }
+
+    /// Asks for a transfer; answers with what its data streams show.
+    pub fn request(&self, request: Request) -> Result<Digest> {
+        self.outbox.send(&Message::Request(request));
+        match self.answer()? {
+            Message::Accepted { token } => Ok(token),
+            _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+        }
+    }
+}
+
+/// An iperf3 server that an endpoint runs for one test of ours; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Iperf3Server {
+    link: Link,
+    address: SocketAddr,
+}
+
+impl Iperf3Server {
+    /// Asks the endpoint at `address` for one that lives no longer than `limit`.
+    pub fn ask(address: &Address, pki: Option<&Arc<Identity>>, limit: Duration) -> Result<Self> {
+        Self::ask_over(Link::open(address, pki)?, limit)
+    }
+
+    fn ask_over(link: Link, limit: Duration) -> Result<Self> {
+        if link.version < IPERF3_SINCE {
+            let why = format!(
+                "the endpoint at {} speaks protocol version {}, and iperf3 is asked for in version {IPERF3_SINCE}: update it, or run `iperf3 -s` there and name it HOST:PORT",
+                link.place, link.version
+            );
+            return Err(Error::new(ErrorKind::Protocol, why));
+        }
+        let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
+        link.outbox.send(&Message::Request(Request::Iperf3 { limit_s }));
+        match (link.answer()?, link.peer) {
+            (Message::Iperf3 { port }, Some(peer)) => {
+                let mut address = peer;
+                address.set_port(port);
+                Ok(Self { link, address })
+            }
+            _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Iperf3Server {
+    fn drop(&mut self) {
+        self.link.outbox.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::endpoint::{Config, Endpoint};
+    use crate::wire::ticket::Claims;
+
+    fn endpoint(directory: &Path) -> (Arc<Endpoint>, Address) {
+        let config = Config {
+            root: directory.to_path_buf(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            state: directory.join("state"),
+            read_only: false,
+            clear: false,
+            pki: None,
+            advertise: None,
+            iperf3: None,
+        };
+        std::fs::create_dir(&config.state).expect("made");
+        let endpoint = Endpoint::bind(config).expect("listens");
+        let serving = Arc::clone(&endpoint);
+        std::thread::spawn(move || serving.serve());
+        let address = endpoint.address(&Claims::FULL).expect("an address");
+        (endpoint, address)
+    }
+
+    #[test]
+    fn a_peer_of_version_1_is_told_so_on_either_side() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        // Nothing is asked of an endpoint that would not understand it.
+        let old = Link::open_within(&address, None, (1, 1)).expect("let in");
+        assert_eq!(old.version, 1);
+        let error = Iperf3Server::ask_over(old, Duration::from_secs(9)).expect_err("too old");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("update it"), "{error}");
+        assert!(!error.to_string().contains('\n'), "{error}");
+        // And an endpoint does not do in version 1 what is of version 2.
+        let old = Link::open_within(&address, None, (1, 1)).expect("let in");
+        old.outbox.send(&Message::Request(Request::Iperf3 { limit_s: 9 }));
+        let error = old.answer().expect_err("refused");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 2"), "{error}");
+        assert_eq!(Link::open(&address, None).expect("let in").version, 2);
+        endpoint.drain();
+    }
+}

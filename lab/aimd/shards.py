@@ -1,0 +1,60 @@
+"""What is measured: the sweep of figure 1 left, and the controllers of its centre and right."""
+
+from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
+from lab.aimd.figures import sweep
+from lab.aimd.globus import GlobusMemory
+from lab.grid.engine import Engine, Rule, fixed
+from lab.grid.offers import offered, say_once
+from lab.grid.run import Cell
+from lab.shard import Shard, grid, known
+
+SWEEP, CONTROL = "aimd-figure1", "aimd-controllers"
+PAGE = "aimd"
+RULES = (Rule("aimd", "aimd"), Rule("auto", "auto"), Rule("fts3", "fts3"), Rule("gradient", "gradient"))
+GLOBUS_STREAMS, GLOBUS_EXTERNAL = (1, 8, 64), (0, 4, 32)
+REPEATS = 3
+# To build a link, start what runs on it and take it away.
+AROUND_S = 3.5
+
+
+def sweep_cells() -> list[Cell]:
+    cells = []
+    for external in EXTERNAL:
+        on = case(external, SWEEP_S)
+        cells += [Cell(on, Engine(fixed(n), on, max_workers=MOST)) for n in STREAMS]
+        if external in GLOBUS_EXTERNAL:
+            cells += [Cell(on, GlobusMemory(n)) for n in GLOBUS_STREAMS]
+    return cells
+
+
+def best_fixed() -> dict[int, int]:
+    """By external streams, the best number of the sweep: the controllers are held against it in their own rotation."""
+    return {level.external: level.best for level in sweep(known(SWEEP), SWEEP)}
+
+
+def control_cells() -> list[Cell]:
+    cells, best = [], best_fixed()
+    rules = offered(RULES)
+    for external in EXTERNAL:
+        on = case(external, CONTROL_S)
+        if external not in best:
+            say_once(f"left out of {CONTROL}: the best fixed numbers: {SWEEP} must be run first")
+        there = [*rules, *([fixed(best[external])] if external in best else [])]
+        cells += [Cell(on, Engine(rule, on, max_workers=MOST)) for rule in there]
+    return cells
+
+
+def minutes(runs: int, seconds: float) -> int:
+    return round(runs * REPEATS * (seconds + AROUND_S) / 60)
+
+
+def swept() -> int:
+    return len(EXTERNAL) * len(STREAMS) + len(GLOBUS_EXTERNAL) * len(GLOBUS_STREAMS)
+
+
+SHARDS: tuple[Shard, ...] = (
+    grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams", PAGE,
+         minutes(swept(), JOINS_S + SWEEP_S), sweep_cells, REPEATS),
+    grid(CONTROL, "AIMD, figure 1 centre and right: controllers beside external streams", PAGE,
+         minutes(len(EXTERNAL) * (len(RULES) + 1), JOINS_S + CONTROL_S), control_cells, REPEATS),
+)

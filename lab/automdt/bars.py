@@ -1,0 +1,120 @@
+"""What is asked on AutoMDT's paths and sets, and what the runs came to."""
+
+import statistics
+from collections.abc import Sequence
+
+from lab.automdt import cases, workers
+from lab.automdt.paper import FIGURE_3, FIGURE_5, TABLE_I
+from lab.grid.figures import Found, Run, medians, ratio
+from lab.ground.stats import spread
+from lab.pages.parts import Bar
+
+DEFAULT = cases.AUTO.name
+PUBLISHED = (cases.MARLIN, cases.FALCON, cases.GRADIENT)
+AGENTS = (cases.AUTOMDT, cases.AGENT)
+WITHIN_S, DEVIATION, ASTRAY, OF_AGENTS = 5.0, 1.0, 0.25, 0.98
+REACHED = 0.98
+# The paper's row, and the mover here that stands for it.
+STANDS_FOR = {"Globus": cases.GLOBUS.name, "Marlin": cases.MARLIN.name, "AutoMDT": cases.AUTOMDT.name}
+
+
+def runs(found: Found, case: str, mover: str) -> list[Run]:
+    return found.get(case, {}).get(mover, [])
+
+
+def steady(run: Run) -> list[workers.Epoch]:
+    """The epochs in which it should no longer climb; none where it logged none."""
+    return workers.since(run.logs[0], workers.STEADY_S) if run.logs else []
+
+
+def unsteady(there: Sequence[Run]) -> list[float]:
+    return [max(workers.deviations(late)) for run in there if (late := steady(run))]
+
+
+def astray(there: Sequence[Run], path: str) -> list[float]:
+    return [workers.furthest(workers.usual(late), FIGURE_5[path].best) for run in there if (late := steady(run))]
+
+
+def goodput_bps(path: str) -> float:
+    return cases.path_case(path).goodput_bps or 0.0
+
+
+def soon(there: Sequence[Run], path: str) -> list[float | None]:
+    return [run.time_to(0.9 * goodput_bps(path)) for run in there]
+
+
+def counted(values: Sequence[float | None], digits: int = 0) -> str:
+    """Median and range, and how many never got there."""
+    got = [value for value in values if value is not None]
+    if not got:
+        return "never"
+    found, missing = spread(got), len(values) - len(got)
+    span = f" ({found.low:.{digits}f}–{found.high:.{digits}f})" if found.count > 1 else ""
+    return f"{found.median:.{digits}f}{span}" + (f", {missing} never" if missing else "")
+
+
+def path_bars(found: Found, path: str) -> list[Bar]:
+    """Reached means in every run; ratios are of pairs."""
+    there = runs(found, path, DEFAULT)
+    if not there:
+        return []
+    what, times = f"{path} is slow: `{DEFAULT}`", soon(there, path)
+    made = [Bar(f"{what}, s to 90 % of the link", f"≤ {WITHIN_S:g}", counted(times),
+                all(at_s is not None and at_s <= WITHIN_S + 0.05 for at_s in times), len(times))]
+    if deviations := unsteady(there):
+        made.append(Bar(f"{what}, standard deviation of workers from {workers.STEADY_S:.0f} s on, the most of a stage",
+                        f"≤ {DEVIATION:g}", counted(deviations, 2), max(deviations) <= DEVIATION, len(deviations)))
+    if strays := astray(there, path):
+        made.append(Bar(f"{what}, workers from the best, the most of a stage", f"≤ {100 * ASTRAY:.0f} %",
+                        counted([100 * share for share in strays]) + " %", max(strays) <= ASTRAY, len(strays)))
+    for other, least in [*((rule.name, 1.0) for rule in PUBLISHED), *((rule.name, OF_AGENTS) for rule in AGENTS)]:
+        beside = ratio(there, runs(found, path, other))
+        if beside is not None:
+            made.append(Bar(f"{what} ÷ {other}", f"≥ {least:g}", str(beside), beside.median >= least, beside.count))
+    return made
+
+
+def table_bars(found: Found) -> list[Bar]:
+    """The headline ratios of table I."""
+    made = []
+    for name, published in TABLE_I.items():
+        own = runs(found, name, STANDS_FOR["AutoMDT"])
+        for row in ("Globus", "Marlin"):
+            beside, wanted = ratio(own, runs(found, name, STANDS_FOR[row])), published["AutoMDT"] / published[row]
+            if beside is None:
+                continue
+            theirs = medians(runs(found, name, STANDS_FOR[row]))
+            most = (cases.set_case(name).goodput_bps or 0.0) / theirs if theirs else 0.0
+            met = beside.median >= REACHED * wanted
+            why = "" if met else f"; the link allows {most:.2f} at most" if most < wanted else ""
+            made.append(Bar(f"{name}: AutoMDT ÷ {row}", f"the paper's {wanted:.2f}", f"{beside}{why}", met,
+                            beside.count))
+    return made
+
+
+def figure3_bars(found: Found) -> list[Bar]:
+    own, marlin = runs(found, "large", STANDS_FOR["AutoMDT"]), runs(found, "large", STANDS_FOR["Marlin"])
+    beside, wanted = ratio(own, marlin), FIGURE_3["Marlin"][0] / FIGURE_3["AutoMDT"][0]
+    if beside is None:
+        return []
+    return [Bar("figure 3: Marlin's time ÷ AutoMDT's", f"the paper's {wanted:.2f}", str(beside),
+                beside.median >= REACHED * wanted, beside.count)]
+
+
+def second_half(run: Run) -> tuple[float, float]:
+    """Mean Mbit/s and workers of all stages in the second half of a run."""
+    log = workers.since(run.logs[0], run.end_s / 2)
+    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(workers.mean(log)) if log else 0.0
+
+
+def online_bars(found: Found) -> list[Bar]:
+    """The paper saw the same speed and 1 % less concurrency; here it is said which way it falls."""
+    own, still = (runs(found, "online", rule.name) for rule in (cases.ONLINE, cases.STEADY))
+    if not own or not still:
+        return []
+    speed, count = (statistics.median(second_half(run)[i] for run in own)
+                    / statistics.median(second_half(run)[i] for run in still) for i in range(2))
+    return [Bar("learning online ÷ the policy as it was: speed, second halves", "the paper's 1.00", f"{speed:.3f}",
+                speed >= REACHED, len(own)),
+            Bar("learning online ÷ the policy as it was: workers, second halves", "the paper's 0.99", f"{count:.3f}",
+                count <= 1.0, len(own))]

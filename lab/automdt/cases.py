@@ -1,0 +1,101 @@
+"""AutoMDT's experiments as grids: figure 3, figure 5, table I, and learning online.
+
+Figure 5 is at the paper's own rates. Figure 3 and table I are at a twenty-fifth: a link of 1 Gbit/s that twenty streams
+fill, files of 40 MB for 1 GB. Readers and writers are limited by the program itself, so the limits hold for our engine
+only; connections and the link are limited for every program.
+"""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from lab.automdt.paper import FIGURE_5
+from lab.grid.case import Case
+from lab.grid.engine import Engine, Rule
+from lab.grid.run import Cell
+from lab.links.scenario import read
+from lab.rivals.base import Contender
+from lab.rivals.gridftp import GlobusAt
+from lab.runs.datasets import KB, MB, MIB, Plan
+
+HERE = Path(__file__).parent
+SEED = 1
+PATHS_S = 60.0
+BOUND_S = 90.0
+# As many episodes of ten epochs as the paper went on for.
+ONLINE_EPISODES, EPISODE, ONLINE_EPOCH_S = 120, 10, 0.5
+
+AUTO = Rule("auto", "auto")
+MARLIN = Rule("marlin", "marlin")
+FALCON = Rule("falcon", "falcon")
+GRADIENT = Rule("gradient", "gradient")
+# As published: it draws its action. Then the same policy by its most likely action, and one that goes on to learn.
+AUTOMDT = Rule("automdt", "automdt", recipe=("--recipe", "automdt"))
+STEADY = Rule("automdt, most likely action", "policy", recipe=("--recipe", "automdt"))
+ONLINE = Rule("automdt, learning online", "policy:online", recipe=("--recipe", "automdt"))
+AGENT = Rule("agent of this path", "policy", recipe=("--recipe", "fast"))
+
+# Files of one chunk each, the same ones by many names: 8 GB.
+CHUNKS, CHUNKS_TIMES = Plan("chunks", SEED, tuple((f"f{i:02}.bin", 64 * MIB) for i in range(8))), 15
+
+
+@cache
+def path_case(name: str) -> Case:
+    """One part of figure 5: more data than a minute moves."""
+    read_, network, write = FIGURE_5[name].rates
+    title = f"{name} is slow: {read_}, {network}, {write} Mbit/s a worker"
+    return Case(name, title, read(HERE / f"{name}.toml"), PATHS_S, CHUNKS, CHUNKS_TIMES)
+
+
+def mixed() -> Plan:
+    """The paper's 100 KB to 2 GB, the large ones at a twenty-fifth: as many of each order of magnitude, about 1 GB."""
+    rng = random.Random(f"{SEED}/mixed/sizes")
+    sizes: list[int] = []
+    while sum(sizes) < 1000 * MB:
+        sizes.append(round(100 * KB * (80 * MB / (100 * KB)) ** rng.random()))
+    return Plan("mixed", SEED, tuple((f"f{i:03}.bin", size) for i, size in enumerate(sizes)))
+
+
+LARGE = Plan("large", SEED, tuple((f"f{i:02}.bin", 40 * MB) for i in range(25)))
+
+
+@cache
+def set_case(name: str) -> Case:
+    data, what = (LARGE, "100 × 40 MB") if name == "large" else (mixed(), "files of 100 KB–80 MB")
+    return Case(name, f"{name}: {what}", read(HERE / "stages.toml"), BOUND_S, data, 4)
+
+
+@cache
+def online_case() -> Case:
+    seconds = ONLINE_EPISODES * EPISODE * ONLINE_EPOCH_S
+    return Case("online", "read is slow, at a tenth", read(HERE / "online.toml"), seconds, CHUNKS, CHUNKS_TIMES)
+
+
+def engines(case: Case, rules: Sequence[Rule], more: Sequence[object] = ()) -> list[Contender]:
+    return [Engine(rule, case, more=more) for rule in rules]
+
+
+GLOBUS = GlobusAt(4, 8)
+GLOBUS_QUICK = GlobusAt(4, 8, quick=True)
+
+
+def figure3() -> list[Cell]:
+    case = set_case("large")
+    return [Cell(case, mover) for mover in engines(case, (AUTO, AUTOMDT, STEADY, AGENT, MARLIN))]
+
+
+def figure5() -> list[Cell]:
+    return [Cell(path_case(name), mover) for name in FIGURE_5
+            for mover in engines(path_case(name), (AUTO, AUTOMDT, AGENT, MARLIN, FALCON, GRADIENT))]
+
+
+def table1() -> list[Cell]:
+    return [Cell(case, mover) for case in map(set_case, ("large", "mixed"))
+            for mover in (GLOBUS, GLOBUS_QUICK, *engines(case, (MARLIN, AUTOMDT, STEADY, AUTO)))]
+
+
+def online() -> list[Cell]:
+    case = online_case()
+    return [Cell(case, mover)
+            for mover in engines(case, (STEADY, AUTOMDT, ONLINE), ("--epoch", f"{ONLINE_EPOCH_S * 1000:.0f}ms"))]

@@ -1,0 +1,83 @@
+"""The bars of these links: the default rule in every row, against the best fixed number, after steps and in shares."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lab.beyond.cases import STEPS, TRANSFERS, case, share as share_case, steps
+from lab.beyond.figures import FAIR, FAIR_WITHIN_S, Share, again, share, workers
+from lab.beyond.rules import DEFAULT
+from lab.grid.case import Case
+from lab.grid.figures import Found, ratio
+from lab.grid.remarks import default_bars
+from lab.pages.parts import Bar
+
+LEAST = 0.95
+MORE_WORKERS = 1.2
+WITHIN_EPOCHS = 5
+RETAKEN_WITHIN_S = 10
+
+
+def row_bars(found: Found, names: Sequence[str]) -> list[Bar]:
+    """The default rule against the first of each row, and its time to 90 %, under the links' short names."""
+    return default_bars(found, [replace(case(name), title=name) for name in names])
+
+
+def fixed_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:
+    """Against the best fixed number of the sweep, in the same rotation."""
+    there = found.get(of.name, {})
+    mover = f"fixed {best_number}"
+    if DEFAULT not in there or mover not in there:
+        return []
+    pair = ratio(there[DEFAULT], there[mover])
+    if pair is None or best_number is None:
+        return []
+    own = statistics.median(workers(run) for run in there[DEFAULT])
+    return [Bar(f"{of.name}: ÷ {mover}", f"≥ {LEAST:g}", str(pair), pair.median >= LEAST, pair.count),
+            Bar(f"{of.name}: workers ÷ those of {mover}", f"≤ {MORE_WORKERS:g}", f"{own / best_number:.2f}",
+                own <= MORE_WORKERS * best_number, pair.count)]
+
+
+def counted(values: Sequence[float | None], digits: int = 0) -> str:
+    """Median and range, and how many never got there."""
+    got = sorted(value for value in values if value is not None)
+    if not got:
+        return "never" if values else ""
+    missing = len(values) - len(got)
+    span = f"{statistics.median(got):.{digits}f} ({got[0]:.{digits}f}–{got[-1]:.{digits}f})"
+    return span + (f", {missing} never" if missing else "")
+
+
+def all_within(values: Sequence[float | None], most: float) -> bool:
+    return all(value is not None and value <= most for value in values)
+
+
+def step_bars(found: Found) -> list[Bar]:
+    bars = []
+    for name in STEPS:
+        runs = found.get(name, {}).get(DEFAULT, [])
+        for step in steps(case(name)) if runs else []:
+            counts = [again(run, step) for run in runs]
+            bars.append(Bar(f"{step.what}: epochs to 90 %", f"≤ {WITHIN_EPOCHS} each time", counted(counts),
+                            all_within(counts, WITHIN_EPOCHS), len(runs)))
+    return bars
+
+
+def shares(found: Found, count: int, rule: str) -> list[Share]:
+    of = share_case(count)
+    return [share(of, run) for run in found.get(of.name, {}).get(rule, []) if len(run.logs) == count]
+
+
+def share_bars(found: Found) -> list[Bar]:
+    bars = []
+    for count in TRANSFERS:
+        there = shares(found, count, DEFAULT)
+        if not there:
+            continue
+        indices = [each.index for each in there]
+        left = [value for each in there for value in each.retaken_s]
+        bars += [Bar(f"{count} transfers: Jain's index within {FAIR_WITHIN_S} s of the last join", f"≥ {FAIR:g}",
+                     counted(indices, 3), all(each.is_fair for each in there), len(there)),
+                 Bar(f"{count} transfers: s to retake what was freed", f"≤ {RETAKEN_WITHIN_S}", counted(left),
+                     all_within(left, RETAKEN_WITHIN_S), len(there))]
+    return bars

@@ -1,0 +1,110 @@
+"""docs/results/beyond.md: the bars, then every link with its table and picture."""
+
+from collections.abc import Mapping, Sequence
+
+from lab.beyond import tables
+from lab.beyond.bars import fixed_bars, row_bars, share_bars, step_bars
+from lab.beyond.cases import HARM, LINKS, STAGGER_S, STEPS, TOGETHER_S, TRANSFERS, WHOLE_S, case, share as share_case
+from lab.beyond.figures import FAIR_OVER_S, best_fixed
+from lab.beyond.pictures import harm_picture, pictures
+from lab.beyond.rules import DEFAULT
+from lab.beyond.shards import LINKS as LINK_SHARDS, SHARDS, SWEEP
+from lab.grid.figures import Found, found_in
+from lab.grid.remarks import failures, measured_on
+from lab.grid.show import case_table, raw
+from lab.ground.results import Record
+from lab.pages.parts import Bar, bars_table
+from lab.shard import Page, known
+
+NOT_YET = "Not measured yet.\n\n"
+HEAD = f"""# Beyond the papers: links none of them tried
+
+Made by `python3 -m lab report`; do not edit by hand.
+
+The default rule, `{DEFAULT}`, against every other rule in the same engine, and against the best fixed number that a
+sweep finds. Two network namespaces joined by a bottleneck with a round-trip time and a queue of 20 ms that overflows,
+TCP cubic, MTU 1500; at most 32 workers a stage. Memory to memory by `tidegate probe`; where a disk is slow, files in
+memory with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `automdt` and `discrete_rl`
+are trained on the very path they drive, with its own numbers, before the rotation. What arrives is counted at the
+receiver's device, other traffic and headers left out.
+
+"""
+
+
+def everything(records: Mapping[str, Sequence[Record]]) -> Found:
+    """All but the sweep, whose links have the same names."""
+    found: Found = {}
+    for shard, there in records.items():
+        if shard != SWEEP:
+            found |= found_in(there, shard)
+    return found
+
+
+def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
+    """From what was measured so far."""
+    if records is None:
+        records = {shard.name: known(shard.name) for shard in SHARDS}
+    every = [record for there in records.values() for record in there]
+    found, swept = everything(records), found_in(records.get(SWEEP, []), SWEEP)
+    best, beside = best_fixed(swept), {f"beyond-{name}.svg": svg for name, svg in pictures(found, LINKS).items()}
+    beside |= {f"beyond-{name}.svg": svg for name in HARM if (svg := harm_picture(found, name))}
+    text = HEAD + measured_on(every) + "\n\n" + bars(found, best) + links(found, swept, best, beside)
+    text += changes(found, beside) + shared(found, beside) + harmed(found, beside) + failures(every)
+    for name, there in (("beyond", found), ("beyond-sweep", swept)):
+        if there:
+            beside[f"{name}.csv"] = raw(there)
+            text += f"Every run is in [{name}.csv]({name}.csv).\n\n"
+    return Page("beyond", text.rstrip() + "\n", beside)
+
+
+def bars(found: Found, best: Mapping[str, int]) -> str:
+    rows = row_bars(found, (*LINKS, *STEPS))
+    fixed = [bar for link in LINKS for bar in fixed_bars(found, case(link), best.get(link))]
+    return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + shown(rows)
+            + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
+            "has most:\n\n" + shown(fixed) + "After a step, in every run:\n\n" + shown(step_bars(found))
+            + "On a shared link, in every run:\n\n" + shown(share_bars(found)))
+
+
+def shown(found: Sequence[Bar]) -> str:
+    return bars_table(found) if found else NOT_YET
+
+
+def picture(name: str, beside: Mapping[str, str]) -> str:
+    return f"![{name}](beyond-{name}.svg)\n\n" if f"beyond-{name}.svg" in beside else ""
+
+
+def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[str, str]) -> str:
+    shards = ", ".join(f"`python3 -m lab run {name}`" for name in (SWEEP, *LINK_SHARDS))
+    text = (f"## Links\n\n{WHOLE_S:g} s each; {shards} measure them. The sweep's numbers ran shorter where nothing "
+            "changes, so they are compared with each other only.\n\n")
+    for link in LINKS:
+        text += f"### {link}\n\n{case(link).title}.\n\n" + case_table(found, case(link), DEFAULT)
+        text += tables.sweep_line(swept, link, best) + picture(link, beside)
+        text += picture(f"{link}-stages", beside)
+    return text
+
+
+def changes(found: Found, beside: Mapping[str, str]) -> str:
+    text = ("## Links and streams that step\n\nCounted are the epochs after the one in which it changes, to the first "
+            "of two in a row with 90 % of what the link then carries. `python3 -m lab run beyond-steps` measures "
+            "it.\n\n")
+    text += tables.steps_table(found) or NOT_YET
+    return text + "".join(picture(name, beside) for name in STEPS)
+
+
+def shared(found: Found, beside: Mapping[str, str]) -> str:
+    text = (f"## Shared links\n\nA transfer joins every {STAGGER_S:g} s; {TOGETHER_S:g} s after the last the first "
+            f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as "
+            "each transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
+            "`python3 -m lab run beyond-shares` measures it.\n\n")
+    text += tables.shares_table(found) or NOT_YET
+    return text + "".join(picture(share_case(count).name, beside) for count in TRANSFERS)
+
+
+def harmed(found: Found, beside: Mapping[str, str]) -> str:
+    text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. "
+            "Harm is (alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. Of an equal "
+            "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
+    text += tables.harm_table(found) or NOT_YET
+    return text + "".join(picture(name, beside) for name in HARM)

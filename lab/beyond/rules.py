@@ -1,0 +1,36 @@
+"""Which rules are tried on which links: all on some, the fewer on links that differ only in a number."""
+
+from lab.beyond.cases import LINKS
+from lab.grid.engine import Rule, fixed
+
+DEFAULT = "auto"
+FIXED = (1, 2, 4, 8, 12, 16, 24, 32)
+# Where the run must be whole, since the link changes on the way, fewer numbers.
+FEWER_FIXED = (1, 4, 8, 16, 32)
+
+
+def plain(name: str) -> Rule:
+    return Rule(name, name)
+
+
+def learned(recipe: str) -> Rule:
+    """Trained on the very path it then drives, by the paper's recipe, and answering as in the paper."""
+    return Rule(recipe, recipe, recipe=("--recipe", recipe))
+
+
+AUTO = plain(DEFAULT)
+CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
+COORDINATED = tuple(map(plain, ("marlin", "model_based", "universal")))
+LEARNED = tuple(map(learned, ("ldm", "automdt", "discrete_rl")))
+ALL = (AUTO, *CLIMBING, *COORDINATED, *LEARNED)
+FEWER = (AUTO, *CLIMBING)
+# One of each kind of link sees all of them.
+SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
+CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "model_based", "universal")))
+SHARING = (AUTO, *map(plain, ("aimd", "gradient", "model_based")))
+HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
+
+
+def rules_for(link: str) -> tuple[Rule, ...]:
+    assert link in LINKS
+    return ALL if link in SEES_ALL else FEWER

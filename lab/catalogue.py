@@ -1,0 +1,71 @@
+"""Everything the lab can measure and every page it writes, in the order of `run all`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lab import aimd, automdt, beyond, ldm
+from lab.controllers import shards as controllers
+from lab.eos import shards as eos
+from lab.fastbiodl import shards as fastbiodl
+from lab.get import shards as get
+from lab.live import shards as live
+from lab.movers import shards as movers
+from lab.shard import Page, Shard, results
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A page, and the shards it is made from: two pages may look at the same ones."""
+
+    page: str
+    shards: Sequence[Shard]
+    made: Callable[[], Page]
+
+    def measured(self) -> bool:
+        """Whether there is anything to write about."""
+        for shard in self.shards:
+            done = shard.measured()
+            if results(shard.name).exists() if done is None else done[0] > 0:
+                return True
+        return False
+
+
+CHAPTERS = (
+    Chapter("copy", movers.SHARDS, movers.page),
+    Chapter("controllers", controllers.SHARDS, controllers.page),
+    Chapter("aimd", aimd.SHARDS, aimd.page),
+    Chapter("ldm", ldm.SHARDS, ldm.page),
+    Chapter("automdt", automdt.SHARDS, automdt.page),
+    Chapter("beyond", beyond.SHARDS, beyond.page),
+    Chapter("live", live.SHARDS, live.page),
+    Chapter("get", get.SHARDS, get.page),
+    Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),
+    Chapter("eos", eos.SHARDS, eos.page),
+)
+
+
+def shards() -> dict[str, Shard]:
+    """All by name, each once."""
+    return {shard.name: shard for chapter in CHAPTERS for shard in chapter.shards}
+
+
+def asked(names: Sequence[str]) -> list[Shard]:
+    """By name; the name of a page stands for all it is made from."""
+    there = shards()
+    pages = {chapter.page: [shard.name for shard in chapter.shards] for chapter in CHAPTERS}
+    if unknown := [name for name in names if name not in {*there, *pages, "all"}]:
+        raise SystemExit(f"nothing here is called {' or '.join(unknown)}; python3 -m lab list names what there is")
+    if "all" in names:
+        return list(there.values())
+    wanted = {one for name in names for one in ([name] if name in there else pages[name])}
+    return [shard for name, shard in there.items() if name in wanted]
+
+
+def chapters(names: Sequence[str]) -> list[Chapter]:
+    """By the name of the page or of a shard; all without names."""
+    known = {chapter.page for chapter in CHAPTERS} | set(shards())
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"no page or shard here is called {' or '.join(unknown)}; there are "
+                         f"{', '.join(chapter.page for chapter in CHAPTERS)}")
+    return [chapter for chapter in CHAPTERS if not names or chapter.page in names
+            or any(shard.name in names for shard in chapter.shards)]

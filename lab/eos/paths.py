@@ -1,0 +1,111 @@
+"""Whether the number of streams that is advised is right, and whether asking pays: each sampler's advice beside a
+sweep by hand with the same tool, and a copy with our own sampler's advice beside one stream."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from lab.eos.gridftp import MB, PROGRAMS
+from lab.eos.iperf import stream
+from lab.eos.site import FAST, Way, copied, site
+from lab.eos.task import Outcome, Plan, Task
+from lab.shard import Options
+
+SHARD, REPEATS = "eos-paths", 5
+SWEEP = (1, 2, 4, 6, 7, 8, 9, 10, 12, 16, 24, 32)
+SIZES = {"256 MB": 256 * MB, "512 MB": 512 * MB, "1 GB": 1000 * MB}
+TINY_SIZES = {"24 MB": 24 * MB}
+ESTIMATED = "10GiB"
+ADVICE, BY_HAND, PLAIN, OPTIMIZED = "advice", "sweep", "plain", "optimized"
+# What asking our own sampler takes, to foretell how long all takes.
+ASKING_S = 8.0
+
+
+def native(way: Way, streams: int, seconds: float) -> float:
+    said = way.ours("probe", f"{way.ticket}/", "--optimizer", f"fixed:{streams}", "--time", f"{seconds:g}s")
+    return float(said["throughput_bps"])
+
+
+def by_globus(way: Way, streams: int, seconds: float) -> float:
+    size = int(min(way.path.link_mbit, streams * way.path.cap_mbit) * MB / 8 * seconds)
+    began = time.monotonic()
+    way.run("globus-url-copy", "-p", streams, "-len", size, "file:///dev/zero", f"{way.gridftp}/dev/null")
+    return size * 8 / (time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How a sampler is asked, and how the same tool is used by hand."""
+
+    name: str
+    once: Callable[[Way, int, float], float]
+    programs: tuple[str, ...] = ()
+
+    def asked(self, way: Way) -> list[object]:
+        source = "file:///dev/zero" if self.name == "gridftp" else str(way.trial.scratch)
+        target = f"{way.gridftp}/dev/null" if self.name == "gridftp" else f"{way.ticket}/"
+        more = ["--iperf3", way.iperf3] if self.name == "iperf3" else []
+        return ["estimate", source, target, "--bytes", ESTIMATED, "--sampler", self.name, *more]
+
+
+SAMPLERS = (Sampler("native", native), Sampler("iperf3", stream, ("iperf3",)), Sampler("gridftp", by_globus, PROGRAMS))
+
+
+def swept(sampler: Sampler, counts: tuple[int, ...], seconds: float, way: Way, repeat: int) -> Outcome:
+    began = time.monotonic()
+    with way.watched() as notes:
+        notes["sweep_bps"] = {str(streams): sampler.once(way, streams, seconds) for streams in counts}
+    return Outcome(time.monotonic() - began, notes=notes)
+
+
+def advised(sampler: Sampler, seconds: float, way: Way, repeat: int) -> Outcome:
+    with way.watched() as notes:
+        began = time.monotonic()
+        answer = way.unremembered(*sampler.asked(way))
+        spent = time.monotonic() - began
+        streams = int(answer["streams"])
+        notes |= {"streams": streams, "predicted_bps": answer["throughput_bps"], "cost_ms": answer["cost_ms"],
+                  "achieved_bps": sampler.once(way, streams, seconds)}
+    return Outcome(spent, notes=notes)
+
+
+def plain(size: int, way: Way, repeat: int) -> Outcome:
+    source = way.source(size)
+    with way.watched() as notes:
+        seconds = copied(way, source, "--optimizer", "fixed:1")
+    return Outcome(seconds, size, notes, "content")
+
+
+def optimized(size: int, way: Way, repeat: int) -> Outcome:
+    """Asks first, then copies beginning with what was advised."""
+    source = way.source(size)
+    with way.watched() as notes:
+        began = time.monotonic()
+        answer = way.unremembered("estimate", str(source.root), f"{way.ticket}/", "--bytes", f"{size}B")
+        asking = time.monotonic() - began
+        seconds = copied(way, source, "--start", answer["streams"])
+        notes |= {"estimate_s": asking, "streams": int(answer["streams"])}
+    return Outcome(asking + seconds, size, notes, "content")
+
+
+def tasks(smoke: bool) -> list[Task[Way]]:
+    seconds, counts = (2.0, SWEEP[:6:2]) if smoke else (5.0, SWEEP)
+    found: list[Task[Way]] = []
+    for sampler in SAMPLERS:
+        found += [Task(f"{ADVICE}, {sampler.name}", BY_HAND, (seconds + 0.3) * len(counts),
+                       partial(swept, sampler, counts, seconds), sampler.programs),
+                  Task(f"{ADVICE}, {sampler.name}", ADVICE, ASKING_S + seconds, partial(advised, sampler, seconds),
+                       sampler.programs)]
+    for label, size in (TINY_SIZES if smoke else SIZES).items():
+        found += [Task(label, PLAIN, FAST.seconds(size) + 0.4, partial(plain, size)),
+                  Task(label, OPTIMIZED, ASKING_S + FAST.seconds(size, 9), partial(optimized, size))]
+    return found
+
+
+def plan(options: Options) -> Plan[Way]:
+    def there() -> AbstractContextManager[Way]:
+        return site(FAST)
+
+    return Plan(SHARD, there, tasks(options.smoke), 1 if options.smoke else REPEATS)

@@ -1,0 +1,67 @@
+"""docs/results/eos.md."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lab import install
+from lab.eos import jobs_page, samples_page
+from lab.eos.bars import bars
+from lab.eos.found import Found
+from lab.pages.parts import BAR_HEADS, mbit, table
+from lab.shard import Page
+
+PAGE = "eos"
+
+
+def several(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
+
+
+def advice(paths: Mapping[str, Any]) -> str:
+    heads = ["sampler", "best of the sweep", "its Mbit/s", "advised", "Mbit/s predicted", "Mbit/s achieved",
+             "achieved ÷ best", "cost in ms"]
+    rows = [[kind, str(row["best"]), mbit(row["best_bps"]), several(row["streams"]),
+             several([bps / 1e6 for bps in row["predicted_bps"]]), several([bps / 1e6 for bps in row["achieved_bps"]]),
+             f"{row['share']:.3f}", several(row["cost_ms"])] if "share" in row else [kind, row["error"], *[""] * 6]
+            for kind, row in paths["chosen"].items()]
+    pays = [[row["size"], f"{row['plain_s']:.1f}", f"{row['estimate_s']:.1f}", f"{row['optimized_s']:.1f}",
+             str(row["streams"]), f"{row['ratio']:.2f}", str(row["n"])] for row in paths["pays"]]
+    return (f"## The number of streams that is advised\n\nTwo network namespaces, {paths['link_mbit']} Mbit/s, "
+            f"{paths['cap_mbit']} Mbit/s a connection (eBPF pacing), TCP cubic. The sweep is by hand with the same "
+            "tool; the "
+            f"advice is asked for beside it.\n\n{table(heads, rows)}"
+            "## Whether asking our own sampler pays\n\nOne file into memory, verified. Plain is one stream; optimized "
+            "is the "
+            "estimate and then the transfer, which begins with the advised number and adapts.\n\n"
+            + table(["size", "plain, s", "estimate, s", "estimate and transfer, s", "streams",
+                     "plain ÷ optimized", "n"], pays))
+
+
+def under_load(load: Mapping[str, Any]) -> str:
+    return (f"## Under load\n\nAn open loop: each request counts from when it was due. {load['rate_per_s']:.0f} "
+            "requests/s "
+            f"reached, worst {load['worst_ms']:.1f} ms, {load['errors']} errors; {load['ramped_answered']} answers "
+            "while "
+            f"connections were ramped up; the service took {load['memory_mb']:.0f} MB at most. Service and load share "
+            "two "
+            f"cores; n = {load['n']}.\n")
+
+
+def page(found: Found) -> Page:
+    """Made only of what was measured; what is missing is said."""
+    beside: dict[str, str] = {}
+    missing = [name for name in ("load", "queue", "kills", "jobs", "paths") if name not in found.parts]
+    parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report eos`; do not edit by "
+             "hand.\n",
+             f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
+             "## Bars\n", table(BAR_HEADS, bars(found))]
+    if missing:
+        parts.append(f"Not measured yet: {', '.join(f'`eos-{name}`' for name in missing)}.\n")
+    parts.append("How well the models predict is in [models.md](models.md).\n")
+    parts += samples_page.sections(found, beside)
+    parts.append(jobs_page.section(found, beside))
+    if paths := found.parts.get("paths"):
+        parts.append(advice(paths))
+    if load := found.parts.get("load"):
+        parts.append(under_load(load))
+    return Page(PAGE, "\n".join(parts), beside)

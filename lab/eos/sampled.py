@@ -1,0 +1,104 @@
+"""Figures 3 and 4 in numbers: of each file and size of samples what asking cost, and what it brought."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.eos.found import Cells, middle, noted
+from lab.eos.gridftp import GLOBUS, MB, OURS, row_of
+from lab.ground.results import Record
+from lab.ground.stats import Ratio, paired
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One cell: medians over the repeats, in seconds; ratios are of pairs of the same repeat."""
+
+    label: str
+    samples_mb: float
+    bytes: int
+    runs: Sequence[Record]
+    plain_globus: Sequence[Record]
+    plain_ours: Sequence[Record]
+
+    @property
+    def count(self) -> int:
+        return len(self.runs)
+
+    @property
+    def declined(self) -> bool:
+        """Whether the estimator says by itself that samples do not pay."""
+        return sum(bool(run.notes["declined"]) for run in self.runs) * 2 > len(self.runs)
+
+    @property
+    def estimate_s(self) -> float:
+        return middle(self.runs, noted("estimate_s"))
+
+    @property
+    def globus_s(self) -> float:
+        return middle(self.runs, noted("globus_s"))
+
+    @property
+    def ours_s(self) -> float:
+        return middle(self.runs, noted("ours_s"))
+
+    @property
+    def streams(self) -> float:
+        return middle(self.runs, noted("streams"))
+
+    @property
+    def predicted_bps(self) -> float:
+        return middle(self.runs, noted("predicted_bps"))
+
+    @property
+    def plain_s(self) -> float:
+        return middle(self.plain_globus) if self.plain_globus else 0.0
+
+    @property
+    def globus_ratio(self) -> float | None:
+        """One stream ÷ (samples and transfer), by GridFTP."""
+        if found := ratio(self.plain_globus, self.runs, {run.repeat: run.seconds for run in self.runs}):
+            return found.median
+        return None
+
+    def service_s(self, run: Record) -> float:
+        """What the service does: it samples where that pays and copies with the advice, else it copies without."""
+        notes = run.notes
+        return float(notes["declining_s"] + notes["unadvised_s"] if notes["declined"]
+                     else notes["estimate_s"] + notes["ours_s"])
+
+    @property
+    def ours_ratio(self) -> float | None:
+        """One stream ÷ what the service does, by our own copy."""
+        if found := ratio(self.plain_ours, self.runs, {run.repeat: self.service_s(run) for run in self.runs}):
+            return found.median
+        return None
+
+
+def ratio(plain: Sequence[Record], runs: Sequence[Record], seconds: dict[int, float]) -> Ratio | None:
+    by_repeat = {record.repeat: record.seconds for record in plain}
+    pairs = [(by_repeat[run.repeat], seconds[run.repeat]) for run in runs if run.repeat in by_repeat]
+    return paired([a for a, _ in pairs], [b for _, b in pairs])
+
+
+def size_of(label: str) -> float:
+    """A label as a number, to sort by."""
+    number, unit = label.split()
+    return float(number) * (1000 if unit == "GB" else 1)
+
+
+def sampled(cells: Cells) -> list[Sampled]:
+    """By file, then by size of samples."""
+    found = []
+    for label, ways in cells.items():
+        for name, runs in ways.items():
+            if (match := re.fullmatch(r"samples of ([0-9.]+) MB", name)) and runs:
+                plain = cells.get(row_of(runs[0].bytes), {})
+                found.append(Sampled(label, float(match[1]), runs[0].bytes, runs, plain.get(GLOBUS, []),
+                                     plain.get(OURS, [])))
+    return sorted(found, key=lambda cell: (size_of(cell.label), cell.samples_mb))
+
+
+def scale(cell: Sampled) -> float:
+    """What the paper's file is divided by."""
+    return size_of(cell.label) * MB / cell.bytes

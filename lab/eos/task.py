@@ -1,0 +1,153 @@
+"""What is measured of the service, cell by cell: a rotation over tasks that goes on where it was stopped."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, Generic, TypeVar
+
+from lab.ground import places
+from lab.ground.progress import Progress
+from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.shell import CommandFailed, exists
+from lab.ground.stats import rotated
+from lab.movers.runner import alone, memory
+from lab.rivals.tidegate import Tidegate
+from lab.shard import NotHere, Options, known, results
+
+Where = TypeVar("Where")
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one cell showed."""
+
+    seconds: float
+    bytes: int = 0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    verified: str = ""
+
+    @property
+    def rate_bps(self) -> float:
+        return self.bytes * 8 / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Task(Generic[Where]):
+    """One cell: what is measured (a row of a table), in which way (a column), and about how long that takes."""
+
+    set: str
+    contender: str
+    expected_s: float
+    measure: Callable[[Where, int], Outcome]
+    # Programs without which it cannot be measured.
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan(Generic[Where]):
+    """The tasks of a shard, and where they are measured."""
+
+    shard: str
+    site: Callable[[], AbstractContextManager[Where]]
+    tasks: Sequence[Task[Where]]
+    repeats: int
+
+
+def name_of(shard: str, options: Options) -> str:
+    """What was tried with tiny settings is kept apart."""
+    return f"{shard}-smoke" if options.smoke else shard
+
+
+def selected(tasks: Sequence[Task[Where]], only: Sequence[str]) -> list[Task[Where]]:
+    """Words choose among rows, among columns, or both."""
+    sets, contenders = {task.set for task in tasks}, {task.contender for task in tasks}
+    if unknown := [word for word in only if word not in sets | contenders]:
+        raise NotHere(f"nothing here is called {' or '.join(unknown)}; there are "
+                         f"{', '.join(sorted(sets))} and {', '.join(sorted(contenders))}")
+    sets, contenders = sets & set(only) or sets, contenders & set(only) or contenders
+    return [task for task in tasks if task.set in sets and task.contender in contenders]
+
+
+def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
+    """Those whose programs are there; the others are named."""
+    missing: dict[str, list[str]] = {}
+    for task in tasks:
+        for program in task.programs:
+            if not exists(program):
+                missing.setdefault(program, []).append(f"{task.set} ({task.contender})")
+    for program, those in missing.items():
+        print(f"left out, {program} is not installed: {', '.join(those)}")
+    return [task for task in tasks if all(exists(program) for program in task.programs)]
+
+
+def counted(plan: Plan[Any], legacy_part: str) -> tuple[int, int]:
+    """How many of how many runs are known; what an earlier form of this harness left counts as one."""
+    cells = {(task.set, task.contender) for task in plan.tasks if all(exists(program) for program in task.programs)}
+    done = {(r.set, r.contender, r.repeat) for r in known(plan.shard) if r.ok and r.repeat < plan.repeats}
+    there = sum((row, column) in cells for row, column, _ in done)
+    return there or int(legacy_part in legacy()), plan.repeats * len(cells)
+
+
+def measured(task: Task[Where], where: Where, blank: Record) -> Record:
+    try:
+        outcome = task.measure(where, blank.repeat)
+    except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
+        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+    return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
+                   notes=dict(outcome.notes), verified=outcome.verified)
+
+
+def run_all(plan: Plan[Where], options: Options) -> bool:
+    """Measures what is not yet in the results file. True when nothing failed."""
+    shard = name_of(plan.shard, options)
+    file, version, repeats = results(shard), Tidegate("a").version(), options.repeats or plan.repeats
+    tasks = able(selected(plan.tasks, options.only))
+    set_aside_if_outdated(file, shard, {task.contender: version for task in tasks})
+    ended = {record.key for record in load(file) if record.ok}
+
+    def blank(task: Task[Where], repeat: int) -> Record:
+        return Record(scenario=shard, set=task.set, contender=task.contender, level="a", repeat=repeat, seed=SEED,
+                      scale=1.0, ok=False, version=version)
+
+    todo = [(task, repeat) for repeat in range(repeats) for task in rotated(tasks, repeat)
+            if blank(task, repeat).key not in ended]
+    progress = Progress(sum(task.expected_s for task, _ in todo))
+    print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
+          "results "
+          f"go to {file}", flush=True)
+    if not todo:
+        return True
+    good, began = True, time.monotonic()
+    try:
+        with alone(), memory(), plan.site() as where:
+            for task, repeat in todo:
+                if options.budget_min and time.monotonic() - began > options.budget_min * 60:
+                    print("the time is over; the same command goes on", flush=True)
+                    return good
+                record = replace(measured(task, where, blank(task, repeat)),
+                                 time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                append(file, record)
+                progress.done(task.expected_s)
+                said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
+                print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
+                good = good and record.ok
+    except BaseException:
+        print(f"stopped; the same command goes on from {file}", flush=True)
+        raise
+    return good
+
+
+def legacy() -> dict[str, Any]:
+    """What an earlier form of this harness measured: one JSON object, a key for each part."""
+    for directory in ("lab", "bench"):
+        try:
+            found = json.loads((places.BUILD / directory / "eos.json").read_text())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}

@@ -1,0 +1,314 @@
+"""The rotation: every downloader once on a set, then those that matter again from another start, n times.
+
+Settings that are searched by hand (how many connections, how many files at once) run once each; the repeats are for
+the best of them and for those that a table needs. What is in the results file is not measured again.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from lab.ground import places
+from lab.ground.cgroup import Cgroup
+from lab.get.cases import Case
+from lab.get.figures import window
+from lab.ground.noise import Times, noise
+from lab.get.ours import ours
+from lab.get.rivals import rivals
+from lab.runs.sampler import Sampler
+from lab.get.sets import Listed, listed, wrong
+from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
+from lab.links.link import Link
+from lab.links.percon import PerConnectionCap
+from lab.ground.quiet import quiet
+from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.movers.runner import alone, clean, memory
+from lab.ground.shell import CommandFailed
+from lab.ground.stats import rotated
+from lab.runs.trial import measure
+
+RESULTS = places.BUILD / "lab" / "get.jsonl"
+# Of the settings of a family, so many best ones of the first repeat are measured again.
+FINALISTS = {FIXED: 3}
+FINALISTS_OTHERWISE = 2
+# Fewer connections that are as good as the best, but for noise: the oracle may be among them.
+NEARLY = 0.985
+# Those that no bar is about are repeated so often at most.
+BESIDE = 3
+# To start, to check and to clean up.
+AROUND_S = 8.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    repeats: int
+    seed: int
+    results: Path
+    scale: float = 1.0
+    # No run begins after so many minutes; the same command goes on later.
+    budget_min: float | None = None
+    retry: bool = False
+    smoke: bool = False
+    keep_rivals: bool = False
+    lean: bool = False
+
+
+def contenders(case: Case) -> list[Fetcher]:
+    if case.name == "archive":
+        from lab.get.archive import archive
+        return archive()
+    return [*ours(case), *rivals(case)]
+
+
+def expected_s(contender: Fetcher, case: Case, bytes_: float) -> float:
+    return bytes_ * contender.share * 8e-6 / contender.expected_mbit(case) + AROUND_S
+
+
+def finalists(family: Iterable[Fetcher], first: dict[str, Record]) -> set[str]:
+    """Which settings of one family go on after their first repeat."""
+    ran = sorted((c for c in family if c.name in first and first[c.name].ok),
+                 key=lambda c: -first[c.name].rate_bps)
+    if not ran:
+        return set()
+    chosen = {c.name for c in ran[:FINALISTS.get(ran[0].family, FINALISTS_OTHERWISE)]}
+    if ran[0].family == FIXED:
+        near = [c for c in ran if first[c.name].rate_bps >= NEARLY * first[ran[0].name].rate_bps]
+        chosen.add(min(near, key=lambda c: c.connections or 0).name)
+    return chosen
+
+
+def due(able: Sequence[Fetcher], repeat: int, records: Iterable[Record]) -> list[Fetcher]:
+    """Who runs in that repeat, given the records of this case and set."""
+    if repeat == 0:
+        return list(able)
+    first = {record.contender: record for record in records if record.repeat == 0}
+    going_on = {name for family in SEARCHED for name in finalists([c for c in able if c.family == family], first)}
+    return [c for c in able if c.name in going_on or (c.always and (repeat < BESIDE or not c.beside))]
+
+
+def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Listed, timeout_s: float) -> Record:
+    """One timed download into fresh memory, then the MD5 sum of every file."""
+    clean(places.DESTINATIONS)
+    clean(places.SCRATCH)
+    places.SCRATCH.chmod(0o755)
+    notes: dict[str, object] = {}
+    try:
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(Cgroup())
+            if case.per_connection_mbit is not None:
+                stack.enter_context(PerConnectionCap(group.path, case.per_connection_mbit))
+            trial = GetTrial(case, link, group, source.dataset, places.DESTINATIONS, places.SCRATCH, source.files)
+            contender.prepare(trial)
+            with quiet():
+                before = Times.now()
+                with Sampler(link.receiver, contender.ports) as sampler:
+                    notes["samples"] = sampler.samples
+                    measured = measure(trial, contender.commands(trial), timeout_s)
+                notes["noise"] = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
+            notes |= contender.notes(trial)
+        files = contender.fetched(trial)
+        if fault := wrong(files, contender.landing(trial)):
+            raise CommandFailed(f"the files are wrong: {fault}")
+        size = sum(file.size for file in files)
+        notes["window_s"] = window(sampler.samples)
+        return replace(blank, ok=True, files=len(files), bytes=size, seconds=measured.seconds,
+                       rate_bps=size * 8 / measured.seconds, notes=notes, verified="md5",
+                       cpu_seconds=measured.cpu_seconds)
+    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+        return replace(blank, ok=False, notes=notes, error=f"{type(failure).__name__}: {failure}"[:500])
+    finally:
+        clean(places.DESTINATIONS)
+
+
+@dataclass
+class Clock:
+    """Says how far it is, from how long each run was expected to take and how long they took."""
+
+    left_s: float
+    expected_s: float = 0.0
+    taken_s: float = 0.0
+
+    def ran(self, expected: float, taken: float) -> None:
+        self.left_s -= expected
+        self.expected_s += expected
+        self.taken_s += taken
+
+    @property
+    def minutes_left(self) -> float:
+        return max(0.0, self.left_s) * (self.taken_s / self.expected_s if self.expected_s else 1.0) / 60
+
+
+def say(record: Record, clock: Clock) -> None:
+    said = f"FAILED {record.error}"
+    if record.ok:
+        other = record.notes["noise"]["other_cpus"]
+        said = (f"{record.rate_bps / 1e6:7.0f} Mbit/s  {record.seconds:6.1f} s  checked by {record.verified}"
+                f"  other load {other:.2f}")
+    print(f"[{clock.minutes_left:.0f} min left] {record.scenario} {record.set} #{record.repeat} "
+          f"{record.contender:36} {said}", flush=True)
+
+
+def chosen(able: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]:
+    """Those whose names hold one of the words or whose family is one; a word in full is that name alone."""
+    if not only:
+        return list(able)
+    return [c for c in able if any(w == c.name or w == c.family or (w in c.name and w not in {a.name for a in able})
+                                   for w in only)]
+
+
+def ready(case: Case, only: Sequence[str] | None, settings: Settings) -> list[Fetcher]:
+    able = []
+    for contender in chosen(contenders(case), only):
+        if reason := contender.missing():
+            print(f"left out: {contender.name}: {reason}")
+        else:
+            able.append(contender)
+    if settings.lean:
+        able = lean(case, able)
+    return thinned(able) if settings.smoke else able
+
+
+def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
+    """For a trial of the harness: two settings of a family show that it works."""
+    kept: dict[str, list[Fetcher]] = {}
+    for contender in able:
+        if len(kept.setdefault(contender.family, [])) < (1 if contender.family in (FIXED, "rule") else 2):
+            kept[contender.family].append(contender)
+    return [contender for family in kept.values() for contender in family]
+
+
+# Where to look for the oracle, and how many settings of aria2 and rclone to try, when time is short.
+LEAN_SWEEP = {"capped": (3, 8, 10, 12, 14, 16), "link-only": (1, 2, 4, 8, 12), "busy": (6, 8, 10)}
+LEAN_SETTINGS = 3
+
+
+def lean(case: Case, able: Sequence[Fetcher]) -> list[Fetcher]:
+    """Those that bars are about, and the likeliest settings only."""
+    sweep, tried, kept = LEAN_SWEEP.get(case.name), Counter[str](), []
+    for contender in able:
+        if contender.beside or (contender.family == FIXED and sweep and contender.connections not in sweep):
+            continue
+        tried[contender.family] += 1
+        if contender.family in (ARIA2, RCLONE) and tried[contender.family] > LEAN_SETTINGS:
+            continue
+        kept.append(contender)
+    return kept
+
+
+def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[str] | None, settings: Settings) -> bool:
+    """Measures what is not yet in the results file. True when none of ours failed."""
+    began, good = time.monotonic(), True
+    # Paths that share a set come one after the other, since making one takes a while.
+    names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
+    able = {case.name: ready(case, only, settings) for case in cases}
+    jobs = [(case, name, able[case.name]) for name in names for case in cases if name in case.sets]
+    for case in cases:
+        versions = {c.name: c.version() for c in able[case.name]}
+        if settings.keep_rivals:
+            set_aside_ours(settings.results, case.name, versions)
+        set_aside_if_outdated(settings.results, case.name, versions)
+    clock = Clock(sum(remaining_s(case, name, there, settings) for case, name, there in jobs))
+    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {settings.seed}: about "
+          f"{clock.minutes_left:.0f} min; results go to {settings.results}", flush=True)
+    try:
+        with alone(), memory():
+            # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
+            for repeat in range(settings.repeats):
+                for case, name, there in jobs:
+                    good = one_round(case, name, there, repeat, settings, clock, began) and good
+    except OutOfTime:
+        print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
+    except BaseException:
+        print(f"stopped; the same command goes on from {settings.results}", flush=True)
+        raise
+    return good
+
+
+def set_aside_ours(path: Path, scenario: str, versions: Mapping[str, str]) -> None:
+    """Of another build of ours, only our own figures are taken out. Whoever asks for this answers for the machine
+    being as it was."""
+    old = [r for r in load(path) if r.scenario == scenario and r.version.startswith("tidegate")
+           and versions.get(r.contender, r.version) != r.version]
+    if not old:
+        return
+    aside = path.with_name(f"{path.stem}-{scenario}-ours-until-{int(path.stat().st_mtime)}{path.suffix}")
+    kept = [r for r in load(path) if r not in old]
+    path.unlink()
+    for where, records in ((path, kept), (aside, old)):
+        for record in records:
+            append(where, record)
+    print(f"{len(old)} runs of {old[0].version} on {scenario} are in {aside} now")
+
+
+class OutOfTime(Exception):
+    """No further run may begin."""
+
+
+def settled(case: Case, name: str, settings: Settings) -> list[Record]:
+    """What need not be measured again: a rival's failure is an outcome too."""
+    return [r for r in load(settings.results) if (r.scenario, r.set, r.seed, r.scale) ==
+            (case.name, name, settings.seed, settings.scale) and (r.ok or not settings.retry)]
+
+
+def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settings) -> float:
+    """An estimate: which settings will be the best is not known before the first repeat."""
+    records = settled(case, name, settings)
+    known = {(r.contender, r.repeat) for r in records}
+    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 4.0) * settings.scale
+    total = 0.0
+    for repeat in range(settings.repeats):
+        again = due(able, repeat, records)
+        total += sum(expected_s(c, case, bytes_) for c in again if (c.name, repeat) not in known)
+        if repeat > 0 and not records:
+            # Not known yet which; the best take as long as is possible.
+            best = bytes_ * 8e-6 / case.possible_mbit + AROUND_S
+            total += best * sum(FINALISTS.get(family, FINALISTS_OTHERWISE) for family in {c.family for c in able}
+                                if family in SEARCHED)
+    return total
+
+
+def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings, clock: Clock,
+              began: float) -> bool:
+    """Everyone who is due once on one set."""
+    good, records = True, settled(case, name, settings)
+    known = {r.contender for r in records if r.repeat == repeat}
+    missing = [c for c in rotated(due(able, repeat, records), repeat * 3) if c.name not in known]
+    if not missing:
+        return True
+    check_budget(settings, began)
+    source = prepared(case, name, settings)
+    print(f"{case.title}; set {name}: {len(source.files)} files, {source.size / 1e9:.3f} GB", flush=True)
+    with case.link() as link:
+        for contender in missing:
+            check_budget(settings, began)
+            part = source.part(contender.share)
+            blank = Record(scenario=case.name, set=name, contender=contender.name, level=contender.level,
+                           repeat=repeat, seed=settings.seed, scale=settings.scale, ok=False,
+                           version=contender.version(), trust=contender.trust, files=len(part.files),
+                           bytes=part.size, time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+            expected = expected_s(contender, case, source.size)
+            before = time.monotonic()
+            record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
+            append(settings.results, record)
+            clock.ran(expected, time.monotonic() - before)
+            say(record, clock)
+            good = good and (record.ok or not contender.name.startswith("tidegate"))
+    return good
+
+
+def check_budget(settings: Settings, began: float) -> None:
+    if settings.budget_min is not None and time.monotonic() - began > settings.budget_min * 60:
+        raise OutOfTime
+
+
+def prepared(case: Case, name: str, settings: Settings) -> Listed:
+    if case.name == "archive":
+        from lab.get.archive import runs
+        return runs(settings.seed, settings.scale)
+    return listed(name, case, settings.seed, settings.scale)
+
+

@@ -1,0 +1,93 @@
+"""Downloads beside other tools: docs/results/get.md, and what docs/results/fastbiodl.md is made from.
+
+The shards search settings where they are likeliest to be best (`rotation.lean`); `python3 -m lab get` has more ways.
+"""
+
+from collections.abc import Sequence
+
+from lab.get import probes, report, rotation
+from lab.get.cases import ARCHIVE, BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
+from lab.get.trial import OURS, RULE
+from lab.ground.results import load
+from lab.ground.shell import CommandFailed
+from lab.shard import NotHere, Options, Page, Shard
+
+PAGE = "get"
+REPEATS = 5
+SEED = 1
+HUGE_BYTES = 20_000_000_000
+ACCESSIONS = 1000
+PROBES = ("million", "huge", "resolve")
+
+
+def settings(options: Options, lean: bool) -> rotation.Settings:
+    return rotation.Settings(options.repeats or REPEATS, SEED, rotation.RESULTS, budget_min=options.budget_min,
+                             lean=lean)
+
+
+def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequence[str] | None = None,
+          only: Sequence[str] | None = None, lean: bool = True) -> Shard:
+    def measure(options: Options) -> bool:
+        if options.only and not any(rotation.chosen(rotation.contenders(case), options.only) for case in cases):
+            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; python3 -m lab get --help names "
+                          "families")
+        return rotation.run_all(cases, sets, options.only or only, settings(options, lean))
+
+    def counted() -> tuple[int, int]:
+        done = wanted = 0
+        for case in cases:
+            able = [each for each in rotation.chosen(rotation.contenders(case), only) if not each.missing()]
+            able = rotation.lean(case, able) if lean else able
+            for which in sets or case.sets:
+                records = [r for r in rotation.settled(case, which, settings(Options(), lean))
+                           if r.contender in {each.name for each in able} and r.repeat < REPEATS]
+                done += len({r.key for r in records})
+                wanted += sum(len(rotation.due(able, repeat, records)) for repeat in range(REPEATS))
+        return done, wanted
+
+    return Shard(name, title, PAGE, minutes, measure, counted)
+
+
+def probe(options: Options) -> bool:
+    """Memory for a million URLs, a file of twenty gigabytes killed half way, a thousand accessions."""
+    asked = [name for name in PROBES if not options.only or name in options.only]
+    if not asked:
+        raise NotHere(f"no probe is called {' or '.join(options.only)}; there are {', '.join(PROBES)}")
+    good = True
+    for name in asked:
+        try:
+            if name == "million":
+                probes.remember("million tiny", probes.million("tiny", probes.MILLION, probes.MILLION_S))
+            elif name == "huge":
+                probes.remember(name, probes.huge(HUGE_BYTES))
+            else:
+                probes.remember(name, probes.resolve(ACCESSIONS))
+            print(f"{name} is measured", flush=True)
+        except CommandFailed as failure:
+            print(f"{name} FAILED {failure}", flush=True)
+            good = False
+    return good
+
+
+def probed() -> tuple[int, int]:
+    known = probes.recalled()
+    return sum(any(key.startswith(name) for key in known) for name in PROBES), len(PROBES)
+
+
+SHARDS = (
+    *(shard(f"get-capped-{name.lower()}", f"downloads of {name}, 1200 Mbit/s, 100 Mbit/s a connection", 50, [CAPPED],
+            [name])
+      for name in CAPPED.sets),
+    shard("get-link-only", "downloads, 1200 Mbit/s, one connection fills the link", 105, [LINK_ONLY]),
+    shard("get-busy", "downloads from a server that answers 429 above eight requests", 100, [BUSY]),
+    shard("get-fig6", "FastBioDL's figure 6: three links, fixed 3 and 5", 95, FIG6),
+    shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED],
+          only=(RULE, OURS), lean=False),
+    shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL]),
+    shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
+    Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", PAGE, 40, probe, probed))
+
+
+def page() -> Page:
+    records = [record for record in load(rotation.RESULTS) if record.scale == 1.0]
+    return report.made(records, probes.recalled())

@@ -1,0 +1,124 @@
+"""What a downloader finds when it is its turn, and what all of them share."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.ground import places
+from lab.get import server
+from lab.get.cases import Case
+from lab.get.sets import File
+from lab.rivals.base import Contender
+from lab.ground.shell import run
+from lab.runs.trial import Command, Trial
+
+# Families whose settings are searched by hand: every setting once, then the best of them.
+FIXED, ARIA2, RCLONE, CURL = "fixed", "aria2", "rclone", "curl"
+SEARCHED = (FIXED, ARIA2, RCLONE, CURL)
+OURS, RULE, WGET2, ARCHIVE = "tidegate", "rule", "wget2", "archive"
+
+
+@dataclass(frozen=True)
+class GetTrial(Trial):
+    """A trial whose files are listed, with what they must be."""
+
+    files: tuple[File, ...] = ()
+
+    @property
+    def case(self) -> Case:
+        assert isinstance(self.setting, Case)
+        return self.setting
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+class Fetcher(Contender):
+    """A downloader at one setting. Subclasses say how it is called."""
+
+    level = "c"
+    trust = "none"
+    family: str
+    # Which connections it is expected to use, to say how long a run will take; absent: as many as it takes.
+    connections: float | None = None
+    # Part of the set it fetches; less where the whole would take very long and show nothing else.
+    share = 1.0
+    # Whether it is repeated however it did in the first; settings that are searched are not.
+    always = True
+    # Whether no bar is about it: it is repeated less often.
+    beside = False
+    ports: tuple[int, ...] = (server.PORT,)
+
+    def version(self) -> str:
+        if not self.packages:
+            return ""
+        return run(["dpkg-query", "-W", "-f", "${Version}", self.packages[0]], check=False).strip()
+
+    def serve(self, trial: GetTrial) -> None:
+        """Starts the server."""
+        server.start(trial, trial.case.busy_above)
+
+    def write(self, trial: GetTrial) -> None:
+        """Writes the list it is given."""
+
+    def argv(self, trial: GetTrial) -> list[object]:
+        raise NotImplementedError
+
+    def environment(self, trial: GetTrial) -> Mapping[str, str]:
+        # A home of its own: no settings of whoever runs this, nothing left for the next.
+        return {"HOME": str(home(trial)), "TIDEGATE_STATE": str(trial.scratch / "client"), "LC_ALL": "C.UTF-8"}
+
+    def prepare(self, trial: Trial) -> None:
+        assert isinstance(trial, GetTrial)
+        home(trial).mkdir(exist_ok=True)
+        self.serve(trial)
+        self.write(trial)
+
+    def commands(self, trial: Trial) -> list[Command]:
+        assert isinstance(trial, GetTrial)
+        return [Command(trial.link.receiver, self.argv(trial), directory=trial.scratch,
+                        environment=self.environment(trial))]
+
+    def expected_mbit(self, case: Case) -> float:
+        return case.goodput_mbit(self.connections or 1000)
+
+    def fetched(self, trial: GetTrial) -> tuple[File, ...]:
+        """What must be there afterwards."""
+        return trial.files
+
+
+def home(trial: Trial) -> Path:
+    return trial.scratch / "home"
+
+
+def url(file: File) -> str:
+    return f"{server.BASE}/{file.path}"
+
+
+def aria2_list(files: tuple[File, ...], sums: bool) -> str:
+    """aria2's input file, which tidegate reads too."""
+    return "".join(f"{url(file)}\n  out={file.path}\n" + (f"  checksum=md5={file.md5}\n" if sums else "")
+                   for file in files)
+
+
+def last_object(text: str) -> Mapping[str, object]:
+    """The last line that is a JSON object; empty if there is none."""
+    for line in reversed(text.strip().splitlines()):
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict):
+            return said
+    # Or the whole is one object over several lines.
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def binary() -> Path:
+    return places.tidegate_binary()

@@ -1,0 +1,1 @@
+"""Tables of links by movers: every mover on the same link in the same rotation, seen by the same instrument."""

@@ -1,0 +1,43 @@
+"""One link, what is to be moved over it and how long: the columns of a table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from lab.links.scenario import Scenario
+from lab.runs.datasets import Plan
+from lab.runs.setting import Setting
+
+# What is left of a link's rate for content: 1448 bytes of each 1514 in a frame at MTU 1500.
+CONTENT = 1448 / 1514
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run ends when the data is there, or after `seconds`."""
+
+    name: str
+    title: str
+    scenario: Scenario
+    seconds: float
+    # What is moved; from memory to memory without it, so that only the network is at work.
+    data: Plan | None = None
+    # How many times over the data is sent, by hard links.
+    times: int = 1
+    # Transfers that share the link: when each joins and leaves. One from first to last without it.
+    visits: tuple[tuple[float, float], ...] = ()
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What rivals are told by hand: whether one connection fills the link."""
+        rate, stream = self.scenario.link_bps, self.scenario.stream_bps
+        return Setting(self.name, self.title, None if rate is None else round(rate / 1e6),
+                       None if stream is None or (rate is not None and stream >= rate) else round(stream / 1e6))
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """The most content the link carries."""
+        return None if self.scenario.link_bps is None else self.scenario.link_bps * CONTENT
+
+    @property
+    def presence(self) -> tuple[tuple[float, float], ...]:
+        return self.visits or ((0.0, self.seconds),)

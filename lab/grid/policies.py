@@ -1,0 +1,44 @@
+"""Policies trained for one path, once for each build of the program."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from lab.grid.engine import Rule
+from lab.ground import places
+from lab.ground.shell import CommandFailed, run
+from lab.links.scenario import Scenario
+from lab.links.written import toml
+
+
+def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
+    """The policy file for that path; None where the rule needs no training."""
+    if not rule.recipe:
+        return None
+    made_of = json.dumps([build, toml(scenario), *map(str, rule.recipe)])
+    stamp = hashlib.blake2b(made_of.encode(), digest_size=6).hexdigest()
+    directory = places.BUILD / "lab" / "policies"
+    # Rules that differ only in how they use a policy share it.
+    policy = directory / f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}-{stamp}.safetensors"
+    if policy.exists():
+        return policy
+    directory.mkdir(parents=True, exist_ok=True)
+    described = policy.with_suffix(".toml")
+    described.write_text(toml(scenario))
+    print(f"training {policy.name}", flush=True)
+    # Status 1: the criterion was not met; the best policy is kept all the same.
+    said = run([places.tidegate_binary(), "train", "--scenario", described, *rule.recipe, "--output", policy, "--json"],
+               check=False)
+    policy.with_suffix(".json").write_text(said)
+    if not policy.exists():
+        raise CommandFailed(f"{policy.name} was not trained: {said or 'tidegate train said nothing'}")
+    return policy
+
+
+def training(rule: Rule, scenario: Scenario, build: str) -> dict[str, object]:
+    """What `tidegate train` said about it: seconds, episodes, whether the criterion was met."""
+    policy = trained(rule, scenario, build)
+    if policy is None:
+        return {}
+    said: dict[str, object] = json.loads(policy.with_suffix(".json").read_text())
+    return said

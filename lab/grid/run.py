@@ -1,0 +1,224 @@
+"""The rotation over a grid: every mover once on every link, then again from another start, until all were measured n times."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from lab.grid.case import Case
+from lab.grid.engine import Engine
+from lab.grid.policies import trained
+from lab.ground import places
+from lab.ground.noise import Times, noise
+from lab.ground.progress import Progress
+from lab.ground.quiet import quiet
+from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.shell import CommandFailed
+from lab.ground.stats import rotated
+from lab.links.background import PORT
+from lab.links.built import Built
+from lab.movers.runner import alone, clean, memory
+from lab.rivals.base import Contender
+from lab.runs.datasets import Dataset, generate, repeated
+from lab.runs.others import others, without
+from lab.runs.sampler import Sampler
+from lab.runs.timeline import Change
+from lab.runs.trial import Command, Measured, Trial
+from lab.runs.verify import difference, wrong
+
+# A command that is told to stop may take so long, and exits with one of these.
+LEAVING_S = 30.0
+LEFT = (0, 130, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM, 143)
+NOTHING = Dataset("memory", places.SOURCES, 0, 0)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One mover on one link."""
+
+    case: Case
+    contender: Contender
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a grid is measured."""
+
+    shard: str
+    repeats: int
+    results: Path
+    seed: int = 1
+    # Minutes after which no run begins; none if absent.
+    budget_min: float | None = None
+
+
+@dataclass
+class Running:
+    """A command that was started, and when it is to be told to leave."""
+
+    process: subprocess.Popen[bytes]
+    leaves_s: float
+    told: bool = False
+
+
+def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change],
+          ends: bool = False) -> Measured:
+    """Starts each command when it joins, makes the changes when they are due, tells who is still there to leave.
+
+    A command that copies files or `ends` by itself may end before; one that measures from memory may not.
+    """
+    cpu, begin = trial.group.cpu_seconds(), time.monotonic()
+    presence = list(case.presence) if len(case.presence) == len(commands) else [(0.0, case.seconds)] * len(commands)
+    due = sorted([(change.at_s, i, change) for i, change in enumerate(changes)])
+    coming = sorted((joins, i) for i, (joins, _) in enumerate(presence))
+    running: dict[int, Running] = {}
+    while coming or running:
+        now = time.monotonic() - begin
+        while due and due[0][0] <= now:
+            due.pop(0)[2].make()
+        while coming and coming[0][0] <= now:
+            _, i = coming.pop(0)
+            running[i] = Running(trial.start(commands[i], f"client{i}"), presence[i][1])
+        for i, one in list(running.items()):
+            if (status := one.process.poll()) is not None:
+                if status not in (LEFT if one.told else (0,)):
+                    raise CommandFailed(f"status {status}: {trial.last_words(f'client{i}')}")
+                if not one.told and case.data is None and not ends:
+                    raise CommandFailed(f"it ended before it was told to: {trial.last_words(f'client{i}')}")
+                del running[i]
+            elif not one.told and now >= one.leaves_s:
+                interrupt(one.process)
+                one.told = True
+            elif one.told and now >= one.leaves_s + LEAVING_S:
+                raise CommandFailed(f"it did not leave within {LEAVING_S:g} s: {trial.last_words(f'client{i}')}")
+        time.sleep(0.02)
+    return Measured(time.monotonic() - begin, trial.group.cpu_seconds() - cpu)
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """`ip netns exec` becomes the program itself, so the signal reaches it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGINT)
+
+
+def checked(cell: Cell, trial: Trial, measured: Measured) -> str:
+    """By what the copy was judged: all of it, or what there is of it where the time was over before the end."""
+    if cell.case.data is None:
+        return ""
+    landing = cell.contender.landing(trial)
+    if measured.seconds < cell.case.seconds:
+        if found := difference(trial.source.root, landing, content=True):
+            raise CommandFailed(f"the copy is wrong: {found}")
+        return "content"
+    if isinstance(cell.contender, Engine):
+        # What has its final name must be right; rivals write under final names from the start.
+        if found := wrong(trial.source.root, landing):
+            raise CommandFailed(f"the copy is wrong: {found}")
+        return "content of what was done"
+    return "unfinished"
+
+
+def one(cell: Cell, blank: Record, source: Dataset) -> Record:
+    """One run on a link of its own."""
+    clean(places.DESTINATIONS)
+    clean(places.SCRATCH)
+    places.SCRATCH.chmod(0o755)
+    case, contender = cell.case, cell.contender
+    try:
+        if isinstance(contender, Engine):
+            contender.policy = trained(contender.rule, case.scenario, contender.version())
+        with Built(case.scenario) as link:
+            trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
+            contender.prepare(trial)
+            commands = contender.commands(trial)
+            with quiet(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
+                before = Times.now()
+                measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
+                busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
+            foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
+            samples = without(sampler.samples, foreign)
+            notes: dict[str, object] = {**contender.notes(trial), "samples": samples, "noise": busy, "others": foreign}
+            arrived = samples[-1][1]
+            verified = checked(cell, trial, measured)
+            whole = case.data is not None and measured.seconds < case.seconds
+            bits = (source.size if whole else arrived) * 8
+            if contender.by_itself:
+                bits = contender.rate_bps(trial, measured) * measured.seconds
+        # From memory to memory there is no size of files to divide CPU time by.
+        notes.setdefault("bytes_moved", round(bits / 8))
+        return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, notes=notes,
+                       rate_bps=bits / measured.seconds, verified=verified)
+    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+    finally:
+        clean(places.DESTINATIONS)
+
+
+@contextlib.contextmanager
+def loaded(case: Case, seed: int) -> Iterator[Dataset]:
+    """The case's data on tmpfs."""
+    clean(places.SOURCES)
+    yield NOTHING if case.data is None else repeated(generate(case.data, places.SOURCES), case.times)
+
+
+def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
+    """Measures what is not yet in the results file. True when nothing failed."""
+    able = [cell for cell in cells if not absent(cell.contender)]
+    versions = {cell.contender.name: cell.contender.version() for cell in able}
+    for name in sorted({cell.contender.name for cell in cells} - versions.keys()):
+        print(f"left out: {name}: not installed")
+    set_aside_if_outdated(settings.results, settings.shard, versions)
+    known = {record.key for record in load(settings.results) if record.ok}
+    cases = list({cell.case.name: cell.case for cell in able}.values())
+    todo = [(case, repeat, [cell for cell in able if cell.case.name == case.name])
+            for case in cases for repeat in range(settings.repeats)]
+    progress = Progress(sum(cell.case.seconds for _, _, those in todo for cell in those))
+    print(f"{settings.shard}: {len(cases)} links, {settings.repeats} repeats, at most {progress.left_min:.0f} min; "
+          f"results go to {settings.results}", flush=True)
+    good, began = True, time.monotonic()
+    try:
+        with alone(), memory():
+            for case in cases:
+                with loaded(case, settings.seed) as source:
+                    print(f"{case.name}: {case.title}", flush=True)
+                    for repeat, those in ((r, t) for c, r, t in todo if c is case):
+                        for cell in rotated(those, repeat):
+                            blank = blank_of(cell, settings, repeat, versions, source)
+                            if blank.key in known:
+                                progress.skip(case.seconds)
+                                continue
+                            if settings.budget_min and time.monotonic() - began > settings.budget_min * 60:
+                                print("the time is over; the same command goes on", flush=True)
+                                return good
+                            record = one(cell, blank, source)
+                            append(settings.results, record)
+                            progress.done(case.seconds)
+                            say(record, progress)
+                            good = good and record.ok
+    except BaseException:
+        print(f"stopped; the same command goes on from {settings.results}", flush=True)
+        raise
+    return good
+
+
+def absent(contender: Contender) -> str | None:
+    return contender.missing()
+
+
+def blank_of(cell: Cell, settings: Settings, repeat: int, versions: Mapping[str, str], source: Dataset) -> Record:
+    contender = cell.contender
+    return Record(scenario=settings.shard, set=cell.case.name, contender=contender.name, level=contender.level,
+                  repeat=repeat, seed=settings.seed, scale=1.0, ok=False, version=versions[contender.name],
+                  trust=contender.trust, files=source.files, bytes=source.size,
+                  time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+
+
+def say(record: Record, progress: Progress) -> None:
+    said = (f"{record.rate_bps / 1e6:8.0f} Mbit/s {record.seconds:6.1f} s  other CPUs "
+            f"{record.notes['noise']['other_cpus']:.2f}" if record.ok else f"FAILED {record.error}")
+    print(f"[{progress.left_min:.0f} min left] {record.set} #{record.repeat} {record.contender:32} {said}", flush=True)

@@ -1,0 +1,74 @@
+"""A grid as tables, a CSV file and pictures over time."""
+
+from collections.abc import Sequence
+
+from lab.grid.case import Case
+from lab.grid.figures import Found, Run, median_time, medians, middle, ratio
+from lab.pages import plot
+from lab.pages.parts import csv, mbit, seconds, table
+
+COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
+HEADS = ("mover", "Mbit/s", "min–max", "of the row's first", "first ÷ this (95 %)", "s to 90 %", "connections", "CPU s/GB", "n")
+
+
+def case_table(found: Found, case: Case, own: str) -> str:
+    """All movers on one link, fastest first; `own` is the one the last ratio is about."""
+    there = found.get(case.name, {})
+    order = sorted(there, key=lambda name: -medians(there[name]))
+    if not order:
+        return "Not measured.\n\n"
+    top = there[order[0]]
+    # Nine tenths of what the link carries, or of what the fastest got where nothing says.
+    wanted = 0.9 * min(medians(top), case.goodput_bps or float("inf"))
+    rows = []
+    for name in order:
+        runs = there[name]
+        rates = [run.bps for run in runs]
+        beside = "" if name == own or own not in there else str(ratio(there[own], runs) or "")
+        rows.append([f"**{name}**" if name == own else name, mbit(medians(runs)),
+                     f"{mbit(min(rates))}–{mbit(max(rates))}", f"{medians(runs) / medians(top):.2f}", beside,
+                     seconds(median_time(runs, wanted)), f"{medians(runs, lambda run: run.streams):.1f}",
+                     f"{medians(runs, lambda run: run.record.cpu_s_per_gb):.2f}", str(len(runs))])
+    heads = [HEADS[0], *HEADS[1:4], f"{own} ÷ this (95 %)", *HEADS[5:]]
+    return table(heads, rows)
+
+
+def raw(found: Found) -> str:
+    """Every run as a line of CSV."""
+    heads = ("link", "mover", "repeat", "mbit_s", "seconds", "connections", "cpu_s_per_gb", "other_cpus", "verified", "version")
+    rows = [(case, name, run.record.repeat + 1, f"{run.bps / 1e6:.1f}", f"{run.record.seconds:.2f}", f"{run.streams:.2f}",
+             f"{run.record.cpu_s_per_gb:.3f}", run.record.notes["noise"]["other_cpus"], run.record.verified, run.record.version)
+            for case, there in found.items() for name, runs in there.items() for run in runs]
+    return csv(heads, rows)
+
+
+def over_time(found: Found, case: Case, movers: Sequence[str], title: str = "", marks: Sequence[float] = ()) -> str | None:
+    """Rate and connections of some movers over time, the median run bold; None where none was measured."""
+    there = found.get(case.name, {})
+    shown = [(name, colour, there[name]) for name, colour in zip(movers, COLOURS) if name in there]
+    if not shown:
+        return None
+    rates = [line(name, colour, runs, Run.staircase) for name, colour, runs in shown]
+    streams = [plot.Line(name, colour, middle(runs).connections()) for name, colour, runs in shown]
+    return plot.draw(title or case.title, [plot.Panel("goodput, Mbit/s", rates, marks), plot.Panel("connections", streams)],
+                     "bold: the run of median goodput; faint: its repeats")
+
+
+def line(name: str, colour: str, runs: Sequence[Run], value: "object") -> plot.Line:
+    bold = middle(runs)
+    return plot.Line(name, colour, value(bold), [value(run) for run in runs if run is not bold])  # type: ignore[operator]
+
+
+def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -> str | None:
+    """Readers, streams and writers of one mover of ours over time."""
+    runs = found.get(case.name, {}).get(mover)
+    if not runs or not middle(runs).logs:
+        return None
+    log = middle(runs).logs[0]
+    strokes = zip(("read", "network", "write"), (plot.SKY, plot.ORANGE, plot.BLACK), (6.0, 3.5, 1.5))
+    workers = [plot.Line(stage, colour, [(e.end_s, e.workers[i]) for e in log], stroke=stroke)
+               for i, (stage, colour, stroke) in enumerate(strokes)]
+    rate = plot.Line(mover, plot.BLUE, [(e.end_s, e.goodput_bps / 1e6) for e in log])
+    panels = [plot.Panel("goodput, Mbit/s", [rate]),
+              plot.Panel("workers (broad: read, middle: network, thin: write)", workers, best)]
+    return plot.draw(f"{case.title}: {mover}", panels)

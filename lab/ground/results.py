@@ -1,0 +1,83 @@
+"""What was measured, one JSON object a line; a run that was stopped goes on where it was."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    scenario: str
+    set: str
+    contender: str
+    level: str
+    repeat: int
+    seed: int
+    scale: float
+    ok: bool
+    error: str = ""
+    version: str = ""
+    trust: str = ""
+    files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    rate_bps: float = 0.0
+    cpu_seconds: float = 0.0
+    verified: str = ""  # content, size, or nothing
+    time: str = ""
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str, str, int, int, float]:
+        return (self.scenario, self.set, self.contender, self.repeat, self.seed, self.scale)
+
+    @property
+    def cpu_s_per_gb(self) -> float:
+        moved = self.notes.get("bytes_moved", self.bytes)
+        return self.cpu_seconds / (moved / 1e9) if moved else 0.0
+
+
+def append(path: Path, record: Record) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as out:
+        out.write(json.dumps(asdict(record)) + "\n")
+
+
+def set_aside_if_outdated(path: Path, scenario: str, versions: dict[str, str]) -> None:
+    """Ratios need one rotation: figures of another build or release of a contender are not mixed with new ones."""
+    old = [record for record in load(path) if record.scenario == scenario and record.ok
+           and versions.get(record.contender, record.version) != record.version]
+    if old:
+        others = [record for record in load(path) if record.scenario != scenario]
+        aside = path.with_name(f"{path.stem}-{scenario}-until-{int(path.stat().st_mtime)}{path.suffix}")
+        path.rename(aside)
+        for record in others:
+            append(path, record)
+        print(f"{old[0].contender} was {old[0].version} and is {versions[old[0].contender]}: starting anew, the "
+              f"earlier figures are in {aside}")
+
+
+def builds(records: Iterable[Record]) -> str:
+    """The program that was measured; if there are several, what each stands for."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if record.ok:
+            found.setdefault(record.version, set()).add(f"{record.contender} on {record.set}")
+    if len(found) == 1:
+        return next(iter(found))
+    return "Several builds: " + "; ".join(f"{version} ({', '.join(sorted(of))})" for version, of in found.items())
+
+
+def load(path: Path) -> list[Record]:
+    """All whole lines; a line cut short by a crash is left out."""
+    if not path.exists():
+        return []
+    records = []
+    for line in path.read_text().splitlines():
+        try:
+            records.append(Record(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return records

@@ -1,0 +1,97 @@
+"""What a figure means nothing without: the machine, and the tools installed on it."""
+
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+from lab.links.percon import PACKAGES as CAP_PACKAGES
+from lab.rivals.base import Contender
+from lab.ground.shell import CommandFailed, exists, run
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+
+
+def system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return platform.system()
+
+
+def describe() -> str:
+    return (f"{os.cpu_count()} x {processor()}, {memory_gib():.0f} GiB memory, {system()}, "
+            f"Linux {platform.release()}")
+
+
+# What the lab itself runs: links, their self-check, data from servers, the report.
+GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light",
+          "python3-markdown")
+# Tools that are asked for whether a contender of today needs them or not.
+RIVALS = ("aria2", "bbcp", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
+          "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")
+
+
+def install(contenders: Iterable[Contender], more: Iterable[str] = ()) -> None:
+    """Installs what is missing with apt, package by package, so that one absence costs one contender."""
+    wanted = {package for contender in contenders if contender.missing() for package in contender.packages}
+    wanted |= {package for package in (*CAP_PACKAGES, "iproute2", "procps", *more) if not installed(package)}
+    outcomes(wanted)
+
+
+def outcomes(wanted: Iterable[str]) -> bool:
+    """One line a package: installed, or why not."""
+    missing = sorted({package for package in wanted if not installed(package)})
+    if not missing:
+        return True
+    if os.geteuid() != 0 or not exists("apt-get"):
+        print(f"not installed and cannot be installed here: {', '.join(missing)}")
+        return False
+    run(["apt-get", "update"], check=False)
+    good = True
+    for package in missing:
+        try:
+            run(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y",
+                 "--no-install-recommends", package])
+            print(f"{package}: installed", flush=True)
+        except CommandFailed as failure:
+            good = False
+            print(f"{package}: not installable: {last_line(str(failure))}", flush=True)
+    return good
+
+
+def last_line(text: str) -> str:
+    """What apt-get says last, without the command before it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].rpartition("E: ")[2] if lines else "apt-get said nothing"
+
+
+def everything() -> int:
+    """All rivals of all pages. A tool that this system does not have costs its own columns only."""
+    from lab.get import archive
+    from lab.get.cli import everyone
+    from lab.rivals import at_levels
+    from lab.links.delayed import PACKAGES as PATH_PACKAGES
+    from lab.runs.setting import OPEN
+
+    wanted = {*GROUND, *RIVALS, *CAP_PACKAGES, *PATH_PACKAGES}
+    wanted |= {package for contender in (*at_levels("abc", OPEN), *everyone()) for package in contender.packages}
+    for package in sorted(wanted):
+        if installed(package):
+            print(f"{package}: there")
+    outcomes(wanted)
+    archive.install()
+    return 0
+
+
+def installed(package: str) -> bool:
+    return run(["dpkg-query", "-W", "-f", "${Status}", package], check=False).endswith("ok installed")

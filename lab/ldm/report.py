@@ -1,0 +1,181 @@
+"""The page about LDM: its table II, figures 3 and 4 and its training, each beside ours."""
+
+import statistics
+
+from lab.grid.figures import Found, found_in, medians
+from lab.grid.remarks import default_bars, failures, measured_on
+from lab.grid.show import case_table, over_time, raw
+from lab.ground.stats import spread
+from lab.ldm import bars, cases, paper
+from lab.pages.parts import bars_table, mbit, seconds, table
+from lab.shard import Page, known
+from lab.training import HEADS, Learned, courses_in, rows
+from lab.training import raw as raw_training
+
+NAME = "ldm"
+AB, CD, TRAINING = "ldm-table2-ab", "ldm-table2-cd", "ldm-training"
+COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (AB, CD, TRAINING))
+ABSENT = "Not measured yet.\n\n"
+
+INTRODUCTION = """\
+LDM moves a file by as many streams as it has chunks, keeps connections open, and lets a policy that was trained in a
+simulator of the path choose how many there are. Its table II compares that on four data sets between New York and
+CERN, memory to memory. Here the rates are a fortieth and the round trip is the same: namespaces joined by a relay of
+90 ms, a link of 1 Gbit/s, and on A and B at most 75 Mbit/s a connection, whatever the program (a pacing rate set by
+eBPF), so that 40/3 streams fill the link as they did there. What the link carries for content is 956 Mbit/s. Data
+lies on tmpfs and arrives in files that do not exist before; every run is judged by content. A run ends after 90 s,
+and what arrived by then counts; the paper's took minutes, so that climbing weighs more here.
+
+"""
+
+BARE = """\
+The paper's Falcon and DRL have neither chunks nor pipelining: every file has one connection and every connection one
+file. `bare` is that: the same rule with `--chunking off --pipelining off`. Without the word the rule runs in our
+engine like all others, so that what is the rule and what the engine can be told apart. `ldm` draws its action as
+published; `ldm, most likely action` is the same policy without drawing. Falcon, LDM-GD and Globus need no training;
+DRL and LDM were trained on this very path.
+
+"""
+
+SHARES = """\
+What each ratio is made of: the rule (LDM against the same rule in our engine) and the engine (that rule with chunks
+and pipelining against it without). The link's most is what LDM could at most be against what the other got here.
+
+"""
+
+FILES = """\
+Small files are round trips: a new connection for each, and TCP's slow start, against connections that go on.
+
+"""
+
+TAIL = """\
+Four large files remain when all others are done. With one stream a file the rate goes down by a stream's rate with
+each that ends; the paper shows 9, 6 and 3 Gbit/s, here 225, 150 and 75 Mbit/s (dashed).
+
+"""
+
+LEARNING = """\
+`tidegate train` on this path and on the paper's own (40 Gbit/s, 3 Gbit/s a stream), one seed after the other, two
+threads. The criterion is the papers': 0.9 of R_max in the mean of a hundred episodes, then 1,000 episodes without
+anything better. `fast` is our own recipe.
+
+"""
+
+
+def table_two(found: Found) -> str:
+    """Mbit/s and connections here, Gbit/s and concurrency in the paper."""
+    lines = []
+    for row in (*bars.OTHERS, "LDM"):
+        lines.append([row, "paper", *(f"{g:g} Gbit/s; {n:g}" for g, n in paper.TABLE_II[row].values())])
+        lines.append(["", "here", *(cell(found, dataset, bars.mover(row, dataset)) for dataset in "ABCD")])
+    for name in (cases.FALCON.name, cases.DRL.name, cases.LDM_STEADY.name, cases.AUTO.name):
+        lines.append([f"`{name}`, our engine", "here", *(cell(found, dataset, name) for dataset in "ABCD")])
+    lines.append(["Globus `-fast -pp`", "here", *(cell(found, d, cases.globus(d)[1].name) for d in "ABCD")])
+    return table(["", "", "A", "B", "C", "D"], lines)
+
+
+def cell(found: Found, dataset: str, name: str) -> str:
+    runs = bars.runs(found, dataset, name)
+    if not runs:
+        return "–"
+    deviation = statistics.stdev(run.bps for run in runs) if len(runs) > 1 else 0.0
+    streams = medians(runs, lambda run: run.streams)
+    return f"{mbit(statistics.fmean(run.bps for run in runs))} ± {mbit(deviation)}; {streams:.1f}"
+
+
+def shares_table(found: Found) -> str:
+    lines = [[each.dataset, each.other, f"{each.published:.1f}", str(each.measured), str(each.rule or ""),
+              str(each.engine or ""), "" if each.late is None else f"{each.late:.2f}",
+              "" if each.most is None else f"{each.most:.1f}", each.reason or "reached"]
+             for each in bars.headlines(found) if each.measured is not None]
+    return table(["set", "LDM ÷", "paper", "here (95 %)", "of it the rule", "of it the engine", "second halves",
+                  "the link's most", ""], lines) if lines else ABSENT
+
+
+def files_table(found: Found) -> str:
+    """What a file costs a connection where it cannot be used again."""
+    lines = []
+    for row in ("Falcon", "DRL"):
+        for dataset, mean_mb in (("C", 0.55), ("D", 9.1)):
+            runs = bars.runs(found, dataset, bars.mover(row, dataset))
+            if runs:
+                here, there = medians(runs, bars.file_s), bars.paper_file_s(row, dataset, mean_mb)
+                size = runs[0].record.bytes / runs[0].record.files / 1e6
+                lines.append([dataset, row, f"{size:.2f} MB", f"{here:.2f} s, {here / paper.RTT_S:.1f} round trips",
+                              f"{mean_mb:g} MB", f"{there:.2f} s, {there / paper.RTT_S:.1f} round trips"])
+    heads = ["set", "", "mean file here", "a connection needs", "there", "a connection needed"]
+    return table(heads, lines) if lines else ABSENT
+
+
+def figure_three(found: Found) -> str:
+    lines = []
+    for row, published in paper.FIGURE_3.items():
+        runs = bars.runs(found, "A", bars.mover(row, "A"))
+        lines.append([row, f"{published:.0f}", seconds(bars.time_to_mean(runs)) if runs else "–",
+                      mbit(medians(runs)) if runs else "–"])
+    auto = bars.runs(found, "A", cases.AUTO.name)
+    lines.append([f"`{cases.AUTO.name}`", "", seconds(bars.time_to_mean(auto)) if auto else "–",
+                  mbit(medians(auto)) if auto else "–"])
+    return table(["", "s to its mean, paper", "here", "its mean, Mbit/s"], lines)
+
+
+def figure_four(found: Found) -> str:
+    lines = []
+    movers = (cases.TAIL, cases.LDM_STEADY, cases.AUTO)
+    for name in (bars.mover("Falcon", "B"), bars.mover("DRL", "B"), *(rule.name for rule in movers)):
+        if runs := bars.runs(found, "B", name):
+            tails = [bars.tail(run) for run in runs]
+            length = spread([s for s, _ in tails])
+            lines.append([name, f"{length.median:.0f} ({length.low:.0f}–{length.high:.0f})",
+                          mbit(statistics.median(bps for _, bps in tails)), f"{medians(runs, lambda r: r.end_s):.0f}",
+                          str(len(runs))])
+    heads = ["mover", "s below half of its best second, at the end", "Mbit/s then", "s in all", "n"]
+    return table(heads, lines) if lines else ABSENT
+
+
+def training_table(found: list[Learned]) -> str:
+    return f"The paper: {paper.TRAINING}.\n\n" + (table(HEADS, rows(found)) if found else ABSENT)
+
+
+def pictures(found: Found) -> dict[str, str]:
+    bare = [bars.mover(row, "A") for row in ("Falcon", "DRL")]
+    ends = [225 * 1448 / 1514, 150 * 1448 / 1514, 75 * 1448 / 1514]
+    made = {"ldm-figure3.svg": over_time(found, cases.case("A"), [*bare, cases.LDM_GD.name, cases.LDM.name],
+                                         "set A: how soon each method is there"),
+            "ldm-auto.svg": over_time(found, cases.case("A"), [cases.AUTO.name, cases.LDM.name, cases.LDM_STEADY.name],
+                                      "set A: the default and LDM"),
+            "ldm-figure4.svg": over_time(found, cases.case("B"), [cases.TAIL.name, cases.LDM_STEADY.name],
+                                         "the tail of B: LDM with one stream a file, and with several", ends)}
+    return {name: picture for name, picture in made.items() if picture is not None}
+
+
+def shown(made: dict[str, str], name: str, what: str) -> str:
+    return f"![{what}]({name})\n\n" if name in made else ""
+
+
+def page() -> Page:
+    records = [record for shard in (AB, CD) for record in known(shard)]
+    found = found_in(known(AB), AB) | found_in(known(CD), CD)
+    learned = courses_in(known(TRAINING), TRAINING)
+    made = pictures(found)
+    wanted = [*bars.bars(found), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
+    parts = ["# LDM: concurrency by a policy, parallelism by chunks\n\n",
+             f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(records)}\n\n",
+             INTRODUCTION, BARE,
+             "## What was to be reached\n\n",
+             bars_table(wanted) if wanted else ABSENT,
+             "## Table II\n\n", "Mean ± standard deviation, and the mean number of connections.\n\n", table_two(found),
+             SHARES, shares_table(found), FILES, files_table(found),
+             "## Figure 3: how soon\n\n", figure_three(found),
+             shown(made, "ldm-figure3.svg", "goodput and connections of four methods over time on set A"),
+             shown(made, "ldm-auto.svg", "goodput and connections of the default and LDM over time on set A"),
+             "## Figure 4: the tail of B\n\n",
+             TAIL, figure_four(found),
+             shown(made, "ldm-figure4.svg", "the end of set B with one stream a file and with several"),
+             "## Training\n\n", LEARNING, training_table(learned)]
+    for dataset in "ABCD":
+        parts += [f"## Set {dataset}: {cases.SHAPES[dataset]}\n\n",
+                  case_table(found, cases.case(dataset), cases.AUTO.name)]
+    parts += [failures([*records, *known(TRAINING)]), "Every run is in [ldm.csv](ldm.csv), every policy in "
+              "[ldm-training.csv](ldm-training.csv).\n"]
+    return Page(NAME, "".join(parts), {**made, "ldm.csv": raw(found), "ldm-training.csv": raw_training(learned)})

@@ -1,0 +1,168 @@
+"""The real link of a scenario, by the plainest means that can be what it says.
+
+| means | when |
+|---|---|
+| two namespaces and a token bucket (`link.py`) | no round-trip time to speak of, and nobody shares it |
+| a router between them (`routed.py`) | others use the link too: only where a queue overflows do streams share |
+| the relay (`delayed.py`) | a round trip of a millisecond or more, or loss; its queue overflows like a router's |
+
+A worker of the network stage that is slower than the link becomes a cap for each TCP connection (`percon.py`), for
+whatever program runs in the control group. What readers and writers move only the program itself can limit
+(`scenario.engine_limits`); `scenario.not_built` names what stays with the simulator.
+"""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab.ground.cgroup import Cgroup
+from lab.ground.shell import CommandFailed
+from lab.links.background import Background, has_background, levels
+from lab.links.delayed import DelayedLink
+from lab.links.link import Link
+from lab.links.percon import PerConnectionCap
+from lab.links.routed import RoutedLink
+from lab.links.scenario import scaled
+from lab.links.schema import Scenario, Step, at
+from lab.runs.timeline import Change
+from lab.runs.trial import Trial
+
+VETH, ROUTER, RELAY = "veth", "router", "relay"
+SHORTEST_RTT_S = 1e-3
+# More than this two cores do not carry for every rival.
+MOST_BPS = 4_000_000_000
+# Bursts are drawn for runs of at most so long.
+LONGEST_S = 600.0
+
+
+def mbit(bps: float) -> int:
+    return max(1, round(bps / 1e6))
+
+
+def means(scenario: Scenario, shared: bool = False) -> str:
+    """By which means; `shared` says that several transfers will meet on it."""
+    moments = scenario.moments
+    if any(now.link.rtt_s >= SHORTEST_RTT_S or now.link.loss for now in moments):
+        return RELAY
+    return ROUTER if shared or has_background(scenario) else VETH
+
+
+def fitting(scenario: Scenario, most_bps: int = MOST_BPS) -> tuple[Scenario, float]:
+    """The scenario, slower where its link is faster than that, and how many times slower."""
+    fastest = max(now.carries_bps for now in scenario.moments)
+    factor = max(1.0, fastest / most_bps)
+    return (scenario, 1.0) if factor == 1.0 else (scaled(scenario, factor), factor)
+
+
+def link_for(scenario: Scenario, shared: bool = False, seed: int = 1) -> Link:
+    start = at(scenario, 0.0)
+    rate = mbit(start.carries_bps)
+    match means(scenario, shared):
+        case "relay":
+            lossy = any(now.link.loss for now in scenario.moments)
+            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, seed, lossy)
+        case "router":
+            return RoutedLink(rate)
+    return Link(rate)
+
+
+def capped(scenario: Scenario) -> bool:
+    """Whether a stream is ever slower than the link."""
+    return any(now.network.worker_bps < now.carries_bps for now in scenario.moments)
+
+
+class Built:
+    """Context manager: the link, its control group, the cap and the other traffic, as long as the `with` block.
+
+    Other traffic is silent until `reset` or the changes of a run begin it. With `shared` it is there though the
+    scenario has none: to see what a transfer costs a plain flow, `others(0, 1)` begins one.
+    """
+
+    def __init__(self, scenario: Scenario, shared: bool = False, seed: int = 1) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.means = means(scenario, shared)
+        self.link = link_for(scenario, shared, seed)
+        self.sender = self.link.sender
+        self.receiver = self.link.receiver
+        self.group = Cgroup()
+        self.cap: PerConnectionCap | None = None
+        if capped(scenario):
+            rates = {now.network.worker_bps for now in scenario.moments}
+            self.cap = PerConnectionCap(self.group.path, mbit(at(scenario, 0.0).network.worker_bps),
+                                        follows=len(rates) > 1)
+        self.background = Background(self.link) if shared or has_background(scenario) else None
+        self.now = at(scenario, 0.0)
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            for part in (self.link, self.group, self.cap, self.background):
+                if part is not None:
+                    stack.enter_context(part)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.stack.close()
+
+    def become(self, now: Scenario) -> None:
+        """Makes the real link what a moment of the scenario says; other traffic is left as it is."""
+        then, self.now = self.now, now
+        if now.carries_bps != then.carries_bps:
+            self.link.change(mbit(now.carries_bps))
+        if (now.link.rtt_s, now.link.loss) != (then.link.rtt_s, then.link.loss):
+            if not isinstance(self.link, DelayedLink):
+                raise CommandFailed(f"{self.scenario.name}: this kind of link cannot change delay or loss")
+            self.link.delay(now.link.rtt_s * 1e3)
+            self.link.lose(now.link.loss)
+        if self.cap is not None and now.network.worker_bps != then.network.worker_bps:
+            self.cap.change(mbit(now.network.worker_bps))
+
+    def others(self, rate_bps: int, streams: int) -> None:
+        if self.background is not None:
+            self.background.be(rate_bps, streams)
+
+    def reset(self) -> None:
+        """As at the start, other traffic included."""
+        self.become(at(self.scenario, 0.0))
+        self.others(self.scenario.others.rate_bps, self.scenario.others.streams)
+
+    def hush(self) -> None:
+        """Ends the other traffic."""
+        self.others(0, 0)
+
+    def changes(self, trial: Trial, seconds: float = LONGEST_S) -> list[Change]:
+        """What `timeline.play` must do and when. Each change is logged in changes.jsonl as it is made."""
+        log = trial.scratch / "changes.jsonl"
+        log.write_text("")
+        found = [Change(0.0, self.logged(log, "start", 0.0, self.reset))]
+        for step in self.scenario.timeline:
+            if step.at_s <= seconds and path_only(step) != Step(step.at_s):
+                now = at(self.scenario, step.at_s)
+                found.append(Change(step.at_s, self.logged(log, "path", step.at_s,
+                                                           lambda now=now: self.become(now))))  # type: ignore[misc]
+        for level in levels(self.scenario, seconds, self.seed):
+            if level.at_s > 0:
+                act = lambda level=level: self.others(level.rate_bps, level.streams)  # noqa: E731
+                found.append(Change(level.at_s, self.logged(log, "others", level.at_s, act)))
+        return sorted(found, key=lambda change: change.at_s)
+
+    @staticmethod
+    def logged(log: Path, what: str, at_s: float, act: Callable[[], None]) -> Callable[[], None]:
+        def do() -> None:
+            act()
+            with open(log, "a") as out:
+                out.write(json.dumps({"what": what, "planned_s": at_s, "monotonic_s": time.monotonic()}) + "\n")
+        return do
+
+
+def path_only(step: Step) -> Step:
+    """The step without what concerns others and what a real link cannot do."""
+    return replace(step, others_bps=None, others_streams=None, read=Step(0.0).read, write=Step(0.0).write)

@@ -1,0 +1,108 @@
+"""A path with a round-trip time, where the kernel has no netem: a relay between two TUN devices (delay.c)."""
+
+import json
+import re
+import subprocess
+from collections.abc import Sequence
+
+from lab.ground import places
+from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, own_etc
+from lab.ground.shell import CommandFailed, exists, run
+from lab.ground.talk import Talker
+
+PACKAGES = ("gcc", "libc6-dev", "linux-libc-dev", "iputils-ping", "iperf3")
+# What the queue of the bottleneck holds at its rate.
+QUEUE_MS = 20
+CHECK_S = 3
+
+
+def missing() -> str | None:
+    """Why it cannot be used here, or None."""
+    return None if exists("cc") else "no C compiler is installed"
+
+
+class DelayedLink(Link):
+    """Two namespaces with a delay between them, a rate if any, and random loss if any.
+
+    Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start.
+    """
+
+    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
+                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
+        super().__init__(rate_mbit or None)
+        self.rtt_ms = rtt_ms
+        self.loss = loss
+        self.seed = seed
+        self.lossy = lossy or loss > 0
+        self.queue_ms = queue_ms
+        self.relay: Talker | None = None
+
+    def argv(self, binary: object) -> list[str]:
+        words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
+                                   self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
+                                   "single" if self.lossy else "super")
+        return [str(word) for word in words]
+
+    def build(self) -> None:
+        if reason := missing():
+            raise CommandFailed(f"no delayed path: {reason}")
+        places.BUILD.joinpath("lab").mkdir(parents=True, exist_ok=True)
+        binary = places.BUILD / "lab" / "delay"
+        run(["cc", "-O2", "-pthread", "-o", binary, places.REPOSITORY / "lab" / "links" / "delay.c"])
+        for namespace in (self.sender, self.receiver):
+            run(["ip", "netns", "add", namespace])
+        self.relay = Talker("the relay", self.argv(binary))
+        self.relay.expect("ready")
+        for namespace, address, other in ((self.sender, SENDER_ADDRESS, RECEIVER_ADDRESS),
+                                          (self.receiver, RECEIVER_ADDRESS, SENDER_ADDRESS)):
+            self.inside(namespace, "ip", "address", "add", f"{address}/32", "dev", "veth0")
+            self.inside(namespace, "ip", "link", "set", "lo", "up")
+            self.inside(namespace, "ip", "route", "add", f"{other}/32", "dev", "veth0")
+            self.tune(namespace)
+            own_etc(namespace)
+
+    def shape(self, verb: str, rate_mbit: int) -> None:
+        self.tell(f"rate {rate_mbit}")
+
+    def lose(self, loss: float) -> None:
+        """Another share of packets lost from now on."""
+        if loss and not self.lossy:
+            raise CommandFailed("this path was not made to lose packets; make it lossy")
+        self.tell(f"loss {round(loss * 1e6)}")
+
+    def delay(self, rtt_ms: float) -> None:
+        """Another round-trip time from now on; packets under way keep theirs, and their order."""
+        self.tell(f"rtt {round(rtt_ms * 1000)}")
+        self.rtt_ms = rtt_ms
+
+    def tell(self, line: str) -> None:
+        if self.relay is None:
+            raise CommandFailed("the path is not there yet")
+        self.relay.tell(line)
+
+    def remove(self) -> None:
+        if self.relay is not None:
+            self.relay.close()
+            self.relay = None
+        super().remove()
+
+    def check(self) -> tuple[float, float]:
+        """Measured round-trip time in ms and goodput in Mbit/s; an error where the path is not what it is to be."""
+        said = self.inside(self.receiver, "ping", "-q", "-c", 10, "-i", "0.05", SENDER_ADDRESS)
+        found = re.search(r"= [\d.]+/([\d.]+)/", said)
+        if found is None:
+            raise CommandFailed(f"ping says nothing of a round trip: {said[-200:]}")
+        rtt = float(found[1])
+        server = subprocess.Popen(["ip", "netns", "exec", self.sender, "iperf3", "-s", "-1"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            run(["sleep", "0.3"])
+            said = self.inside(self.receiver, "iperf3", "-c", SENDER_ADDRESS, "-R", "-J", "-P", 4, "-t", CHECK_S,
+                               "-O", 1)
+        finally:
+            server.kill()
+            server.wait()
+        mbit = float(json.loads(said)["end"]["sum_received"]["bits_per_second"]) / 1e6
+        if not self.rtt_ms <= rtt <= self.rtt_ms + 2:
+            raise CommandFailed(f"the round trip takes {rtt:.1f} ms instead of {self.rtt_ms:g}")
+        return rtt, mbit

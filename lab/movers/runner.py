@@ -1,0 +1,168 @@
+"""The rotation: every contender once on a set, then again from another start, n times."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from lab.ground import places
+from lab.ground.cgroup import Cgroup
+from lab.runs.datasets import Dataset, Plan, generate, plan, repeated
+from lab.links.link import Link
+from lab.links.percon import PerConnectionCap
+from lab.ground.quiet import quiet
+from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.rivals.base import Contender
+from lab.runs.setting import Setting
+from lab.ground.shell import CommandFailed
+from lab.ground.stats import rotated
+from lab.runs.trial import Trial, measure
+from lab.runs.verify import difference
+
+LOCK = Path(os.environ.get("TIDEGATE_LAB_LOCK", "/run/tidegate-lab.lock"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    setting: Setting
+    sets: str
+    repeats: int
+    seed: int
+    results: Path
+    scale: float = 1.0
+    timeout_s: float = 600.0
+    # Minutes after which no run begins; none if absent.
+    budget_min: float | None = None
+
+
+@dataclass
+class Progress:
+    """Says how far it is and when it will be done."""
+
+    total: int
+    done: int = 0
+    began: float = 0.0
+
+    def line(self, record: Record) -> None:
+        self.done += 1
+        left = (time.monotonic() - self.began) / self.done * (self.total - self.done)
+        said = (f"{record.rate_bps / 1e9:7.2f} Gbit/s  {record.cpu_s_per_gb:5.2f} CPU s/GB  {record.seconds:6.2f} s"
+                f"  checked by {record.verified or 'nothing'}" if record.ok else f"FAILED {record.error}")
+        print(f"[{self.done}/{self.total}, {left / 60:.0f} min left] {record.set} #{record.repeat} "
+              f"{record.contender:30} {said}", flush=True)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Two measuring runs at once would spoil each other's data and figures."""
+    with open(LOCK, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another run holds {LOCK}; wait for it to end") from None
+        yield
+
+
+@contextlib.contextmanager
+def memory() -> Iterator[None]:
+    """The data on tmpfs, gone afterwards however the run ends."""
+    shutil.rmtree(places.MEMORY, ignore_errors=True)
+    try:
+        yield
+    finally:
+        shutil.rmtree(places.MEMORY, ignore_errors=True)
+
+
+def room_for(planned: Plan, times: int) -> None:
+    """Source and destination must fit into memory together."""
+    needed = planned.size * (1 + times)
+    free = shutil.disk_usage(places.MEMORY.parent).free
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            free = min(free, int(line.split()[1]) * 1024)
+    if needed > free:
+        raise SystemExit(f"set {planned.name} needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
+
+
+def clean(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+
+
+def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset) -> Record:
+    """One timed transfer into fresh memory, then its check."""
+    clean(places.DESTINATIONS)
+    clean(places.SCRATCH)
+    places.SCRATCH.chmod(0o755)
+    setting = settings.setting
+    try:
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(Cgroup())
+            if setting.per_connection_mbit is not None:
+                stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
+            trial = Trial(setting, link, group, source, places.DESTINATIONS, places.SCRATCH)
+            contender.prepare(trial)
+            with quiet():
+                measured = measure(trial, contender.commands(trial), settings.timeout_s)
+            rate, notes = contender.rate_bps(trial, measured), dict(contender.notes(trial))
+        checked = ""
+        if contender.moves_files:
+            checked = "content" if blank.repeat == 0 else "size"
+            if wrong := difference(source.root, contender.landing(trial), content=blank.repeat == 0):
+                raise CommandFailed(f"the copy is wrong: {wrong}")
+        return replace(blank, ok=True, seconds=measured.seconds, rate_bps=rate, notes=notes, verified=checked,
+                       cpu_seconds=measured.cpu_seconds)
+    except (CommandFailed, OSError, ValueError, KeyError) as failure:
+        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+
+
+def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
+    """Measures what is not yet in the results file. True when nothing failed."""
+    able = []
+    for contender in contenders:
+        if reason := contender.missing():
+            print(f"left out: {contender.name}: {reason}")
+        else:
+            able.append(contender)
+    versions = {contender.name: contender.version() for contender in able}
+    set_aside_if_outdated(settings.results, settings.setting.name, versions)
+    known = {record.key for record in load(settings.results) if record.ok}
+    progress = Progress(total=len(settings.sets) * settings.repeats * len(able), began=time.monotonic())
+    print(f"{settings.setting.title}; sets {settings.sets}, {settings.repeats} repeats, seed {settings.seed}, "
+          f"{len(able)} contenders, {progress.total} runs; results go to {settings.results}")
+    good = True
+    try:
+        with alone(), memory(), Link(settings.setting.rate_mbit) as link:
+            for name in settings.sets:
+                shutil.rmtree(places.SOURCES, ignore_errors=True)
+                planned, times = plan(name, settings.seed, settings.scale), settings.setting.times.get(name, 1)
+                room_for(planned, times)
+                source = repeated(generate(planned, places.SOURCES), times)
+                print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
+                for repeat in range(settings.repeats):
+                    for contender in rotated(able, repeat):
+                        blank = Record(
+                            scenario=settings.setting.name, set=name, contender=contender.name,
+                            level=contender.level, repeat=repeat, seed=settings.seed, scale=settings.scale,
+                            ok=False, version=versions[contender.name], trust=contender.trust,
+                            files=source.files, bytes=source.size,
+                            time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                        if blank.key in known:
+                            progress.total -= 1
+                            continue
+                        if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
+                            print("the time is over; the same command goes on", flush=True)
+                            return good
+                        record = one(contender, blank, settings, link, source)
+                        append(settings.results, record)
+                        progress.line(record)
+                        good = good and record.ok
+    except BaseException:
+        print(f"stopped; the same command goes on from {settings.results}", flush=True)
+        raise
+    return good

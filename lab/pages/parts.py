@@ -1,0 +1,48 @@
+"""What every page of results is made of."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, and a blank line after it."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines) + "\n"
+
+
+def csv(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    def quoted(value: object) -> str:
+        text = str(value)
+        return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
+    return "".join(",".join(map(quoted, row)) + "\n" for row in [heads, *rows])
+
+
+# By these the report finds the bars of every page.
+BAR_HEADS = ("what", "wanted", "measured", "n", "met")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that is to be reached, and what was measured."""
+
+    what: str
+    wanted: str
+    measured: str
+    met: bool | None
+    count: int
+
+    def row(self) -> list[str]:
+        verdict = "" if self.met is None else "yes" if self.met else "**no**"
+        return [self.what, self.wanted, self.measured, str(self.count), verdict]
+
+
+def bars_table(bars: Iterable[Bar]) -> str:
+    return table(BAR_HEADS, [bar.row() for bar in bars])
+
+
+def mbit(bps: float) -> str:
+    return f"{bps / 1e6:,.0f}"
+
+
+def seconds(value: float | None, digits: int = 0) -> str:
+    return "never" if value is None else f"{value:.{digits}f}"

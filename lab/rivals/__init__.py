@@ -1,0 +1,31 @@
+"""The contenders, in the order of the tables."""
+
+from lab.rivals.base import LIMIT, Contender
+from lab.rivals.gridftp import GlobusUrlCopy
+from lab.rivals.http import Aria2, CurlTls, RcloneHttp, Wget2
+from lab.rivals.limits import Cp, Iperf
+from lab.rivals.rsyncd import RsyncDaemon
+from lab.rivals.ssh import RcloneSftp, RsyncSsh
+from lab.rivals.tidegate import Tidegate
+from lab.rivals.xrootd import Xrdcp
+from lab.runs.setting import Setting
+
+
+def limits(setting: Setting) -> list[Contender]:
+    if setting.needs_streams:
+        return [Iperf(1), Iperf(4), Iperf(12)]
+    return [Iperf(1), Iperf(2), Iperf(4), Cp()]
+
+
+def contenders(setting: Setting) -> list[Contender]:
+    return [
+        *limits(setting),
+        Tidegate("a"), RcloneSftp(), RsyncSsh(), CurlTls(),
+        Tidegate("b"), RsyncDaemon(),
+        Tidegate("c"), Wget2(), RcloneHttp(), Xrdcp(), GlobusUrlCopy(), Aria2(),
+    ]
+
+
+def at_levels(levels: str, setting: Setting) -> list[Contender]:
+    """Those of the levels, for example "bc", and always the limits."""
+    return [contender for contender in contenders(setting) if contender.level in (*levels, LIMIT)]

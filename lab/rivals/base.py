@@ -1,0 +1,76 @@
+"""What every contender can say and do."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lab.runs.datasets import Dataset
+from lab.ground.shell import exists, run
+from lab.runs.trial import Command, Measured, Trial
+from lab.runs.verify import sizes
+
+LIMIT = "limit"
+
+
+class Contender:
+    """One tool at one setting. Subclasses fill in the fields and the two methods."""
+
+    name: str
+    level: str  # a, b, c (see docs/results) or LIMIT
+    trust: str  # what the tool promises about the bytes at this setting
+    packages: Sequence[str] = ()
+    programs: Sequence[str] = ()
+    moves_files = True
+    # Whether it brings its own path, ends by itself, and has to be asked how fast it was.
+    by_itself = False
+
+    def missing(self) -> str | None:
+        """Why it cannot run here, or None."""
+        absent = [program for program in self.programs if not exists(program)]
+        return f"{', '.join(absent)} not installed" if absent else None
+
+    def version(self) -> str:
+        if not self.packages:
+            return ""
+        return run(["dpkg-query", "-W", "-f", "${Version}", self.packages[0]], check=False).strip()
+
+    def shorten(self) -> None:
+        """Makes a run of fixed length short, for a trial of the harness."""
+
+    def prepare(self, trial: Trial) -> None:
+        """Starts servers and writes lists; not timed."""
+
+    def commands(self, trial: Trial) -> list[Command]:
+        """What is timed; all are started at once."""
+        raise NotImplementedError
+
+    def landing(self, trial: Trial) -> Path:
+        """Where the copied tree begins."""
+        return trial.destination
+
+    def rate_bps(self, trial: Trial, measured: Measured) -> float:
+        return trial.source.size * 8 / measured.seconds
+
+    def notes(self, trial: Trial) -> Mapping[str, object]:
+        """More to record about the run."""
+        return {}
+
+
+def shares(dataset: Dataset, count: int) -> list[list[str]]:
+    """The files dealt out so that every share has about the same bytes: largest first, to the lightest."""
+    found = sorted(sizes(dataset.root).items(), key=lambda item: (-item[1], item[0]))
+    totals, lists = [0] * count, [[] for _ in range(count)]  # type: list[int], list[list[str]]
+    for path, size in found:
+        lightest = totals.index(min(totals))
+        totals[lightest] += size
+        lists[lightest].append(path)
+    return [sorted(paths) for paths in lists if paths]
+
+
+def write_lists(trial: Trial, count: int, end: str = "\n") -> list[Path]:
+    """One file of paths for each share."""
+    written = []
+    for i, paths in enumerate(shares(trial.source, count)):
+        target = trial.scratch / f"share{i}"
+        target.write_text("".join(path + end for path in paths))
+        written.append(target)
+    return written

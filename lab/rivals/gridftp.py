@@ -1,0 +1,40 @@
+"""GridFTP: globus-url-copy from its server, anonymous, clear text."""
+
+from lab.rivals.base import Contender
+from lab.runs.trial import Command, Trial
+
+PORT = 2811
+
+
+class GlobusUrlCopy(Contender):
+    name = "globus-url-copy -fast -pp"
+    level = "c"
+    trust = "none"
+    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
+    programs = ("globus-url-copy", "globus-gridftp-server")
+
+    def prepare(self, trial: Trial) -> None:
+        trial.serve(Command(trial.link.sender,
+                            ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-allow-root",
+                             "-port", PORT, "-hostname", "sender", "-disable-usage-stats", "-no-detach",
+                             "-log-level", "ERROR"]), PORT)
+
+    def options(self, trial: Trial) -> list[object]:
+        return ["-fast", "-pp", *(["-cc", 8, "-p", 4] if trial.setting.needs_streams else ["-cc", 2])]
+
+    def commands(self, trial: Trial) -> list[Command]:
+        return [Command(trial.link.receiver,
+                        ["globus-url-copy", "-r", "-cd", *self.options(trial),
+                         f"ftp://sender:{PORT}{trial.source.root}/", f"file://{trial.destination}/"])]
+
+
+class GlobusAt(GlobusUrlCopy):
+    """At a setting somebody published: so many files at once, so many connections for each."""
+
+    def __init__(self, concurrency: int, parallel: int = 1, quick: bool = False) -> None:
+        self.flags: list[object] = ["-cc", concurrency, *(["-p", parallel] if parallel > 1 else []),
+                                    *(["-fast", "-pp"] if quick else [])]
+        self.name = "globus " + " ".join(map(str, self.flags))
+
+    def options(self, trial: Trial) -> list[object]:
+        return self.flags

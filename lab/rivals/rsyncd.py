@@ -1,0 +1,32 @@
+"""rsync's own daemon, clear text."""
+
+from lab.links.link import SENDER_ADDRESS
+from lab.rivals.base import Contender, write_lists
+from lab.runs.trial import Command, Trial
+
+PORT = 8873
+
+
+class RsyncDaemon(Contender):
+    name = "rsync daemon, two processes"
+    level = "b"
+    trust = "whole-file checksum, clear"
+    packages = ("rsync",)
+    programs = ("rsync",)
+
+    def prepare(self, trial: Trial) -> None:
+        write_lists(trial, 12 if trial.setting.needs_streams else 2)
+        configuration = trial.scratch / "rsyncd.conf"
+        configuration.write_text(f"uid = root\ngid = root\nuse chroot = no\nport = {PORT}\n"
+                                 f"pid file = {trial.scratch}/rsyncd.pid\nlog file = {trial.scratch}/rsyncd.log\n"
+                                 f"[source]\npath = {trial.source.root}\nread only = yes\n")
+        (trial.scratch / "rsyncd.pid").unlink(missing_ok=True)
+        trial.serve(Command(trial.link.sender, ["rsync", "--daemon", "--no-detach", "--config", configuration]),
+                    PORT)
+
+    def commands(self, trial: Trial) -> list[Command]:
+        lists = sorted(trial.scratch.glob("share*"))
+        return [Command(trial.link.receiver,
+                        ["rsync", "-a", "--whole-file", f"--files-from={path}",
+                         f"rsync://{SENDER_ADDRESS}:{PORT}/source/", f"{trial.destination}/"])
+                for path in lists]

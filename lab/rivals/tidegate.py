@@ -1,0 +1,78 @@
+"""Tidegate at its three levels of trust, no tuning flags."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.links.link import RECEIVER_ADDRESS
+from lab.ground.places import REPOSITORY, tidegate_binary
+from lab.rivals.base import Contender
+from lab.ground.shell import CommandFailed, run
+from lab.runs.trial import Command, Measured, Trial
+
+PORT = 7000
+LEVELS = {
+    "a": ("TLS 1.3, BLAKE3 end to end", (), ()),
+    "b": ("BLAKE3 end to end, clear", ("--data-plane", "clear"), ()),
+    "c": ("crc32c of every block, clear", ("--data-plane", "clear"), ("--verify", "block")),
+}
+
+
+class Tidegate(Contender):
+    """Pushes from the sender's namespace to an endpoint in the receiver's."""
+
+    def __init__(self, level: str) -> None:
+        self.level = level
+        self.name = f"tidegate ({level})"
+        self.trust, self.both_ends, self.client = LEVELS[level]
+
+    def missing(self) -> str | None:
+        binary = tidegate_binary()
+        return None if binary.is_file() else f"{binary.name} is not built; run: make build"
+
+    def version(self) -> str:
+        said = run([tidegate_binary(), "--version"], check=False).strip()
+        build = hashlib.blake2b(tidegate_binary().read_bytes(), digest_size=4).hexdigest()
+        return f"{said}, build {build}"
+
+    def prepare(self, trial: Trial) -> None:
+        trial.serve(Command(trial.link.receiver,
+                            [tidegate_binary(), "endpoint", "--root", trial.destination,
+                             "--listen", f"{RECEIVER_ADDRESS}:{PORT}", "--state", trial.scratch / "endpoint",
+                             *self.both_ends]), PORT)
+
+    def ticket(self, trial: Trial) -> str:
+        """The endpoint's first line on standard output."""
+        for _ in range(250):
+            first, newline, _ = (trial.scratch / "server.out").read_text().partition("\n")
+            if newline:
+                return first.strip()
+            time.sleep(0.02)
+        raise CommandFailed(f"the endpoint printed no ticket: {trial.last_words('server')}")
+
+    def commands(self, trial: Trial) -> list[Command]:
+        target = self.ticket(trial).rstrip("/") + "/copied/"
+        return [Command(trial.link.sender,
+                        [tidegate_binary(), "copy", f"{trial.source.root}/", target, "--json",
+                         "--state", trial.scratch / "client", *self.both_ends, *self.client])]
+
+    def landing(self, trial: Trial) -> Path:
+        return trial.destination / "copied"
+
+    def summary(self, trial: Trial) -> Mapping[str, object]:
+        said: Mapping[str, object] = json.loads((trial.scratch / "client0.out").read_text())
+        return said
+
+    def rate_bps(self, trial: Trial, measured: Measured) -> float:
+        summary = self.summary(trial)
+        if not summary.get("verified"):
+            raise CommandFailed(f"it says it did not verify: {summary}")
+        return super().rate_bps(trial, measured)
+
+    def notes(self, trial: Trial) -> Mapping[str, object]:
+        keys = ("status", "verified", "duration_ms", "goodput_bps", "concurrency_mean", "resent_bytes", "optimizer")
+        summary = self.summary(trial)
+        commit = run(["git", "-C", REPOSITORY, "rev-parse", "--short", "HEAD"], check=False).strip()
+        return {"commit": commit, **{key: summary[key] for key in keys if key in summary}}

@@ -1,0 +1,99 @@
+"""What the lab can measure, piece by piece: a shard takes two hours at most and goes on where it was stopped."""
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.ground import places
+from lab.ground.results import Record, load
+from lab.ground.shell import CommandFailed
+from lab.grid.run import Cell, Settings, run_all
+
+
+class NotHere(SystemExit):
+    """A word that names nothing in this shard; it may in another."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much is measured."""
+
+    repeats: int | None = None
+    budget_min: float | None = None
+    # These links or movers only, by name.
+    only: tuple[str, ...] = ()
+    # As little as shows that it works.
+    smoke: bool = False
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of the lab with a name of its own."""
+
+    name: str
+    title: str
+    # The page it belongs to, below docs/results.
+    page: str
+    minutes: int
+    measure: Callable[[Options], bool]
+    # How many of how many runs are measured; None where that cannot be told.
+    counted: Callable[[], tuple[int, int]] | None = None
+
+    def measured(self) -> tuple[int, int] | None:
+        """The same, and None too where it depends on a program that is not there."""
+        try:
+            # What is left out is said when it would be measured.
+            with contextlib.redirect_stdout(io.StringIO()):
+                return None if self.counted is None else self.counted()
+        except (CommandFailed, OSError):
+            return None
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of results: its Markdown, and the pictures and CSV files beside it."""
+
+    name: str
+    text: str
+    beside: Mapping[str, str]
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{self.name}.md").write_text(self.text)
+        for name, text in self.beside.items():
+            (directory / name).write_text(text)
+
+
+def results(shard: str) -> Path:
+    return places.BUILD / "lab" / f"{shard}.jsonl"
+
+
+def known(shard: str) -> list[Record]:
+    return load(results(shard))
+
+
+def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], list[Cell]], repeats: int = 5) -> Shard:
+    """A shard that is a grid of links by movers."""
+
+    def measure(options: Options) -> bool:
+        wanted = chosen(cells(), options.only)
+        return run_all(wanted, Settings(name, options.repeats or repeats, results(name), budget_min=options.budget_min))
+
+    def counted() -> tuple[int, int]:
+        able = {(cell.case.name, cell.contender.name) for cell in cells() if not cell.contender.missing()}
+        done = {(r.set, r.contender, r.repeat) for r in known(name) if r.ok and r.repeat < repeats}
+        return sum((case, mover) in able for case, mover, _ in done), repeats * len(able)
+
+    return Shard(name, title, page, minutes, measure, counted)
+
+
+def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
+    """Words choose among links, among movers, or both."""
+    cases, movers = {cell.case.name for cell in cells}, {cell.contender.name for cell in cells}
+    if unknown := [word for word in only if word not in cases | movers]:
+        raise NotHere(f"no link or mover here is called {' or '.join(unknown)}; there are "
+                         f"{', '.join(sorted(cases))} and {', '.join(sorted(movers))}")
+    cases, movers = cases & set(only) or cases, movers & set(only) or movers
+    return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]

@@ -1,0 +1,33 @@
+"""Records as a grid makes them, for tests of the pages: rates over time, and the epochs of a rule of ours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lab.ground.results import Record
+
+
+def samples(mbits: Sequence[float], streams: int) -> list[tuple[float, int, int]]:
+    """One sample a second: so many Mbit/s of content in each."""
+    total, made = 0.0, [(0.0, 0, 0)]
+    for second, mbit in enumerate(mbits, 1):
+        total += mbit * 1e6 / 8
+        made.append((float(second), round(total), streams))
+    return made
+
+
+def epoch(second: int, workers: tuple[int, int, int], mbit: float) -> dict[str, Any]:
+    stages = ("read", "network", "write")
+    return {"t_ms": second * 1000, "interval_ms": 1000, "concurrency": dict(zip(stages, workers)),
+            "throughput_bps": dict.fromkeys(stages, mbit * 1e6)}
+
+
+def made(shard: str, case: str, mover: str, mbits: Sequence[float], repeat: int = 0, streams: int = 4,
+         workers: Sequence[tuple[int, int, int]] = (), files: int = 10, size: int | None = None) -> Record:
+    """A good run of as many seconds as there are rates; with workers it is one of ours and logged them."""
+    bits = sum(mbits) * 1e6
+    notes: dict[str, Any] = {"samples": samples(mbits, streams), "noise": {"other_cpus": 0.0}}
+    if workers:
+        notes["epochs"] = [[epoch(i, n, mbit) for i, (n, mbit) in enumerate(zip(workers, mbits), 1)]]
+    return Record(shard, case, mover, "b", repeat, 1, 1.0, True, version="tidegate 9, build 1", files=files,
+                  bytes=size or round(bits / 8), seconds=float(len(mbits)), rate_bps=bits / len(mbits), cpu_seconds=1.0,
+                  verified="content", time="2026-01-02T00:00:00+00:00", notes=notes)

@@ -1,0 +1,204 @@
+"""AutoMDT's page: paths and sets, workers, bars, figures, and learning."""
+
+import unittest
+from unittest import mock
+from xml.etree import ElementTree
+
+from lab import automdt
+from lab.automdt import bars, cases, pictures, report, workers
+from lab.automdt.paper import FIGURE_5
+from lab.grid.engine import Engine
+from lab.grid.figures import Run, found_in
+from lab.ground.results import Record
+from lab.training import courses_in
+from lab.tests.records import made
+from lab.tests.test_epochs import made as epochs_made
+
+AUTO, MARLIN, AUTOMDT = "auto", "marlin", "automdt"
+
+
+def figure5() -> list[Record]:
+    """A minute: the default at once with the best numbers, Marlin after 40 s with too many writers."""
+    records = []
+    for path, published in FIGURE_5.items():
+        read, network, write = published.best
+        for repeat in range(2):
+            records += [made(report.FIVE, path, AUTO, [950] * 60, repeat, workers=[(read, network, write)] * 60),
+                        made(report.FIVE, path, AUTOMDT, [940] * 60, repeat, workers=[(read, network, write)] * 60),
+                        made(report.FIVE, path, MARLIN, [300] * 40 + [900] * 20, repeat,
+                             workers=[(4, 4, 4)] * 40 + [(read, network, 2 * write)] * 20)]
+    return records
+
+
+def sets() -> list[Record]:
+    records = []
+    for name in ("large", "mixed"):
+        for repeat in range(2):
+            ramp = [(2, 2, 2), (9, 12, 9), *[(10, 20, 10)] * 28]
+            records += [made(report.ONE, name, AUTOMDT, [900] * 30, repeat, workers=ramp),
+                        made(report.ONE, name, AUTO, [920] * 30, repeat, workers=ramp),
+                        made(report.ONE, name, MARLIN, [600] * 45, repeat, workers=[(5, 12, 5)] * 45),
+                        made(report.ONE, name, cases.GLOBUS.name, [700] * 40, repeat, streams=32)]
+    return records
+
+
+def online() -> list[Record]:
+    return [made(report.TUNE, "online", rule.name, [mbit] * 20, repeat, workers=[(n, 7, 5)] * 20)
+            for repeat in range(2) for rule, mbit, n in ((cases.STEADY, 900, 13), (cases.ONLINE, 891, 12))]
+
+
+def learned(recipe: str, seed: int, share: float) -> Record:
+    said = {"episodes": 9000 + seed, "duration_ms": 60000, "converged_episodes": None, "converged_ms": None,
+            "episodes_per_second": 150.0, "utility_share": share}
+    return Record(report.TRAIN, "automdt-read", recipe, "", seed - 1, seed, 1.0, True,
+                  notes={"said": said, "curve": [[100.0, -2.0], [5000.0, share], [9000.0, share]]})
+
+
+class Cases(unittest.TestCase):
+    def test_optima_are_those_of_the_rates(self) -> None:
+        for path, published in FIGURE_5.items():
+            scenario = cases.path_case(path).scenario
+            assert scenario.read and scenario.write
+            there = tuple(round(stage.worker_bps / 1e6) for stage in (scenario.read, scenario.network, scenario.write))
+            self.assertEqual(there, published.rates)
+            for rate, n in zip(published.rates, published.best):
+                self.assertGreaterEqual(rate * n, 975)
+                self.assertLess(rate * (n - 1), 1000)
+
+    def test_data_outlasts_a_minute_and_fits_into_nine_gigabytes(self) -> None:
+        for case in (*map(cases.path_case, FIGURE_5), cases.online_case()):
+            assert case.data is not None and case.goodput_bps is not None
+            arrives = case.goodput_bps * case.seconds / 8
+            self.assertGreater(case.data.size * case.times, arrives)
+            self.assertLess(case.data.size + arrives, 9e9)
+        for name in ("large", "mixed"):
+            case = cases.set_case(name)
+            assert case.data is not None
+            self.assertLess(case.data.size * (1 + case.times), 9e9)
+            self.assertGreater(case.data.size * case.times * 8 / 1e9, 30)
+
+    def test_mixed_files_are_of_every_order_of_magnitude(self) -> None:
+        sizes = [size for _, size in cases.mixed().files]
+        self.assertTrue(100_000 <= min(sizes) < 1_000_000 and 10_000_000 < max(sizes) <= 80_000_000)
+        self.assertEqual(cases.mixed(), cases.mixed())
+
+    def test_twenty_streams_fill_the_link_of_figure_3(self) -> None:
+        scenario = cases.set_case("large").scenario
+        self.assertEqual(scenario.link.rate_bps / scenario.network.worker_bps, 20)
+
+    def test_learning_online_lasts_as_many_episodes_as_the_papers(self) -> None:
+        self.assertEqual(cases.online_case().seconds, 600)
+        for cell in cases.online():
+            assert isinstance(cell.contender, Engine)
+            self.assertIn("500ms", cell.contender.more)
+            # A probe has one reader and one writer: there would be nothing to learn.
+            self.assertTrue(cell.contender.moves_files)
+
+    def test_shards_end_within_two_hours(self) -> None:
+        self.assertEqual({shard.name for shard in automdt.SHARDS}, {*report.GRIDS, report.TRAIN})
+        for shard in automdt.SHARDS:
+            self.assertTrue(0 < shard.minutes <= 120, shard)
+
+    def test_globus_has_the_papers_numbers(self) -> None:
+        self.assertEqual(cases.GLOBUS.flags, ["-cc", 4, "-p", 8])
+
+
+class Workers(unittest.TestCase):
+    def test_only_whole_epochs_lie_after_a_second(self) -> None:
+        run = epochs_made([1, 2, 3, 4])
+        self.assertEqual([e.goodput_bps for e in workers.since(run, 1.5)], [3, 4])
+
+    def test_how_many_and_how_steady(self) -> None:
+        run = epochs_made([1, 1, 1, 1], workers=[6, 8, 6, 8])
+        self.assertEqual(workers.deviations(run), (0, 1, 0))
+        self.assertEqual(workers.usual(run), (1, 7, 1))
+        self.assertEqual(workers.mean(run), (1, 7, 1))
+        self.assertAlmostEqual(workers.furthest((13, 9, 4), (13, 7, 5)), 2 / 7)
+
+    def test_when_workers_were_first_there(self) -> None:
+        run = epochs_made([1, 1, 1], workers=[2, 9, 20])
+        self.assertEqual([workers.begins(run, 1, n) for n in (2, 9, 18, 21)], [0.0, 1.0, 2.0, None])
+
+
+class Bars(unittest.TestCase):
+    def setUp(self) -> None:
+        self.found = found_in(figure5(), report.FIVE)
+
+    def test_the_default_reaches_what_is_asked_of_it(self) -> None:
+        made_ = {bar.what: bar for bar in bars.path_bars(self.found, "read")}
+        self.assertEqual(len(made_), 5)
+        self.assertTrue(all(bar.met for bar in made_.values()), made_)
+        self.assertEqual(made_["read is slow: `auto`, s to 90 % of the link"].measured, "1 (1–1)")
+
+    def test_too_many_writers_are_seen(self) -> None:
+        marlin = bars.runs(self.found, "write", MARLIN)
+        self.assertEqual(bars.astray(marlin, "write"), [1.0, 1.0])
+        self.assertGreater(min(bars.unsteady(marlin)), 1)
+        self.assertEqual(bars.soon(marlin, "write"), [41.0, 41.0])
+
+    def test_a_default_that_never_gets_there_fails(self) -> None:
+        found = found_in([made(report.FIVE, "read", AUTO, [500] * 60, workers=[(20, 20, 20)] * 60)], report.FIVE)
+        self.assertEqual([bar.met for bar in bars.path_bars(found, "read")], [False, True, False])
+        self.assertEqual(bars.path_bars({}, "read"), [])
+
+    def test_table_1_and_figure_3(self) -> None:
+        found = found_in(sets(), report.ONE)
+        made_ = {bar.what: bar for bar in bars.table_bars(found)}
+        self.assertTrue(made_["large: AutoMDT ÷ Marlin"].met)
+        globus = made_["large: AutoMDT ÷ Globus"]
+        self.assertFalse(globus.met)
+        self.assertIn("the link allows 1.37 at most", globus.measured)
+        figure3, = bars.figure3_bars(found)
+        self.assertFalse(figure3.met)
+        self.assertEqual(figure3.measured, "1.50 (1.50–1.50)")
+
+    def test_learning_online_is_compared_in_second_halves(self) -> None:
+        speed, count = bars.online_bars(found_in(online(), report.TUNE))
+        self.assertEqual((speed.measured, speed.met), ("0.990", True))
+        self.assertEqual((count.measured, count.met), ("0.960", True))
+        self.assertEqual(bars.online_bars({}), [])
+
+    def test_a_run_that_ended_early_has_nothing_steady(self) -> None:
+        run = Run(made(report.FIVE, "read", AUTO, [900] * 10, workers=[(13, 7, 5)] * 10))
+        self.assertEqual(bars.unsteady([run]), [])
+
+
+class Pages(unittest.TestCase):
+    def page(self, records: dict[str, list[Record]]) -> "report.Page":
+        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
+            return report.page()
+
+    def test_before_anything_was_measured(self) -> None:
+        page = self.page({})
+        self.assertIn("Not measured yet.", page.text)
+        self.assertNotIn(".svg", page.text)
+
+    def test_each_part_is_there_and_each_picture_beside_it(self) -> None:
+        three = [Record(**{**vars(r), "scenario": report.THREE}) for r in sets() if r.set == "large"]
+        train = [learned("automdt", 1, 0.96), learned("automdt", 2, 0.95), learned("automdt_discrete", 1, 0.4)]
+        page = self.page({report.FIVE: figure5(), report.THREE: three, report.ONE: sets(), report.TUNE: online(),
+                          report.TRAIN: train})
+        for path in FIGURE_5:
+            self.assertIn(f"](automdt-{path}.svg)", page.text)
+        for name in ("automdt-figure3.svg", "automdt-figure4.svg", "automdt-online.svg"):
+            self.assertIn(f"]({name})", page.text)
+        for name in (n for n in page.beside if n.endswith(".svg")):
+            ElementTree.fromstring(page.beside[name])
+        self.assertIn("automdt-read: 0 of 1 seeds came to the criterion", page.text)
+        self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
+        self.assertIn("18 of 20 after 2.0 (2.0–2.0) s; at most 20", page.text)
+        self.assertNotIn("Not measured", page.text)
+
+    def test_a_program_without_the_discrete_recipe(self) -> None:
+        self.assertIn("has no recipe `automdt_discrete`", self.page({report.TRAIN: [learned("automdt", 1, 0.9)]}).text)
+
+    def test_one_recipe_alone_is_no_picture_of_two(self) -> None:
+        self.assertEqual(pictures.learning(courses_in([learned("automdt", 1, 0.9)], report.TRAIN)), {})
+
+    def test_long_runs_are_drawn_by_means(self) -> None:
+        points = [(float(i), float(i % 2)) for i in range(1, 31)]
+        self.assertEqual(pictures.thinned(points), [(10.0, 0.5), (20.0, 0.5), (30.0, 0.5)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,185 @@
+"""Links beyond the papers: steps, shares, harm, the bars and the page, from made-up records."""
+
+import unittest
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from lab.beyond import bars, cases, figures, rules, shards
+from lab.beyond.page import page
+from lab.beyond.pictures import pictures
+from lab.grid.figures import Run, found_in
+from lab.ground.results import Record
+from lab.links.background import has_background
+
+QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
+Log = list[dict[str, object]]
+
+
+def logged(rates: Sequence[float], streams: Sequence[int]) -> Log:
+    """An epoch a second, in Mbit/s."""
+    return [{"t_ms": 1000 * i, "interval_ms": 900, "loss": 0.0, "rtt_us": 20000,
+             "concurrency": {"read": 1, "network": n, "write": 1},
+             "throughput_bps": dict.fromkeys(("read", "network", "write"), rate * 1e6)}
+            for i, (rate, n) in enumerate(zip(rates, streams), 1)]
+
+
+def record(shard: str, link: str, mover: str, rates: Sequence[float], logs: Sequence[Log] = (), repeat: int = 0,
+           more: Mapping[str, object] | None = None) -> Record:
+    """A run that moves so many Mbit/s in each second."""
+    samples, moved = [(0.0, 0, 0)], 0.0
+    for second, rate in enumerate(rates, 1):
+        moved += rate * 1e6 / 8
+        samples.append((float(second), int(moved), 1))
+    return Record(scenario=shard, set=link, contender=mover, level="b", repeat=repeat, seed=1, scale=1.0, ok=True,
+                  version="v", seconds=float(len(rates)), rate_bps=moved * 8 / len(rates), cpu_seconds=1.0,
+                  time="2026-01-01T00:00:00+00:00",
+                  notes={"samples": samples, "epochs": list(logs), "noise": QUIET, "bytes_moved": moved,
+                         **(more or {})})
+
+
+def steady(mover: str, mbit: float, streams: int, repeat: int = 0, late_s: int = 0) -> Record:
+    rates = [100.0] * late_s + [mbit] * (60 - late_s)
+    return record("beyond-links-rtt", "rtt-20", mover, rates, [logged(rates, [streams] * 60)], repeat)
+
+
+RTT = [*(steady("auto", 940 + r, 11, r, 2) for r in range(3)), *(steady("fixed 10", 945 + r, 10, r) for r in range(3)),
+       *(steady("gradient", 700 + r, 8, r, 30) for r in range(3))]
+SWEEP = [record(shards.SWEEP, "rtt-20", f"fixed {n}", [rate] * 20)
+         for n, rate in ((8, 760.0), (10, 945.0), (16, 950.0), (32, 940.0))]
+STEP_RATES = [950.0] * 20 + [380.0] * 20 + [400.0] * 6 + [950.0] * 14
+STEP = record(shards.STEPS, "link-step", "auto", STEP_RATES, [logged(STEP_RATES, [10] * 60)])
+
+
+def two(first: float, second: float) -> Record:
+    """The first leaves at 65 s, the second has joined at 25 s and has the whole link from 70 s on."""
+    return record(shards.SHARES, "share-2", "auto", [950.0] * 80,
+                  [logged([950.0] * 25 + [first] * 40, [10] * 65),
+                   logged([second] * 45 + [940.0] * 10, [5] * 45 + [10] * 10)])
+
+
+def beside(flow: float, ours: float) -> Record:
+    """The flow has 900 Mbit/s for 20 s, then less."""
+    others, moved = [(0.0, 0)], 0.0
+    for second in range(1, 61):
+        moved += (900.0 if second <= 20 else flow) * 1e6 / 8
+        others.append((float(second), int(moved)))
+    rates = [0.0] * 20 + [ours] * 40
+    return record(shards.HARM, "harm-open", "auto", rates, [logged(rates[20:], [4] * 40)], more={"others": others})
+
+
+class Cases(unittest.TestCase):
+    def test_shards_last_two_hours_at_most(self) -> None:
+        for shard in shards.SHARDS:
+            self.assertLessEqual(shard.minutes, 120, shard.name)
+
+    def test_every_link_is_in_one_shard(self) -> None:
+        there = [link for links in shards.LINKS.values() for link in links]
+        self.assertEqual(sorted(there), sorted(cases.LINKS))
+
+    def test_each_kind_of_link_sees_all_rules(self) -> None:
+        for kind in (cases.RTT, cases.LOSS, cases.CROSS, cases.DISKS):
+            self.assertTrue(set(kind) & set(rules.SEES_ALL))
+
+    def test_transfers_join_before_the_first_leaves(self) -> None:
+        for count in cases.TRANSFERS:
+            made = cases.share(count)
+            joins, leaves = zip(*made.visits)
+            self.assertLess(max(joins) + figures.FAIR_WITHIN_S, min(leaves))
+            self.assertEqual((max(leaves), len(joins)), (made.seconds, count))
+
+    def test_slow_disks_move_files_enough_for_a_minute(self) -> None:
+        made = cases.case("slow-reader")
+        assert made.data is not None
+        self.assertGreater(made.data.size * made.times * 8, made.seconds * made.scenario.link_bps)
+
+    def test_steps_are_those_of_the_scenario(self) -> None:
+        down, up = cases.steps(cases.case("link-step"))
+        self.assertEqual((down.what, down.at_s, down.until_s, up.until_s), ("link 400 Mbit/s", 20, 40, 60))
+        self.assertAlmostEqual(down.carries_bps / up.carries_bps, 0.4)
+        self.assertEqual([step.what for step in cases.steps(cases.case("cap-step"))],
+                         ["stream 50 Mbit/s", "stream 100 Mbit/s"])
+
+    def test_harm_has_one_foreign_stream_and_a_cap_on_ours_or_none(self) -> None:
+        open_, capped = cases.harm("harm-open").scenario, cases.harm("harm-capped").scenario
+        self.assertTrue(has_background(open_) and open_.others.streams == capped.others.streams == 1)
+        self.assertEqual((open_.stream_bps, capped.stream_bps), (None, 100_000_000))
+
+
+class Figures(unittest.TestCase):
+    def test_the_best_fixed_is_the_least_that_is_as_good(self) -> None:
+        self.assertEqual(figures.best_fixed(found_in(SWEEP, shards.SWEEP)), {"rtt-20": 10})
+
+    def test_workers_are_those_of_the_stage_that_has_most(self) -> None:
+        self.assertAlmostEqual(figures.workers(Run(RTT[0])), 11)
+
+    def test_epochs_after_a_step(self) -> None:
+        down, up = cases.steps(cases.case("link-step"))
+        self.assertEqual((figures.again(Run(STEP), down), figures.again(Run(STEP), up)), (1, 7))
+        self.assertEqual(figures.streams_after(Run(STEP), up), 10)
+
+    def test_a_share(self) -> None:
+        found = figures.share(cases.share(2), Run(two(500, 450)))
+        self.assertEqual((found.fair_after_s, found.retaken_s, found.is_fair), (5, [5], True))
+        self.assertEqual([round(rate / 1e6) for rate in found.rates], [500, 450])
+        self.assertEqual(found.streams, [10, 5])
+        self.assertFalse(figures.share(cases.share(2), Run(two(800, 150))).is_fair)
+
+    def test_harm(self) -> None:
+        found = figures.harm(Run(beside(300, 600)))
+        self.assertAlmostEqual(found.harm, 2 / 3, places=3)
+        self.assertAlmostEqual(found.share, 2 / 3, places=3)
+        self.assertAlmostEqual(found.ours_bps / 1e6, 600, places=1)
+
+
+class Bars(unittest.TestCase):
+    def row(self, records: Sequence[Record]) -> list[bool | None]:
+        return [bar.met for bar in bars.row_bars(found_in(records, "beyond-links-rtt"), ["rtt-1", "rtt-20"])]
+
+    def test_a_row(self) -> None:
+        self.assertEqual(self.row(RTT), [False, True])
+        # Without its slow start it is within a percent.
+        quick = [steady("auto", 940 + r, 11, r) for r in range(3)]
+        self.assertEqual(self.row([*quick, *RTT[3:]]), [True, True])
+        self.assertEqual(self.row(quick), [])
+
+    def test_against_the_best_fixed(self) -> None:
+        made = bars.fixed_bars(found_in(RTT, "beyond-links-rtt"), cases.case("rtt-20"), 10)
+        self.assertEqual([bar.met for bar in made], [True, True])
+        self.assertEqual(made[1].measured, "1.10")
+        self.assertEqual(bars.fixed_bars(found_in(RTT, "beyond-links-rtt"), cases.case("rtt-20"), 12), [])
+
+    def test_steps_and_shares(self) -> None:
+        self.assertEqual([bar.met for bar in bars.step_bars(found_in([STEP], shards.STEPS))], [True, False])
+        self.assertEqual([bar.met for bar in bars.share_bars(found_in([two(500, 450)], shards.SHARES))], [True, True])
+        self.assertEqual([bar.met for bar in bars.share_bars(found_in([two(800, 150)], shards.SHARES))], [False, True])
+
+    def test_what_never_came_is_said(self) -> None:
+        self.assertEqual(bars.counted([None, None]), "never")
+        self.assertEqual(bars.counted([2.0, None, 4.0]), "3 (2–4), 1 never")
+
+
+class Page(unittest.TestCase):
+    def test_nothing_measured(self) -> None:
+        made = page({})
+        self.assertEqual(made.beside, {})
+        self.assertIn("Not measured yet.", made.text)
+        for link in cases.LINKS:
+            self.assertIn(f"### {link}\n", made.text)
+
+    def test_everything_is_there(self) -> None:
+        broken = replace(STEP, repeat=1, ok=False, error="it broke", notes={})
+        made = page({"beyond-links-rtt": RTT, shards.SWEEP: SWEEP, shards.STEPS: [STEP, broken],
+                     shards.SHARES: [two(500, 450)], shards.HARM: [beside(300, 600)]})
+        for name, text in made.beside.items():
+            self.assertIn(f"]({name})", made.text)
+            if name.endswith(".svg"):
+                ElementTree.fromstring(text)
+        self.assertEqual(set(made.beside), {"beyond-rtt-20.svg", "beyond-link-step.svg", "beyond-share-2.svg",
+                                            "beyond-harm-open.svg", "beyond.csv", "beyond-sweep.csv"})
+        self.assertIn("- link-step, auto, repeat 2: it broke", made.text)
+        self.assertIn("best is 10, the least within 1 %", made.text)
+        self.assertIn("0.67 (0.67–0.67)", made.text)
+
+    def test_a_link_with_one_mover_needs_no_picture(self) -> None:
+        self.assertEqual(pictures(found_in(RTT[:3], "beyond-links-rtt"), ["rtt-20"]), {})

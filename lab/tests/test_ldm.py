@@ -1,0 +1,172 @@
+"""LDM's page: sets and movers, what the headline ratios are made of, figures 3 and 4."""
+
+import unittest
+from pathlib import Path
+from unittest import mock
+from xml.etree import ElementTree
+
+from lab import ldm
+from lab.grid.engine import Engine
+from lab.grid.figures import Run, found_in
+from lab.ground.results import Record
+from lab.ldm import bars, cases, paper, report
+from lab.runs.trial import Trial
+from lab.tests.records import made
+
+AB, CD = report.AB, report.CD
+BARE, LDM = bars.mover("Falcon", "A"), cases.LDM.name
+
+
+def table_two() -> list[Record]:
+    """Two repeats: LDM fills the link at once, Falcon climbs, and without chunks and pipelining has half of it."""
+    records = []
+    for repeat in range(2):
+        for case, shard in zip("ABCD", (AB, AB, CD, CD)):
+            records += [made(shard, case, LDM, [900] * 20, repeat, workers=[(14, 14, 14)] * 20),
+                        made(shard, case, "auto", [930] * 20, repeat, workers=[(14, 14, 14)] * 20),
+                        made(shard, case, "falcon", [100] * 10 + [900] * 10, repeat, workers=[(9, 9, 9)] * 20),
+                        made(shard, case, BARE, [50] * 10 + [400] * 10, repeat, workers=[(9, 9, 9)] * 20, streams=9),
+                        made(shard, case, cases.globus(case)[0].name, [90] * 20, repeat, streams=128)]
+    return records
+
+
+class Cases(unittest.TestCase):
+    def test_a_set_and_its_copy_fit_into_nine_gigabytes_and_take_half_a_minute(self) -> None:
+        for dataset in "ABCD":
+            case = cases.case(dataset)
+            assert case.data is not None and case.goodput_bps is not None
+            self.assertLess(case.data.size * (1 + case.times), 9e9)
+            self.assertGreaterEqual(case.data.size * case.times * 8 / case.goodput_bps, 30)
+            self.assertLessEqual(case.seconds, 120)
+
+    def test_streams_needed_are_the_papers(self) -> None:
+        throttled, open_ = cases.path_of("A"), cases.path_of("C")
+        self.assertAlmostEqual(throttled.link.rate_bps / throttled.network.worker_bps, 40 / 3)
+        self.assertEqual(throttled.link.rtt_s, paper.RTT_S)
+        self.assertEqual((cases.case("A").setting.needs_streams, cases.case("C").setting.needs_streams), (True, False))
+        self.assertEqual(open_.link, throttled.link)
+
+    def test_a_file_takes_as_long_as_in_the_paper(self) -> None:
+        assert (data := cases.case("A").data) is not None
+        here = data.files[0][1] * 8 / cases.path_of("A").network.worker_bps
+        self.assertAlmostEqual(here, 256e6 * 8 / 3e9, delta=0.1)
+
+    def test_large_files_of_b_are_last_and_a_fifth(self) -> None:
+        sizes = [size for _, size in cases.shape("B").files]
+        self.assertEqual(sizes, sorted(sizes))
+        self.assertAlmostEqual(sum(sizes[-4:]) / sum(sizes), 220 / 1024, delta=0.01)
+
+    def test_what_is_bare_lacks_chunks_and_pipelining(self) -> None:
+        rule = cases.bare(cases.FALCON)
+        self.assertEqual(rule.arguments, ("--chunking", "off", "--pipelining", "off"))
+        self.assertEqual((rule.name, rule.optimizer), ("falcon bare", "falcon"))
+        self.assertEqual(cases.bare(cases.DRL).recipe, cases.DRL.recipe)
+
+    def test_globus_is_told_what_the_table_says(self) -> None:
+        trial = mock.Mock(spec=Trial)
+        self.assertEqual(cases.globus("B")[0].options(trial), ["-cc", 32, "-p", 4])
+        self.assertEqual(cases.globus("D")[1].options(trial), ["-cc", 64, "-fast", "-pp"])
+
+    def test_the_tail_is_measured_on_b_alone(self) -> None:
+        names = {d: {cell.contender.name for cell in cases.cells(d)} for d in "AB"}
+        self.assertIn(cases.TAIL.name, names["B"])
+        self.assertNotIn(cases.TAIL.name, names["A"])
+        self.assertTrue({LDM, BARE, "auto", "falcon", "drl", "drl bare", "ldm-gd"} <= names["A"])
+        for cell in cases.cells("ABCD"):
+            if isinstance(cell.contender, Engine):
+                self.assertIs(cell.contender.case, cell.case)
+
+    def test_shards_end_within_two_hours(self) -> None:
+        self.assertEqual([shard.name for shard in ldm.SHARDS], [AB, CD, report.TRAINING])
+        for shard in ldm.SHARDS:
+            self.assertTrue(0 < shard.minutes <= 120, shard)
+
+
+class Ratios(unittest.TestCase):
+    def setUp(self) -> None:
+        self.found = found_in(table_two(), AB) | found_in(table_two(), CD)
+
+    def test_a_headline_is_rule_times_engine(self) -> None:
+        each = bars.headline(self.found, "A", "Falcon")
+        assert each.measured and each.rule and each.engine and each.late and each.most
+        self.assertAlmostEqual(each.measured.median, 900 / 225)
+        self.assertAlmostEqual(each.rule.median * each.engine.median, each.measured.median)
+        self.assertAlmostEqual(each.late, 900 / 400, delta=0.01)
+        self.assertTrue(each.reached)
+        self.assertEqual(each.reason, "")
+
+    def test_what_the_link_does_not_allow_is_said(self) -> None:
+        each = bars.headline(self.found, "C", "Falcon")
+        self.assertFalse(each.reached)
+        self.assertIn("the link allows 4.3 at most", each.reason)
+
+    def test_nothing_is_claimed_of_what_was_not_measured(self) -> None:
+        each = bars.headline(self.found, "A", "DRL")
+        self.assertEqual((each.measured, each.rule, each.reached), (None, None, None))
+        self.assertNotIn("set A: LDM ÷ DRL", [bar.what for bar in bars.bars(self.found)])
+        self.assertEqual(len(bars.bars(self.found)), 2 * 4)
+
+    def test_what_a_file_costs_a_connection(self) -> None:
+        run = Run(made(AB, "C", BARE, [400] * 20, workers=[(8, 8, 8)] * 20, streams=8, files=100, size=100_000_000))
+        self.assertAlmostEqual(bars.file_s(run), 8 * 8e6 / 400e6, places=4)
+        self.assertAlmostEqual(bars.paper_file_s("Falcon", "C", 0.55), 27.6 * 0.55 * 8 / 700, places=4)
+
+    def test_the_tail_is_what_is_left_below_half(self) -> None:
+        run = Run(made(AB, "B", BARE, [900] * 10 + [300, 300, 200, 100], workers=[(4, 4, 4)] * 14))
+        seconds, bps = bars.tail(run)
+        self.assertAlmostEqual(seconds, 4)
+        self.assertAlmostEqual(bps / 1e6, 225, delta=1)
+
+    def test_figure_3_is_until_the_runs_own_mean(self) -> None:
+        run = Run(made(AB, "A", BARE, [100] * 10 + [500] * 10, workers=[(4, 4, 4)] * 20))
+        self.assertEqual(bars.time_to_mean([run]), 11)
+        self.assertIsNone(bars.time_to_mean([]))
+
+    def test_the_default_is_held_against_the_best_of_each_row(self) -> None:
+        records = {AB: table_two(), CD: []}
+        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
+            text = report.page().text
+        self.assertIn("`auto` ÷ the best other, ldm | reaches 0.98, median ≥ 0.95 | 1.03", text)
+
+
+class Pages(unittest.TestCase):
+    def page(self, records: dict[str, list[Record]]) -> "report.Page":
+        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
+            return report.page()
+
+    def test_before_anything_was_measured(self) -> None:
+        page = self.page({})
+        self.assertIn("Not measured yet.", page.text)
+        self.assertIn("Nothing has been measured yet.", page.text)
+        self.assertNotIn("](ldm-figure", page.text)
+
+    def test_each_part_is_there_and_each_picture_beside_it(self) -> None:
+        failed = Record(AB, "B", "drl", "b", 0, 1, 1.0, False, error="it fell over")
+        learned = Record(report.TRAINING, "throttled", "ldm", "", 0, 1, 1.0, True, notes={"said": {
+            "episodes": 9000, "duration_ms": 20000, "converged_episodes": 8000, "converged_ms": 15000,
+            "episodes_per_second": 400.0, "utility_share": 0.95}})
+        page = self.page({AB: [r for r in table_two() if r.scenario == AB] + [failed],
+                          CD: [r for r in table_two() if r.scenario == CD], report.TRAINING: [learned]})
+        for heading in ("What was to be reached", "Table II", "Figure 3", "Figure 4", "Training", "Set D"):
+            self.assertIn(f"## {heading}", page.text)
+        self.assertIn("| Falcon | paper | 23.7 Gbit/s; 16.4 |", page.text)
+        self.assertIn("- B, drl, repeat 1: it fell over", page.text)
+        self.assertIn("| throttled | ldm | 1 | 1 | 9,000 ± 0 |", page.text)
+        self.assertIn("| set A: LDM ÷ Falcon | the paper's 1.7 | 4.00 (4.00–4.00) | 2 | yes |", page.text)
+        for name in (n for n in page.beside if n.endswith(".svg")):
+            ElementTree.fromstring(page.beside[name])
+            self.assertIn(f"]({name})", page.text)
+        self.assertEqual(len(page.beside["ldm.csv"].splitlines()), 1 + len(table_two()))
+        self.assertNotIn("/tmp", page.text)
+
+    def test_every_paper_number_has_a_mover(self) -> None:
+        for row, there in paper.TABLE_II.items():
+            self.assertEqual(set(there), set("ABCD"))
+            for dataset in there:
+                names = {cell.contender.name for cell in cases.cells(dataset)}
+                self.assertIn(bars.mover(row, dataset), names)
+        self.assertTrue(Path(cases.THROTTLED).exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,20 @@
+"""Medians, means and the rotation."""
+
+import unittest
+
+from lab.ground.stats import geometric_mean, rotated, spread
+
+
+class Stats(unittest.TestCase):
+    def test_spread_of_an_odd_and_an_even_count(self) -> None:
+        self.assertEqual(spread([3.0, 1.0, 2.0]).median, 2.0)
+        four = spread([4.0, 1.0, 3.0, 2.0])
+        self.assertEqual((four.median, four.low, four.high, four.count), (2.5, 1.0, 4.0, 4))
+
+    def test_geometric_mean_balances_half_and_double(self) -> None:
+        self.assertAlmostEqual(geometric_mean([0.5, 2.0]), 1.0)
+
+    def test_rotation_keeps_everybody_and_moves_the_start(self) -> None:
+        self.assertEqual(rotated("abc", 0), ["a", "b", "c"])
+        self.assertEqual(rotated("abc", 4), ["b", "c", "a"])
+        self.assertEqual(rotated([], 3), [])
