@@ -22,7 +22,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::history::{History, Timestamp};
-use crate::job::names::Names;
+use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
 

@@ -1,10 +1,8 @@
 //! What a user asks to be done, and what has become of it.
 
-pub mod address;
 pub mod arguments;
 pub mod classad;
 pub mod file;
-pub mod names;
 mod request;
 mod state;
 

@@ -5,6 +5,10 @@
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
+pub mod address;
+
+pub mod names;
+
 pub mod pair;
 
 pub mod database;

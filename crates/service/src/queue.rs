@@ -21,8 +21,8 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 use thiserror::Error;
 
-use crate::job::names::Names;
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
+use crate::names::Names;
 
 /// The most jobs that are not at their end; more are refused.
 pub const MOST_WAITING: u64 = 1_000_000;

@@ -10,8 +10,8 @@ use crate::api::{Api, Config, DIRECTORY, EpochFiles, Parts};
 use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
 use crate::history::{History, Recorder, Retention, Timestamp};
-use crate::job::names::Names;
 use crate::mover::Mover;
+use crate::names::Names;
 use crate::queue::{Queue, QueueError};
 use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
 

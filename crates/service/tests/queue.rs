@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tidegate_service::job::names::Names;
 use tidegate_service::job::{Dependency, Event, JobId, Request, State};
+use tidegate_service::names::Names;
 use tidegate_service::queue::{IdempotencyKey, Note, Queue, QueueError};
 
 async fn queue() -> (TempDir, Queue) {

@@ -104,7 +104,7 @@ impl Mover for Pretender {
 
     fn appetite(&self, request: &Request) -> Appetite {
         match request.route() {
-            Ok(tidegate_service::job::address::Route::GridFtp) => Appetite { most: 512, adapts: false },
+            Ok(tidegate_service::address::Route::GridFtp) => Appetite { most: 512, adapts: false },
             _ if !request.optimization => Appetite { most: 1, adapts: true },
             _ => Appetite { most: 512, adapts: true },
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::sampling::{Config, Threshold};
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::job::names::Names;
+use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};

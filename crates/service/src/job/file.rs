@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::address;
 use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
 use super::request::{Kind, Request};
+use crate::address;
 
 /// The most bytes of a job file.
 pub const MOST_BYTES: usize = classad::MOST_BYTES;

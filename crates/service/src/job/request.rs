@@ -8,8 +8,8 @@ use thiserror::Error;
 use tidegate_control::ByteCount;
 
 use super::JobId;
-use super::address::{self, Route};
-use super::names::{Names, name_of};
+use crate::address::{self, Route};
+use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
 
 /// The longest address, option, name or path; a ticket with a long path takes less.

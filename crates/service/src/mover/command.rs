@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::address::{self, Route};
 use crate::job::Request;
-use crate::job::address::{self, Route};
 
 use super::programs::Programs;
 

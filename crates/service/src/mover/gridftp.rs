@@ -6,7 +6,8 @@ use tidegate_control::stage::{Concurrency, Ends, PerStage};
 use tidegate_control::{BitRate, ByteCount, Epoch};
 use tokio::sync::mpsc;
 
-use crate::job::{Files, Request, Summary, address};
+use crate::address;
+use crate::job::{Files, Request, Summary};
 
 use super::child::Exit;
 use super::report::{cut, how};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::job::address::Route;
+use crate::address::Route;
 use crate::job::{JobId, Request};
 
 use super::child::Spawner;

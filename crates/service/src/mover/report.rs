@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::job::address;
+use crate::address;
 use crate::job::{Failure, Files, Request, Summary};
 
 use super::child::Exit;

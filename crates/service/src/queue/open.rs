@@ -12,7 +12,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 
 use super::{Queue, QueueError, Result};
 use crate::job::Request;
-use crate::job::names::Names;
+use crate::names::Names;
 use crate::pair::Pair;
 
 /// The version of the tables; a file of a later one is left alone.

@@ -8,8 +8,8 @@ use sqlx::{Row, Sqlite, Transaction};
 use super::once::{IdempotencyKey, Once, Submission};
 use super::{MOST_WAITING, Queue, QueueError, Result, number};
 use crate::job::file::MOST_JOBS;
-use crate::job::names::Names;
 use crate::job::{Dependency, Event, JobId, Kind, Request, State};
+use crate::names::Names;
 use crate::pair::Pair;
 
 /// A request that was checked, before its batch is written.

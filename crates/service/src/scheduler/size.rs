@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tidegate_control::ByteCount;
 
+use crate::address::{local, scheme};
 use crate::job::Request;
-use crate::job::address::{local, scheme};
-use crate::job::names::name_of;
+use crate::names::name_of;
 use crate::sampler::program::Program;
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.

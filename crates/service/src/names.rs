@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::address;
+use crate::address;
 
 type Found = Result<String, String>;
 type Find = dyn Fn(&str) -> Found + Send + Sync;
