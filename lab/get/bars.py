@@ -89,8 +89,14 @@ def ratio(found: Runs, where: str, other: str | None, least: float, what: str, o
     if other is None or own not in found or other not in found:
         return []
     value = median_bps(found[own]) / median_bps(found[other])
-    return [Bar(where, what, f"≥ {least:.2f}" if judged else "", f"{value:.2f}", value >= least if judged else None,
-                counts(found[own], found[other]))]
+    return [Bar(where, what, f"≥ {least:.2f}" if judged else "", near(value, least),
+                value >= least if judged else None, counts(found[own], found[other]))]
+
+
+def near(value: float, least: float) -> str:
+    """As many digits as show on which side of the bar it is."""
+    return next((text for digits in (2, 3, 4) if (float(text := f"{value:.{digits}f}") >= least) == (value >= least)),
+                f"{value:.5f}")
 
 
 def case_bars(found: Found, case: Case) -> list[Bar]:
