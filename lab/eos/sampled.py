@@ -10,6 +10,11 @@ from lab.ground.results import Record
 from lab.ground.stats import Ratio, paired
 
 
+def doubled(samples: Sequence[Sequence[float]]) -> float:
+    found = {int(streams): bps for streams, bps in samples}
+    return found[2] / found[1] if found.get(1) and 2 in found else 2.0
+
+
 @dataclass(frozen=True)
 class Sampled:
     """One cell: medians over the repeats, in seconds; ratios are of pairs of the same repeat."""
@@ -49,6 +54,11 @@ class Sampled:
     @property
     def predicted_bps(self) -> float:
         return middle(self.runs, noted("predicted_bps"))
+
+    @property
+    def doubling(self) -> float:
+        """What two streams measured by what one did: 2 where connections are capped and samples large enough to show it."""
+        return middle(self.runs, lambda run: doubled(run.notes.get("samples", [])))
 
     @property
     def plain_s(self) -> float:

@@ -57,12 +57,21 @@ def picture(number: int, label: str, cells: Sequence[Sampled]) -> str:
                       "seconds", remark="medians")
 
 
+# Of two streams beside one, on paths where a connection is capped far below half of the link.
+HIDDEN = 1.5
+
+
 def explained(figure: Figure, cells: Sequence[Sampled]) -> str:
     declined = [f"{cell.label} with {cell.samples_mb:g} MB" for cell in cells if cell.declined]
     said = (f"The estimator by itself declines to sample for {', '.join(declined)}: a file of less than ten samples. "
             "There it "
             "was told to sample all the same, and the last ratio is that of a copy without advice, which adapts.\n"
             if declined else "")
+    if blind := [f"{cell.label} with {cell.samples_mb:g} MB ({cell.doubling:.2f})" for cell in cells
+                 if cell.doubling < HIDDEN]:
+        said += (f"Two streams measured less than {HIDDEN:g} times what one did for {', '.join(blind)}, though the path gives "
+                 "twice as much: so small a sample fills hardly more than one of GridFTP's blocks, and the streams "
+                 "have nothing to share. The advice is too low there; samples that are not cut do not show it.\n")
     return (f"{PAPER[figure.number]}\n\nHere: {figure.limits}. A file marked 1/x is cut by x, and its samples with it. "
             "Samples "
             "and optimized transfer are the wall time of `tidegate estimate --sampler gridftp --sample-size …` and "
