@@ -168,10 +168,12 @@ def loaded(case: Case, seed: int) -> Iterator[Dataset]:
 
 def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
-    able = [cell for cell in cells if not absent(cell.contender)]
+    reasons = {cell.contender.name: cell.contender.missing() for cell in cells}
+    able = [cell for cell in cells if reasons[cell.contender.name] is None]
     versions = {cell.contender.name: cell.contender.version() for cell in able}
-    for name in sorted({cell.contender.name for cell in cells} - versions.keys()):
-        print(f"left out: {name}: not installed")
+    for name, reason in sorted(reasons.items()):
+        if reason is not None:
+            print(f"left out: {name}: {reason}")
     set_aside_if_outdated(settings.results, settings.shard, versions)
     known = {record.key for record in load(settings.results) if record.ok}
     cases = list({cell.case.name: cell.case for cell in able}.values())
@@ -204,10 +206,6 @@ def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
         print(f"stopped; the same command goes on from {settings.results}", flush=True)
         raise
     return good
-
-
-def absent(contender: Contender) -> str | None:
-    return contender.missing()
 
 
 def blank_of(cell: Cell, settings: Settings, repeat: int, versions: Mapping[str, str], source: Dataset) -> Record:
