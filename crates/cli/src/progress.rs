@@ -369,6 +369,7 @@ mod tests {
                 remaining_bytes: None,
                 loss: None,
                 rtt_us: None,
+                cpu: Ends::default(),
                 utility: None,
                 notice: None,
             });

@@ -208,6 +208,22 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
     assert_eq!(world.tree("a/x"), ["file"]);
 }
 
+/// While streams read in place of the readers, staging is empty because nobody needs it; that must not
+/// pass for slow reading.
+#[test]
+fn slow_streams_get_more_streams_before_more_readers() {
+    let world = World::new();
+    let a = world.endpoint("a", &[]);
+    world.fill("file", 8 << 20, 1);
+    let options = ["--limit-network", "6Mbit/s", "--epoch", "300ms", "--epochs", "epochs"];
+    let (code, seen) = world.json(&[&["copy", "file", &a.at("x")], &options[..]].concat());
+    assert_eq!((code, seen["optimizer"].as_str()), (0, Some("auto")), "{seen}");
+    let text = String::from_utf8(world.read("epochs")).expect("text");
+    let first: Value = serde_json::from_str(text.lines().next().expect("an epoch")).expect("JSON");
+    assert!(first["setpoint"]["network"].as_u64() > first["concurrency"]["network"].as_u64(), "{text}");
+    assert_eq!(first["setpoint"]["read"], first["concurrency"]["read"], "{text}");
+}
+
 #[test]
 fn epochs_are_json_lines_with_units() {
     let world = World::new();
@@ -229,6 +245,7 @@ fn epochs_are_json_lines_with_units() {
         for epoch in &epochs {
             let expected = [
                 "concurrency",
+                "cpu",
                 "interval_ms",
                 "loss",
                 "remaining_bytes",
@@ -254,6 +271,11 @@ fn epochs_are_json_lines_with_units() {
             before = t;
             for maybe in ["loss", "utility"] {
                 assert!(epoch[maybe].is_null() || epoch[maybe].is_f64(), "{text}");
+            }
+            for end in ["sender", "receiver"] {
+                let load = &epoch["cpu"][end];
+                let share = |of: &str| load[of].as_f64().is_some_and(|share| (0.0..=1.0).contains(&share));
+                assert!(share("ours") && share("idle"), "{text}");
             }
             assert!(epoch["rtt_us"].is_null() || epoch["rtt_us"].is_u64());
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
-use crate::observation::Observation;
+use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::Optimizer;
 use crate::stage::{Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
@@ -33,6 +33,9 @@ pub struct Epoch {
     pub loss: Option<f64>,
     /// Smoothed round-trip time in µs.
     pub rtt_us: Option<u64>,
+    /// What each end's processors did; null of an end that is not ours.
+    #[serde(default)]
+    pub cpu: Ends<Option<CpuLoad>>,
     /// The optimizer's score of this epoch.
     pub utility: Option<f64>,
     /// What the optimizer has to say, where it has changed how it decides.
@@ -53,6 +56,7 @@ impl Epoch {
             remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
+            cpu: seen.cpu,
             utility: optimizer.utility(),
             notice: optimizer.notice(),
         }

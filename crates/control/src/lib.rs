@@ -49,7 +49,7 @@ pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;
 pub use fluid::Fluid;
-pub use observation::{Observation, Remaining};
+pub use observation::{CpuLoad, Observation, Remaining};
 pub use optimizer::Optimizer;
 pub use path::{Oracle, Path};
 pub use policy::Policy;

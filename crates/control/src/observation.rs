@@ -16,6 +16,15 @@ pub struct Remaining {
     pub files: u64,
 }
 
+/// What a host's processors did during an epoch, as shares of all their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuLoad {
+    /// The share that this transfer's process had, 0 to 1.
+    pub ours: f64,
+    /// The share that nobody used, 0 to 1.
+    pub idle: f64,
+}
+
 /// What one epoch showed: the only thing an optimizer ever sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
@@ -35,6 +44,9 @@ pub struct Observation {
     pub loss: Option<f64>,
     /// Smoothed round-trip time, if the sender's kernel told it.
     pub rtt: Option<Duration>,
+    /// What each end's processors did; not known of an end that is not ours.
+    #[serde(default)]
+    pub cpu: Ends<Option<CpuLoad>>,
     /// What is left to move, if the whole list is known.
     pub remaining: Option<Remaining>,
 }

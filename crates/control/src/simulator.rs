@@ -379,6 +379,7 @@ impl Environment for Simulator {
             staging_capacity,
             loss: Some(moved.lost_seconds / interval),
             rtt: (!rtt.is_zero()).then_some(rtt),
+            cpu: Ends::default(),
             remaining: self.remaining(),
         }))
     }

@@ -51,6 +51,7 @@ fn seen(mbps: u64, n: u16) -> Observation {
         staging_capacity: Ends { sender: ByteCount::mib(10), receiver: ByteCount::mib(10) },
         loss: None,
         rtt: None,
+        cpu: Ends::default(),
         remaining: None,
     }
 }

@@ -79,6 +79,7 @@ prop_compose! {
             staging_capacity: Ends { sender: size.0, receiver: size.1 },
             loss,
             rtt: None,
+            cpu: Ends::default(),
             remaining: left.map(|(bytes, files)| Remaining { bytes, files }),
         })
     }

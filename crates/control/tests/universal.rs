@@ -26,6 +26,7 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         staging_capacity: Ends { sender: mib(1000), receiver: mib(1000) },
         loss: Some(0.001),
         rtt: Some(Duration::from_millis(20)),
+        cpu: Ends::default(),
         remaining: None,
     }
 }

@@ -28,6 +28,7 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace, Running, Stepper};
 use url::Url;
@@ -157,6 +158,7 @@ pub struct Snapshot {
     network: u64,
     written: u64,
     staged: ByteCount,
+    cpu: CpuTime,
 }
 
 impl std::fmt::Debug for Download {
@@ -243,6 +245,7 @@ impl Running for Download {
             network: shared.network_bytes.load(Relaxed),
             written: shared.written_bytes.load(Relaxed),
             staged: shared.staging.used(),
+            cpu: CpuTime::now(),
         }))
     }
 
@@ -264,6 +267,7 @@ impl Running for Download {
             staging_capacity: Ends { sender: capacity, receiver: capacity },
             loss: None,
             rtt: None,
+            cpu: Ends { sender: None, receiver: after.cpu.load_since(&before.cpu, interval) },
             remaining: self.ledger().totals().remaining(),
         }
     }

@@ -29,6 +29,7 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::store::{Found, Listed, Source};
+use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Running, Stepper};
 
@@ -63,6 +64,7 @@ pub struct Snapshot {
     at: Instant,
     read: u64,
     network: u64,
+    cpu: CpuTime,
 }
 
 impl Upload {
@@ -140,7 +142,7 @@ impl Running for Upload {
 
     fn counters(&mut self) -> Result<Option<Snapshot>> {
         let (read, network) = (self.shared.read.load(Relaxed), self.shared.network.load(Relaxed));
-        Ok(Some(Snapshot { at: Instant::now(), read, network }))
+        Ok(Some(Snapshot { at: Instant::now(), read, network, cpu: CpuTime::now() }))
     }
 
     fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
@@ -158,6 +160,7 @@ impl Running for Upload {
             staging_capacity: Ends { sender: size, receiver: size },
             loss: None,
             rtt: None,
+            cpu: Ends { sender: after.cpu.load_since(&before.cpu, interval), receiver: None },
             remaining: self.shared.ledger.totals().remaining(),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate_control::{BitRate, ByteCount, Observation, Remaining};
+use tidegate_control::{BitRate, ByteCount, Ends, Observation, Remaining};
 
 use crate::convert::{amount, count, ends, ends_from, per_stage, refuse, setpoint, stages_from, time};
 
@@ -67,6 +67,7 @@ impl PyObservation {
             staging_capacity,
             loss,
             rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", US)).transpose()?,
+            cpu: Ends::default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))
     }
@@ -105,14 +106,14 @@ impl PyObservation {
     #[getter]
     fn staging_free_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let free = self.0.staging_free;
-        ends(py, tidegate_control::Ends { sender: free.sender.0, receiver: free.receiver.0 })
+        ends(py, Ends { sender: free.sender.0, receiver: free.receiver.0 })
     }
 
     /// Size of the staging at each end in bytes.
     #[getter]
     fn staging_capacity_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let capacity = self.0.staging_capacity;
-        ends(py, tidegate_control::Ends { sender: capacity.sender.0, receiver: capacity.receiver.0 })
+        ends(py, Ends { sender: capacity.sender.0, receiver: capacity.receiver.0 })
     }
 
     /// Segments retransmitted per segment sent, 0 to 1; None where it cannot be seen.

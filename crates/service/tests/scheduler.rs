@@ -85,6 +85,7 @@ impl Mover for Pretender {
                 remaining_bytes: Some(ByteCount(3_000_000)),
                 loss: None,
                 rtt_us: None,
+                cpu: Default::default(),
                 utility: None,
                 notice: None,
             };

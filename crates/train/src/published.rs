@@ -200,6 +200,7 @@ impl Published {
             staging_capacity: self.staging,
             loss: None,
             rtt: None,
+            cpu: Ends::default(),
             remaining: None,
         }
     }

@@ -1,4 +1,5 @@
-//! What is Linux-only: confined path resolution and the kernel's view of a TCP connection.
+//! What is Linux-only: confined path resolution, processor time, and the kernel's view of a TCP connection.
 
 pub mod confined;
+pub mod processors;
 pub mod tcp;

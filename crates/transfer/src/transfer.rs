@@ -226,6 +226,10 @@ impl Running for LiveTransfer {
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
             rtt: (after.sender.rtt_us > 0).then(|| Duration::from_micros(after.sender.rtt_us)),
+            cpu: Ends {
+                sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
+                receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
+            },
             remaining: self.ledger.totals().remaining(),
         }
     }

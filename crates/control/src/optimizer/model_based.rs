@@ -8,12 +8,13 @@
 //! stays; **probe** tries a fifth more now and then. A sustained change begins again with the ramp.
 //!
 //! A stage that waits for its neighbour (empty input, full output) says nothing about its own
-//! workers but that they do at least this much; which stage waits is read off the staging.
+//! workers but that they do at least this much; which stage waits is read off the staging. A stage on a
+//! host whose processors we have used up gets no further worker: it would only share what there is.
 //! Why it is so: docs/decisions/0002-auto-controller.md.
 
-use crate::observation::Observation;
+use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::Optimizer;
-use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::waiting::{self, SLOWEST, Waiting};
 
 /// The rule's constants; all but the first two are relative and so free of units.
@@ -78,6 +79,11 @@ const PLAIN: f64 = 5.0;
 const PLAIN_SHORTFALL: (f64, f64) = (0.1, 0.25);
 /// So many times what goodput strays above the capacity, two epochs running, is worth a probe.
 const ABOVE: f64 = 1.5;
+/// A host has no processor time to spare if less than this share of it is idle, ...
+const IDLE: f64 = 0.1;
+/// ... and this much of it is ours. Beside others' work our workers get their turn, and on a far path more
+/// of them move more.
+const OURS: f64 = 0.25;
 /// Weight of the newest epoch in what is held for noise, and in running means.
 const STRAY: f64 = 0.1;
 const WEIGHT: f64 = 0.3;
@@ -150,6 +156,8 @@ struct Seen {
     mbps: PerStage<f64>,
     /// The stage was neither starved nor blocked when the epoch ended.
     busy: PerStage<bool>,
+    /// The stage has all the processor time that its host has for us.
+    spent: PerStage<bool>,
 }
 
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
@@ -163,6 +171,13 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
         let (before, now, n) = (before[stage], now[stage], n[stage]);
         now.clamp(n) != n || (n >= before.max && now.max > before.max)
     })
+}
+
+/// The stages that run on a host without processor time to spare; the network's workers are on both.
+fn spent(cpu: Ends<Option<CpuLoad>>) -> PerStage<bool> {
+    let spent = |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < IDLE && load.ours >= OURS);
+    let (sender, receiver) = (spent(cpu.sender), spent(cpu.receiver));
+    PerStage::new(sender, sender || receiver, receiver)
 }
 
 impl ModelBased {
@@ -190,7 +205,8 @@ impl ModelBased {
         // Staging beside a stage with fixed bounds is not ours to judge by.
         let busy = Waiting::of(seen, PerStage::from_fn(free), self.config.margin).map(Waiting::is_busy);
         let seconds = seen.interval.as_secs_f64();
-        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy })
+        let spent = spent(seen.cpu);
+        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy, spent })
     }
 
     /// Learns what each stage's workers move at least.
@@ -275,12 +291,14 @@ impl ModelBased {
             } else {
                 *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
             }
-            grows |= binding[stage];
+            grows |= binding[stage] && !seen.spent[stage];
         }
         let target = self.workers_for(self.growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
-            if self.rates[stage].known > Known::AtLeast {
+            if seen.spent[stage] {
+                n
+            } else if self.rates[stage].known > Known::AtLeast {
                 target[stage].max(n)
             } else {
                 bounds[stage].clamp(n.max(FEW))
@@ -357,7 +375,7 @@ impl ModelBased {
         let binding = self.binding(seen, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            bounds[stage].clamp(if binding[stage] { n.saturating_mul(2) } else { n })
+            bounds[stage].clamp(if binding[stage] && !seen.spent[stage] { n.saturating_mul(2) } else { n })
         });
         self.phase = Phase::Climb { best, back };
         next
@@ -448,8 +466,13 @@ impl ModelBased {
         }
         let more = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            bounds[stage].clamp(((f64::from(n) * PROBE).ceil() as u16).max(n.saturating_add(1)))
+            let more = ((f64::from(n) * PROBE).ceil() as u16).max(n.saturating_add(1));
+            bounds[stage].clamp(if seen.spent[stage] { n } else { more })
         });
+        if more == seen.n {
+            self.phase = Phase::Hold { epochs: 0, mean, off: 0, above: 0 };
+            return seen.n;
+        }
         self.phase = Phase::Probe { mean, first: None, back: seen.n };
         more
     }

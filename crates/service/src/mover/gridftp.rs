@@ -83,6 +83,7 @@ impl Listener {
             remaining_bytes: None,
             loss: None,
             rtt_us: None,
+            cpu: Ends::default(),
             utility: None,
             notice: None,
         });

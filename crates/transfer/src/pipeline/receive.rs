@@ -24,6 +24,7 @@ use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::store::{Sink, Standing};
+use crate::sys::processors::CpuTime;
 use crate::wire::channel::Channel;
 use crate::wire::message::{
     Again, Compare, Counters, Message, OFFER_ENTRIES, Outcome, Terms, Verdict, Verify, WINDOW,
@@ -274,6 +275,7 @@ impl Receiver {
             written: shared.written_bytes.load(Relaxed),
             staging_used: shared.staging.used().0,
             staging_capacity: shared.staging.capacity().0,
+            cpu: CpuTime::now(),
             ..Counters::default()
         }
     }

@@ -20,6 +20,7 @@ use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::store::{Found, Listed, Source};
+use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{
@@ -219,6 +220,7 @@ impl Sender {
             segments_sent: tcp.segments_sent,
             retransmits: tcp.retransmits,
             rtt_us: tcp.rtt.as_micros() as u64,
+            cpu: CpuTime::now(),
         }
     }
 

@@ -14,6 +14,7 @@ use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage, Re
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
+use crate::sys::processors::CpuTime;
 use crate::throttle::Limits;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
@@ -207,6 +208,8 @@ pub struct Counters {
     pub retransmits: u64,
     /// Smoothed round-trip time of the streams in µs; 0 if unknown.
     pub rtt_us: u64,
+    /// The end's processor time.
+    pub cpu: CpuTime,
 }
 
 /// What became of one offered entry.
