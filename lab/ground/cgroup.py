@@ -1,6 +1,7 @@
 """One control group (v2) per run: it counts the CPU time of both ends and ends every process."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,12 +42,16 @@ class Cgroup:
             print(f"warning: {self.path} stays: {failure}")
 
     def join(self) -> Callable[[], None]:
-        """A function that puts the calling process into the group: for Popen's preexec_fn."""
+        """A function that puts the calling process into the group: for Popen's preexec_fn.
+
+        Programs are told to leave by an interrupt, which a shell in the background has its children ignore.
+        """
         procs = str(self.path / "cgroup.procs")
 
         def enter() -> None:
             with open(procs, "w") as file:
                 file.write("0")
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
         return enter
 
