@@ -37,7 +37,7 @@ def describe() -> str:
 GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light",
           "python3-markdown")
 # Tools that are asked for whether a contender of today needs them or not.
-RIVALS = ("aria2", "bbcp", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
+RIVALS = ("aria2", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
           "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")
 
 

@@ -2,10 +2,10 @@
 
 from lab.rivals.base import LIMIT, Contender
 from lab.rivals.gridftp import GlobusUrlCopy
-from lab.rivals.http import Aria2, CurlTls, RcloneHttp, Wget2
+from lab.rivals.http import Aria2, CurlTls, RcloneHttp, RcloneWebdav, Wget2
 from lab.rivals.limits import Cp, Iperf
 from lab.rivals.rsyncd import RsyncDaemon
-from lab.rivals.ssh import RcloneSftp, RsyncSsh
+from lab.rivals.ssh import Bbcp, RcloneSftp, RsyncSsh
 from lab.rivals.tidegate import Tidegate
 from lab.rivals.xrootd import Xrdcp
 from lab.runs.setting import Setting
@@ -22,7 +22,7 @@ def contenders(setting: Setting) -> list[Contender]:
         *limits(setting),
         Tidegate("a"), RcloneSftp(), RsyncSsh(), CurlTls(),
         Tidegate("b"), RsyncDaemon(),
-        Tidegate("c"), Wget2(), RcloneHttp(), Xrdcp(), GlobusUrlCopy(), Aria2(),
+        Tidegate("c"), Wget2(), RcloneHttp(), RcloneWebdav(), Xrdcp(), GlobusUrlCopy(), Aria2(), Bbcp(),
     ]
 
 

@@ -1,4 +1,6 @@
-"""HTTP from nginx: curl (over TLS), wget2, aria2 and rclone."""
+"""HTTP: curl (over TLS), wget2, aria2 and rclone from nginx, and rclone from its own WebDAV server."""
+
+import os
 
 from lab.links.link import SENDER_ADDRESS
 from lab.rivals.base import Contender, shares
@@ -6,7 +8,7 @@ from lab.ground.shell import run
 from lab.runs import nginx
 from lab.runs.trial import Command, Trial
 
-PORT, TLS_PORT = 8080, 8443
+PORT, TLS_PORT, WEBDAV_PORT = 8080, 8443, 8081
 
 SERVER = """
         listen {address}:{port};
@@ -104,10 +106,31 @@ class RcloneHttp(Contender):
         start_nginx(trial)
 
     def commands(self, trial: Trial) -> list[Command]:
-        streams = ["--transfers", 4, "--checkers", 4, "--buffer-size", 0]
-        if trial.setting.needs_streams:
-            streams = ["--transfers", 16, "--checkers", 16, "--multi-thread-streams", 16,
-                       "--multi-thread-cutoff", "32M"]
-        return [Command(trial.link.receiver,
-                        ["rclone", "copy", ":http:", trial.destination, "--config", "/dev/null",
-                         "--http-url", f"http://{SENDER_ADDRESS}:{PORT}/", *streams])]
+        return [rclone(trial, ":http:", "--http-url", f"http://{SENDER_ADDRESS}:{PORT}/")]
+
+
+class RcloneWebdav(Contender):
+    name = "rclone webdav"
+    level = "c"
+    trust = "none"
+    packages = ("rclone",)
+    programs = ("rclone",)
+
+    def prepare(self, trial: Trial) -> None:
+        trial.serve(Command(trial.link.sender,
+                            ["rclone", "serve", "webdav", trial.source.root, "--config", "/dev/null", "--read-only",
+                             "--addr", f"{SENDER_ADDRESS}:{WEBDAV_PORT}"],
+                            environment={"HOME": os.fspath(trial.scratch)}), WEBDAV_PORT)
+
+    def commands(self, trial: Trial) -> list[Command]:
+        return [rclone(trial, ":webdav:", "--webdav-url", f"http://{SENDER_ADDRESS}:{WEBDAV_PORT}/")]
+
+
+def rclone(trial: Trial, *remote: str) -> Command:
+    """A copy from a remote, at the quickest settings found here."""
+    streams = ["--transfers", 4, "--checkers", 4, "--buffer-size", 0]
+    if trial.setting.needs_streams:
+        streams = ["--transfers", 16, "--checkers", 16, "--multi-thread-streams", 16, "--multi-thread-cutoff", "32M"]
+    return Command(trial.link.receiver,
+                   ["rclone", "copy", remote[0], trial.destination, "--config", "/dev/null", *remote[1:], *streams],
+                   environment={"HOME": os.fspath(trial.scratch)})

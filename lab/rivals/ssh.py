@@ -1,4 +1,4 @@
-"""Over ssh: rsync in several processes, and rclone's sftp."""
+"""Over ssh: rsync in several processes, rclone's sftp, and bbcp, whose data goes beside it."""
 
 import os
 from pathlib import Path
@@ -29,6 +29,12 @@ def start_sshd(trial: Trial) -> None:
     trial.serve(Command(trial.link.sender, ["/usr/sbin/sshd", "-D", "-e", "-f", configuration]), PORT)
 
 
+def ssh(trial: Trial) -> str:
+    """How to reach that server, with the quickest cipher here."""
+    return (f"ssh -p {PORT} -i {trial.scratch}/user -F none -o StrictHostKeyChecking=no -o LogLevel=ERROR"
+            " -o UserKnownHostsFile=/dev/null -o Compression=no -c aes128-gcm@openssh.com")
+
+
 class RsyncSsh(Contender):
     """rsync over ssh with the quickest cipher here, each process with its share of the bytes."""
 
@@ -46,11 +52,9 @@ class RsyncSsh(Contender):
         write_lists(trial, self.processes(trial))
 
     def commands(self, trial: Trial) -> list[Command]:
-        ssh = (f"ssh -p {PORT} -i {trial.scratch}/user -F none -o StrictHostKeyChecking=no -o LogLevel=ERROR"
-               " -o UserKnownHostsFile=/dev/null -o Compression=no -c aes128-gcm@openssh.com")
         lists = sorted(trial.scratch.glob("share*"))
         return [Command(trial.link.receiver,
-                        ["rsync", "-a", "--whole-file", f"--files-from={path}", "-e", ssh,
+                        ["rsync", "-a", "--whole-file", f"--files-from={path}", "-e", ssh(trial),
                          f"root@{SENDER_ADDRESS}:{trial.source.root}/", f"{trial.destination}/"])
                 for path in lists]
 
@@ -72,3 +76,24 @@ class RcloneSftp(Contender):
                          "--config", "/dev/null", "--sftp-host", SENDER_ADDRESS, "--sftp-port", PORT,
                          "--sftp-user", "root", "--sftp-key-file", trial.scratch / "user", *streams],
                         environment={"HOME": os.fspath(trial.scratch)})]
+
+
+class Bbcp(Contender):
+    """No registry has it; whoever builds it from its source and puts it on the path has it measured too."""
+
+    name = "bbcp"
+    level = "c"
+    trust = "none"
+    programs = ("bbcp", "ssh-keygen", "/usr/sbin/sshd")
+
+    def version(self) -> str:
+        return run(["bbcp", "-#"], check=False).strip()
+
+    def prepare(self, trial: Trial) -> None:
+        start_sshd(trial)
+
+    def commands(self, trial: Trial) -> list[Command]:
+        streams = 12 if trial.setting.needs_streams else 2
+        return [Command(trial.link.receiver,
+                        ["bbcp", "-r", "-s", streams, "-w", "8m", "-S", f"{ssh(trial)} %H bbcp",
+                         f"root@{SENDER_ADDRESS}:{trial.source.root}/", f"{trial.destination}/"])]

@@ -1,6 +1,7 @@
 //! What is left to read, handed out in pieces: a chunk of a large file, or a bundle of small ones.
 //! Work is pulled, and when none is left an idle worker takes half of what the busiest one still has,
-//! so that no slow last chunk is stranded.
+//! so that no slow last chunk is stranded. Workers keep to files of their own while there are enough: two
+//! that write one file wait for each other in the kernel, which locks a file for each write.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,6 +15,9 @@ const BUNDLE_FILES: usize = 256;
 
 /// Longest chunk: as good as none, and far from the end of the numbers.
 const MAX_CHUNK: u64 = 1 << 50;
+
+/// How many pieces are looked at for a file that nobody works on.
+const LOOK: usize = 256;
 
 /// A range of one file.
 #[derive(Debug)]
@@ -180,9 +184,12 @@ impl<T> WorkQueue<T> {
                     continue;
                 }
             }
-            let piece = state.urgent.pop_front().or_else(|| state.pieces.pop_front());
-            if let Some(piece) = piece {
-                return Some(self.claim(&mut state, piece));
+            if let Some(piece) = state.urgent.pop_front() {
+                return Some(self.claim(&mut state, piece, 0));
+            }
+            let next = state.next_piece();
+            if let Some(piece) = state.pieces.remove(next) {
+                return Some(self.claim(&mut state, piece, next));
             }
             if self.shares
                 && let Some(work) = steal(&mut state)
@@ -193,13 +200,15 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    fn claim(&self, state: &mut State<T>, mut piece: Piece<T>) -> Work<T> {
+    /// Work on `piece`, which was the queue's `at`th.
+    fn claim(&self, state: &mut State<T>, mut piece: Piece<T>, at: usize) -> Work<T> {
         if piece.small && self.shares {
             let mut bytes = piece.range.end;
             let mut files = vec![piece.file];
+            let fits = |next: &Piece<T>, bytes| next.small && bytes + next.range.end <= BUNDLE_BYTES;
             while files.len() < BUNDLE_FILES
-                && let Some(next) =
-                    state.pieces.pop_front_if(|next| next.small && bytes + next.range.end <= BUNDLE_BYTES)
+                && state.pieces.get(at).is_some_and(|next| fits(next, bytes))
+                && let Some(next) = state.pieces.remove(at)
             {
                 bytes += next.range.end;
                 files.push(next.file);
@@ -253,6 +262,13 @@ impl<T> WorkQueue<T> {
 }
 
 impl<T> State<T> {
+    /// Where the first piece of a file is that nobody works on, or the start.
+    fn next_piece(&self) -> usize {
+        let under_way: Vec<_> = self.claims.iter().filter(|claim| !claim.is_done()).collect();
+        let free = |piece: &Piece<T>| !under_way.iter().any(|claim| Arc::ptr_eq(&claim.file, &piece.file));
+        self.pieces.iter().take(LOOK).position(free).unwrap_or(0)
+    }
+
     fn claim(&mut self, file: Arc<T>, range: Range<u64>) -> Work<T> {
         self.claimed += 1;
         let claim = Arc::new(Claim::new(file, self.claimed, range));
@@ -294,9 +310,30 @@ mod tests {
     }
 
     #[test]
+    fn workers_keep_to_files_of_their_own_while_there_are_enough() {
+        let queue = WorkQueue::new(Some(SEGMENT), true);
+        queue.push([whole(2 * SEGMENT), whole(3 * SEGMENT)]);
+        let take = || match queue.take(|| Turn::Take) {
+            Some(Work::Chunk(claim)) => claim,
+            other => panic!("{other:?}"),
+        };
+        let (first, second) = (take(), take());
+        assert_eq!((*first.file, *second.file), (2 * SEGMENT, 3 * SEGMENT));
+        drain(&first);
+        let third = take();
+        assert_eq!((*third.file, third.left()), (2 * SEGMENT, SEGMENT..2 * SEGMENT));
+        drain(&third);
+        let fourth = take();
+        assert_eq!((*fourth.file, fourth.left()), (3 * SEGMENT, SEGMENT..2 * SEGMENT), "shared in the end");
+    }
+
+    #[test]
     fn small_files_are_bundled_and_large_ones_are_not() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
-        queue.push((0..300).map(|_| whole(10)).chain([whole(SEGMENT)]));
+        queue.push(
+            [whole(4 * SEGMENT)].into_iter().chain((0..300).map(|_| whole(10))).chain([whole(SEGMENT)]),
+        );
+        let Some(Work::Chunk(_large)) = queue.take(|| Turn::Take) else { panic!("a chunk") };
         let mut seen = Vec::new();
         for _ in 0..3 {
             seen.push(match queue.take(|| Turn::Take) {
