@@ -8,7 +8,9 @@ from lab import install
 from lab.ground.results import Record
 from lab.pages.parts import BAR_HEADS
 from lab.rivals.base import LIMIT, Contender
-from lab.rivals import contenders
+from lab.rivals import STREAMS, contenders
+from lab.rivals.limits import Iperf
+from lab.rivals.tidegate import Memory
 from lab.runs.setting import OPEN, SETTINGS, Setting
 from lab.ground.stats import Spread, geometric_mean, spread
 
@@ -45,6 +47,9 @@ GOALS = (
     Goal("c", ("wget2", "rclone http", "xrdcp --parallel 4", "globus-url-copy -fast -pp"),
          {"A": 1.0, "B": 1.0, "C": 1.25, "D": 1.0}),
 )
+
+# Memory to memory, of what iperf3 reaches and uses with as many streams.
+MEMORY_RATE, MEMORY_CPU = 0.8, 1.4
 
 # A cell per (set, contender).
 Cells = dict[tuple[str, str], Cell]
@@ -133,12 +138,29 @@ def goal_rows(found: Cells, goal: Goal) -> list[list[str]]:
     return rows
 
 
+def memory_rows(found: Cells) -> list[list[str]]:
+    """Memory to memory beside iperf3 of as many streams, over the rotations of all sets."""
+    rows = []
+    for streams in STREAMS:
+        for what, wanted, value in (("rate", MEMORY_RATE, lambda cell: cell.rate), ("CPU s/GB", MEMORY_CPU, lambda cell: cell.cpu)):
+            pairs = [(value(own), value(theirs)) for name in "ABCD"
+                     if (own := found.get((name, Memory(streams).name))) and (theirs := found.get((name, Iperf(streams).name)))]
+            if not pairs:
+                continue
+            reached = geometric_mean([own.median / theirs.median for own, theirs in pairs])
+            met = reached >= wanted if what == "rate" else reached <= wanted
+            rows.append([f"c, memory to memory, {streams} stream{'' if streams == 1 else 's'}: {what} ÷ iperf3's",
+                         f"{'≥' if what == 'rate' else '≤'} {wanted:g}", f"{reached:.2f}",
+                         str(sum(own.count for own, _ in pairs)), "yes" if met else "no"])
+    return rows
+
+
 def verdict(reached: float, wanted: float) -> str:
     return "yes" if reached >= wanted or math.isclose(reached, wanted) else "no"
 
 
 def goals_table(found: Cells) -> str:
-    rows = [row for goal in GOALS for row in goal_rows(found, goal)]
+    rows = [*(row for goal in GOALS for row in goal_rows(found, goal)), *memory_rows(found)]
     if not rows:
         return "Tidegate has not been measured in this scenario.\n"
     return table(BAR_HEADS, rows)

@@ -6,15 +6,18 @@ from lab.rivals.http import Aria2, CurlTls, RcloneHttp, RcloneWebdav, Wget2
 from lab.rivals.limits import Cp, Iperf
 from lab.rivals.rsyncd import RsyncDaemon
 from lab.rivals.ssh import Bbcp, RcloneSftp, RsyncSsh
-from lab.rivals.tidegate import Tidegate
+from lab.rivals.tidegate import Memory, Tidegate
 from lab.rivals.xrootd import Xrdcp
 from lab.runs.setting import Setting
+
+# As many from memory to memory, for iperf3 and for us.
+STREAMS = (1, 2, 4)
 
 
 def limits(setting: Setting) -> list[Contender]:
     if setting.needs_streams:
         return [Iperf(1), Iperf(4), Iperf(12)]
-    return [Iperf(1), Iperf(2), Iperf(4), Cp()]
+    return [*(mover for streams in STREAMS for mover in (Iperf(streams), Memory(streams))), Cp()]
 
 
 def contenders(setting: Setting) -> list[Contender]:

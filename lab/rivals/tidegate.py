@@ -76,3 +76,30 @@ class Tidegate(Contender):
         summary = self.summary(trial)
         commit = run(["git", "-C", REPOSITORY, "rev-parse", "--short", "HEAD"], check=False).strip()
         return {"commit": commit, **{key: summary[key] for key in keys if key in summary}}
+
+
+class Memory(Tidegate):
+    """From memory to memory over so many streams, in clear with crc32c: what iperf3 of the same number is held against."""
+
+    moves_files = False
+
+    def __init__(self, streams: int, seconds: int = 4) -> None:
+        super().__init__("c")
+        self.streams = streams
+        self.seconds = seconds
+        self.name = f"tidegate probe, {streams} stream{'' if streams == 1 else 's'}"
+
+    def shorten(self) -> None:
+        self.seconds = 1
+
+    def commands(self, trial: Trial) -> list[Command]:
+        return [Command(trial.link.sender,
+                        [tidegate_binary(), "probe", self.ticket(trial), "--json", "--time", f"{self.seconds}s",
+                         "--optimizer", f"fixed:{self.streams}", "--state", trial.scratch / "client",
+                         *self.both_ends, *self.client])]
+
+    def rate_bps(self, trial: Trial, measured: Measured) -> float:
+        return float(str(self.summary(trial)["throughput_bps"]))
+
+    def notes(self, trial: Trial) -> Mapping[str, object]:
+        return {"bytes_moved": self.summary(trial)["bytes"]}
