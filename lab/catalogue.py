@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, ldm
+from lab import aimd, automdt, beyond, far, ldm
 from lab.controllers import shards as controllers
 from lab.eos import shards as eos
 from lab.fastbiodl import shards as fastbiodl
@@ -37,6 +37,7 @@ CHAPTERS = (
     Chapter("ldm", ldm.SHARDS, ldm.page),
     Chapter("automdt", automdt.SHARDS, automdt.page),
     Chapter("beyond", beyond.SHARDS, beyond.page),
+    Chapter("far", far.SHARDS, far.page),
     Chapter("live", live.SHARDS, live.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),

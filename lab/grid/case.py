@@ -25,13 +25,17 @@ class Case:
     times: int = 1
     # Transfers that share the link: when each joins and leaves. One from first to last without it.
     visits: tuple[tuple[float, float], ...] = ()
+    # Rivals are told to use many connections though one might fill the link: it is far, or the files are small.
+    many: bool = False
 
     @cached_property
     def setting(self) -> Setting:
         """What rivals are told by hand: whether one connection fills the link."""
         rate, stream = self.scenario.link_bps, self.scenario.stream_bps
+        fills = stream is None or (rate is not None and stream >= rate)
+        told = stream or rate if self.many or not fills else None
         return Setting(self.name, self.title, None if rate is None else round(rate / 1e6),
-                       None if stream is None or (rate is not None and stream >= rate) else round(stream / 1e6))
+                       None if told is None else round(told / 1e6))
 
     @property
     def goodput_bps(self) -> float | None:
