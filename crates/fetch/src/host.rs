@@ -255,16 +255,19 @@ impl Host {
         works > 0
     }
 
-    /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused).
-    pub fn lost(&self, now: Instant, proven: bool) {
+    /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused). Answers with the
+    /// rest that begins for everybody, if this was one too many in a row.
+    pub fn lost(&self, now: Instant, proven: bool) -> Option<Duration> {
         let mut state = self.lock();
         state.proven -= u16::from(proven);
         state.lost += 1;
-        if state.lost >= LOST_IN_A_ROW && state.rest.is_none_or(|rest| rest.until <= now) {
-            let tries = state.lost - LOST_IN_A_ROW + 1;
-            let wait = state.wait(tries);
-            state.rest(now + wait, true);
+        if state.lost < LOST_IN_A_ROW || state.rest.is_some_and(|rest| rest.until > now) {
+            return None;
         }
+        let tries = state.lost - LOST_IN_A_ROW + 1;
+        let wait = state.wait(tries);
+        state.rest(now + wait, true);
+        Some(wait)
     }
 
     /// How long to wait before the `n`-th try of something, with jitter.
@@ -400,15 +403,18 @@ mod tests {
     #[test]
     fn a_host_that_cannot_be_reached_rests_until_it_answers() {
         let (host, now) = host(8);
+        let mut told = None;
         for _ in 0..LOST_IN_A_ROW {
+            assert_eq!(told, None);
             assert!(host.has_room(now, false));
-            host.lost(now, false);
+            told = host.lost(now, false);
         }
         let waits = host.lock().rest.expect("it rests").until - now;
+        assert_eq!(told, Some(waits));
         assert!(waits <= FIRST_WAIT);
         let again = now + waits;
         assert!(host.enter(again, false));
-        host.lost(again, false);
+        assert!(host.lost(again, false).is_some());
         assert!(host.lock().rest.expect("it rests again").everybody);
         host.answered(true);
         assert!(host.has_room(again, true), "whom it answers goes on");

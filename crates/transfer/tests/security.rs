@@ -46,7 +46,7 @@ fn tickets_that_do_not_hold_open_nothing() {
     refused(&f, &widened, "in/", ErrorKind::Authentication);
     let error = refused(&f, &with(&|ticket| ticket.fingerprint[0] ^= 1), "in/", ErrorKind::Authentication);
     assert!(error.message.contains("certificate"), "{error}");
-    refused(&f, &Address { ticket: None, ..f.address.clone() }, "in/", ErrorKind::Authentication);
+    refused(&f, &Address { ticket: None, ..f.address.clone() }, "in/", ErrorKind::Usage);
     // One whose time is over.
     let past = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() - 10;
     let expired = f.endpoint.address(&Claims { expires: Some(past), ..Claims::FULL }).expect("an address");
@@ -205,7 +205,7 @@ fn an_iperf3_server_is_run_for_nobody_without_a_ticket() {
     let mut wrong = f.address.clone();
     wrong.ticket.as_mut().expect("a ticket").key[0] ^= 1;
     assert_eq!(ask(&wrong), ErrorKind::Authentication);
-    assert_eq!(ask(&Address { ticket: None, ..f.address.clone() }), ErrorKind::Authentication);
+    assert_eq!(ask(&Address { ticket: None, ..f.address.clone() }), ErrorKind::Usage);
     let nothing = Claims { read: false, write: false, ..Claims::FULL };
     assert_eq!(ask(&f.endpoint.address(&nothing).expect("an address")), ErrorKind::Denied);
     // One that holds once is for one path.

@@ -338,7 +338,9 @@ impl<'s> Worker<'s> {
             }
             Why::Broken => {
                 let proven = self.unproven(host);
-                host.lost(now, proven);
+                if let Some(wait) = host.lost(now, proven) {
+                    tracing::warn!("{error}; trying again in {:.1} s", wait.as_secs_f64());
+                }
                 state.try_again(body, job.mirror, &error, retries, mixes, |n| now + host.jitter(n))
             }
         };

@@ -83,7 +83,9 @@ impl Worker<'_> {
             }
             // A wrong checksum came on a sound connection.
             Err(refusal) if refusal.why == Why::Broken && refusal.error.kind != ErrorKind::Corrupt => {
-                host.lost(now, self.proven);
+                if let Some(wait) = host.lost(now, self.proven) {
+                    tracing::warn!("{}; trying again in {:.1} s", refusal.error, wait.as_secs_f64());
+                }
                 self.proven = false;
             }
             _ => {

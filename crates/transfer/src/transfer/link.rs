@@ -44,7 +44,7 @@ impl Link {
             (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
             (None, None) => {
                 let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
-                return Err(Error::new(ErrorKind::Authentication, why));
+                return Err(Error::new(ErrorKind::Usage, why));
             }
         };
         let config = trust.client()?;
