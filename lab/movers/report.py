@@ -98,7 +98,8 @@ def set_table(found: Cells, name: str, order: Sequence[Contender]) -> str:
         if cell is None:
             continue
         own = found.get((name, f"tidegate ({cell.level})"))
-        beside = "" if own is None or own is cell else ratio(own.rate.median, cell.rate.median)
+        ours = cell.contender.startswith("tidegate")
+        beside = "" if own is None or ours else ratio(own.rate.median, cell.rate.median)
         rows.append([cell.contender, "" if cell.level == LIMIT else cell.level, cell.trust,
                      f"{cell.rate.median:.2f}", f"{cell.rate.low:.2f}–{cell.rate.high:.2f}",
                      f"{cell.cpu.median:.2f}", ratio(cell.rate.median, top), beside,
