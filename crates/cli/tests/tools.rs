@@ -30,7 +30,10 @@ fn a_path_is_measured_in_every_direction() {
     assert!(world.tree("a").is_empty() && world.tree("b").is_empty(), "nothing is written");
     assert_eq!(world.run(&["probe", "directory"]).code, 2);
     let (code, seen) = world.json(&["probe", "tg://127.0.0.1:1/"]);
-    assert_eq!((code, &seen["status"]), (1, &"failed".into()));
+    assert_eq!((code, &seen["status"]), (2, &"failed".into()), "no ticket");
+    let nobody = format!("tg://{}@127.0.0.1:1/", a.secret());
+    let (code, seen) = world.json(&["probe", &nobody]);
+    assert_eq!((code, &seen["status"]), (1, &"failed".into()), "{seen}");
 }
 
 #[test]
