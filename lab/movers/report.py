@@ -143,9 +143,10 @@ def memory_rows(found: Cells) -> list[list[str]]:
     """Memory to memory beside iperf3 of as many streams, over the rotations of all sets."""
     rows = []
     for streams in STREAMS:
-        for what, wanted, value in (("rate", MEMORY_RATE, lambda cell: cell.rate), ("CPU s/GB", MEMORY_CPU, lambda cell: cell.cpu)):
-            pairs = [(value(own), value(theirs)) for name in "ABCD"
-                     if (own := found.get((name, Memory(streams).name))) and (theirs := found.get((name, Iperf(streams).name)))]
+        for what, wanted, value in (("rate", MEMORY_RATE, lambda cell: cell.rate),
+                                    ("CPU s/GB", MEMORY_CPU, lambda cell: cell.cpu)):
+            both = [(found.get((name, Memory(streams).name)), found.get((name, Iperf(streams).name))) for name in "ABCD"]
+            pairs = [(value(own), value(theirs)) for own, theirs in both if own and theirs and own.rate.median > 0]
             if not pairs:
                 continue
             reached = geometric_mean([own.median / theirs.median for own, theirs in pairs])

@@ -90,7 +90,8 @@ class Memory(Tidegate):
         self.name = f"tidegate probe, {streams} stream{'' if streams == 1 else 's'}"
 
     def shorten(self) -> None:
-        self.seconds = 1
+        # Its rate is that of whole epochs.
+        self.seconds = 2
 
     def commands(self, trial: Trial) -> list[Command]:
         return [Command(trial.link.sender,
