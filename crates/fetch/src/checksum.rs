@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crc_fast::CrcAlgorithm;
 use data_encoding::HEXLOWER;
 use md5::Md5;
 use sha1::Sha1;
@@ -148,7 +149,7 @@ pub struct Hashers(Vec<Hasher>);
 
 #[derive(Clone)]
 enum Hasher {
-    Crc32c(u32),
+    Crc32c(crc_fast::Digest),
     Md5(Md5),
     Sha1(Sha1),
     Sha256(Sha256),
@@ -160,7 +161,7 @@ impl Hashers {
     /// For these algorithms.
     pub fn new(algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         let hasher = |algorithm| match algorithm {
-            Algorithm::Crc32c => Hasher::Crc32c(0),
+            Algorithm::Crc32c => Hasher::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
             Algorithm::Md5 => Hasher::Md5(Md5::new()),
             Algorithm::Sha1 => Hasher::Sha1(Sha1::new()),
             Algorithm::Sha256 => Hasher::Sha256(Sha256::new()),
@@ -179,7 +180,7 @@ impl Hashers {
     pub fn update(&mut self, data: &[u8]) {
         for hasher in &mut self.0 {
             match hasher {
-                Hasher::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, data),
+                Hasher::Crc32c(hasher) => hasher.update(data),
                 Hasher::Md5(hasher) => hasher.update(data),
                 Hasher::Sha1(hasher) => hasher.update(data),
                 Hasher::Sha256(hasher) => hasher.update(data),
@@ -196,7 +197,9 @@ impl Hashers {
         let mut sums = Checksums::none();
         for hasher in self.0 {
             match hasher {
-                Hasher::Crc32c(sum) => sums.add(Algorithm::Crc32c, sum.to_be_bytes()),
+                Hasher::Crc32c(hasher) => {
+                    sums.add(Algorithm::Crc32c, (hasher.finalize() as u32).to_be_bytes());
+                }
                 Hasher::Md5(hasher) => sums.add(Algorithm::Md5, &hasher.finalize()[..]),
                 Hasher::Sha1(hasher) => sums.add(Algorithm::Sha1, &hasher.finalize()[..]),
                 Hasher::Sha256(hasher) => sums.add(Algorithm::Sha256, &hasher.finalize()[..]),

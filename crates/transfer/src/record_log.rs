@@ -136,7 +136,7 @@ fn encode<'r, R: Serialize + 'r>(records: impl IntoIterator<Item = &'r R>) -> Ve
     for record in records {
         let body = postcard::to_stdvec(record).expect("records are plain data");
         bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+        bytes.extend_from_slice(&crc_fast::crc32_iscsi(&body).to_le_bytes());
         bytes.extend_from_slice(&body);
     }
     bytes
@@ -149,7 +149,7 @@ fn next_record<R: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(R, usize)> {
         return None;
     }
     let body = bytes.get(8..8 + length)?;
-    if crc32c::crc32c(body) != checksum {
+    if crc_fast::crc32_iscsi(body) != checksum {
         return None;
     }
     Some((postcard::from_bytes(body).ok()?, 8 + length))

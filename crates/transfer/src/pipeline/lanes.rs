@@ -14,6 +14,7 @@ use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::manifest::BLOCK;
 use crate::pipeline::staging::Block;
 use crate::sys::tcp::{self, TcpInfo};
 use crate::wire::channel::Channel;
@@ -21,6 +22,12 @@ use crate::wire::frame::Frame;
 use crate::wire::handshake;
 use crate::wire::message::DataPlane;
 use crate::wire::ticket::Address;
+
+/// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
+const QUEUED: Duration = Duration::from_millis(50);
+
+/// Least of it that is allowed: whoever fills a stream is woken at half of it, and has a block in hand.
+const LEAST_QUEUED: u32 = 2 * BLOCK as u32;
 
 /// What is needed to dial another data stream.
 #[derive(Clone, Debug)]
@@ -78,6 +85,8 @@ struct Flight<F> {
     unconfirmed: VecDeque<F>,
     confirmed: u64,
     socket: TcpStream,
+    /// Bytes that may wait in the kernel to be sent.
+    queued: u32,
 }
 
 /// One stream in the hands of one worker.
@@ -126,7 +135,7 @@ impl<F> Lanes<F> {
             .socket()
             .try_clone()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot watch a stream: {error}")))?;
-        let flight = Flight { unconfirmed: VecDeque::new(), confirmed: 0, socket };
+        let flight = Flight { unconfirmed: VecDeque::new(), confirmed: 0, socket, queued: u32::MAX };
         let mut flights = self.flights.lock().expect("not poisoned");
         if flights.closed {
             return Ok(None);
@@ -191,6 +200,24 @@ impl<F> Lanes<F> {
         flights.live.iter().filter(|(_, flight)| broken(flight)).map(|(index, _)| *index).collect()
     }
 
+    /// Keeps what waits in the kernel to be sent short on every stream. That queue grows to megabytes as long as
+    /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
+    /// arrived before that does.
+    pub fn shorten_queues(&self) {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        for flight in flights.live.values_mut() {
+            let Some(info) = tcp::info(&flight.socket) else { continue };
+            let bytes = u128::from(info.delivery) * QUEUED.as_millis() / 1000;
+            let queued = u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST_QUEUED);
+            // A system that cannot be told sends as before.
+            if queued.abs_diff(flight.queued) > flight.queued / 4
+                && tcp::limit_unsent(&flight.socket, queued).is_ok()
+            {
+                flight.queued = queued;
+            }
+        }
+    }
+
     /// Ends `lane` properly: the receiver will not miss it.
     pub fn finish(&self, mut lane: Lane) {
         let ended = lane.channel.write_all(&Frame::END.encode()).and_then(|()| lane.channel.finish());
@@ -238,5 +265,37 @@ fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
     if let Some(info) = tcp::info(socket) {
         sum.retransmits += info.retransmits;
         sum.segments_sent += info.segments_sent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Bytes that a stream whose peer reads nothing takes before it would block.
+    fn taken(lanes: &Lanes<()>, index: u32, shorten: bool) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (_peer, _) = listener.accept().expect("connected");
+        stream.set_nonblocking(true).expect("a socket");
+        lanes.arrived(index, Channel::Clear(stream));
+        let mut lane = lanes.open().expect("arrived").expect("open");
+        if shorten {
+            lanes.shorten_queues();
+        }
+        let piece = vec![0; BLOCK as usize];
+        let mut taken = 0;
+        while let Ok(n) = lane.channel.write(&piece) {
+            taken += n;
+        }
+        taken
+    }
+
+    #[test]
+    fn a_stream_that_stands_still_does_not_fill_the_kernel() {
+        let lanes = Lanes::new(None);
+        let (free, short) = (taken(&lanes, 0, false), taken(&lanes, 1, true));
+        assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
     }
 }

@@ -26,7 +26,7 @@ impl Proof {
                 let [a, b, c, d, ..] = digest;
                 Self { checksum: u32::from_le_bytes([a, b, c, d]), digest }
             }
-            Verify::Block => Self { checksum: crc32c::crc32c(data), digest: Digest::default() },
+            Verify::Block => Self { checksum: crc_fast::crc32_iscsi(data), digest: Digest::default() },
         }
     }
 
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(hashed.digest, *blake3::hash(&data).as_bytes());
         assert_eq!(hashed.checksum.to_le_bytes(), hashed.digest[..4]);
         let summed = Proof::of(&data, 0, 1000, Verify::Block);
-        assert_eq!((summed.checksum, summed.digest), (crc32c::crc32c(&data), [0; 32]));
+        assert_eq!((summed.checksum, summed.digest), (crc_fast::crc32_iscsi(&data), [0; 32]));
         let zeros = Proof::of_zeros(1000, 0, 1000, Verify::Blake3);
         assert_eq!((zeros.checksum, zeros.digest), (0, *blake3::hash(&[0; 1000]).as_bytes()));
         assert_eq!(Proof::of_zeros(1000, 0, 1000, Verify::Block), Proof::default());

@@ -192,10 +192,11 @@ impl Sender {
         self.shared.handle(message)
     }
 
-    /// Sends again what was on its way on streams that the peer has closed, and sees whether the way
-    /// around the read pool is open; called a few times a second.
+    /// Sends again what was on its way on streams that the peer has closed, keeps the kernel's queues of the
+    /// others short, and sees whether the way around the read pool is open; called a few times a second.
     pub fn check_streams(&self) {
         self.shared.settle();
+        self.shared.lanes.shorten_queues();
         for lane in self.shared.lanes.broken() {
             tracing::debug!("stream {lane} was closed by the receiver");
             self.shared.lost(lane);

@@ -15,6 +15,8 @@ pub struct TcpInfo {
     pub segments_sent: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// Bytes a second that the peer acknowledged of late; zero before the first.
+    pub delivery: u64,
 }
 
 /// Reads the counters of `stream`; `None` where the kernel has none.
@@ -34,10 +36,12 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         (info, size as usize)
     };
     let has_segments = size >= std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_out) + 4;
+    let has_delivery = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivery_rate) + 8;
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
         segments_sent: if has_segments { u64::from(info.tcpi_data_segs_out) } else { 0 },
         rtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
+        delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
     })
 }
 
@@ -48,4 +52,9 @@ pub fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
     socket.set_tcp_user_timeout(Some(patience))?;
     let probe = (patience / 3).max(Duration::from_secs(1));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(2))
+}
+
+/// Lets `stream` take bytes only while fewer than `bytes` wait in the kernel to be sent for the first time.
+pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> std::io::Result<()> {
+    SockRef::from(stream).set_tcp_notsent_lowat(bytes)
 }

@@ -68,7 +68,7 @@ impl Frame {
         bytes[8..12].copy_from_slice(&self.file.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.checksum.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.offset.to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes[..28]);
+        let checksum = crc_fast::crc32_iscsi(&bytes[..28]);
         bytes[28..32].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -76,7 +76,7 @@ impl Frame {
     /// Reads a header; a wrong one means that the stream's framing is lost.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        if u32_at(28) != crc32c::crc32c(&bytes[..28]) {
+        if u32_at(28) != crc_fast::crc32_iscsi(&bytes[..28]) {
             return Err(Error::protocol("a frame's header was damaged on the way"));
         }
         if bytes[1] != VERSION {
