@@ -8,7 +8,6 @@ from lab.controllers import shards as controllers
 from lab.eos import shards as eos
 from lab.fastbiodl import shards as fastbiodl
 from lab.get import shards as get
-from lab.live import shards as live
 from lab.movers import shards as movers
 from lab.shard import Page, Shard, results
 
@@ -38,7 +37,6 @@ CHAPTERS = (
     Chapter("automdt", automdt.SHARDS, automdt.page),
     Chapter("beyond", beyond.SHARDS, beyond.page),
     Chapter("far", far.SHARDS, far.page),
-    Chapter("live", live.SHARDS, live.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),
     Chapter("eos", eos.SHARDS, eos.page),

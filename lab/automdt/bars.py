@@ -3,15 +3,19 @@
 import statistics
 from collections.abc import Sequence
 
-from lab.automdt import cases, workers
+from lab.automdt import cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, TABLE_I
 from lab.grid.figures import Found, Run, medians, ratio
 from lab.ground.stats import spread
 from lab.pages.parts import Bar
+from lab.runs import series
+from lab.runs.epochs import Epoch
 
 DEFAULT = cases.AUTO.name
 PUBLISHED = (cases.MARLIN, cases.FALCON, cases.GRADIENT)
 AGENTS = (cases.AUTOMDT, cases.AGENT)
+# Steady from here on: Marlin needs half a minute on these paths.
+STEADY_S = 30.0
 WITHIN_S, DEVIATION, ASTRAY, OF_AGENTS = 5.0, 1.0, 0.25, 0.98
 REACHED = 0.98
 # The paper's row, and the mover here that stands for it.
@@ -22,17 +26,17 @@ def runs(found: Found, case: str, mover: str) -> list[Run]:
     return found.get(case, {}).get(mover, [])
 
 
-def steady(run: Run) -> list[workers.Epoch]:
+def steady(run: Run) -> list[Epoch]:
     """The epochs in which it should no longer climb; none where it logged none."""
-    return workers.since(run.logs[0], workers.STEADY_S) if run.logs else []
+    return series.since(run.logs[0], STEADY_S) if run.logs else []
 
 
 def unsteady(there: Sequence[Run]) -> list[float]:
-    return [max(workers.deviations(late)) for run in there if (late := steady(run))]
+    return [max(series.deviations(late)) for run in there if (late := steady(run))]
 
 
 def astray(there: Sequence[Run], path: str) -> list[float]:
-    return [workers.furthest(workers.usual(late), FIGURE_5[path].best) for run in there if (late := steady(run))]
+    return [series.furthest(series.usual(late), FIGURE_5[path].best) for run in there if (late := steady(run))]
 
 
 def goodput_bps(path: str) -> float:
@@ -62,7 +66,7 @@ def path_bars(found: Found, path: str) -> list[Bar]:
     made = [Bar(f"{what}, s to 90 % of the link", f"≤ {WITHIN_S:g}", counted(times),
                 all(at_s is not None and at_s <= WITHIN_S + 0.05 for at_s in times), len(times))]
     if deviations := unsteady(there):
-        made.append(Bar(f"{what}, standard deviation of workers from {workers.STEADY_S:.0f} s on, the most of a stage",
+        made.append(Bar(f"{what}, standard deviation of workers from {STEADY_S:.0f} s on, the most of a stage",
                         f"≤ {DEVIATION:g}", counted(deviations, 2), max(deviations) <= DEVIATION, len(deviations)))
     if strays := astray(there, path):
         made.append(Bar(f"{what}, workers from the best, the most of a stage", f"≤ {100 * ASTRAY:.0f} %",
@@ -103,8 +107,8 @@ def figure3_bars(found: Found) -> list[Bar]:
 
 def second_half(run: Run) -> tuple[float, float]:
     """Mean Mbit/s and workers of all stages in the second half of a run."""
-    log = workers.since(run.logs[0], run.end_s / 2)
-    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(workers.mean(log)) if log else 0.0
+    log = series.since(run.logs[0], run.end_s / 2)
+    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(series.mean(log)) if log else 0.0
 
 
 def online_bars(found: Found) -> list[Bar]:

@@ -3,13 +3,14 @@
 import statistics
 from collections.abc import Mapping
 
-from lab.automdt import bars, cases, workers
+from lab.automdt import bars, cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, ONLINE, SCALE, TABLE_I, TRAINING
 from lab.automdt.pictures import learning, pictures
 from lab.grid.figures import Found, Run, found_in, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.pages.parts import bars_table, csv, mbit, table
+from lab.runs import series
 from lab.shard import Page, known
 from lab.training import HEADS, Learned, courses_in, rows
 from lab.training import raw as raw_training
@@ -40,16 +41,16 @@ def path_table(found: Found, path: str) -> str:
     for name in sorted(there, key=lambda name: -medians(there[name])):
         runs = there[name]
         late = [log for run in runs if (log := bars.steady(run))]
-        usual = [workers.usual(log) for log in late]
-        moves = [workers.deviations(log) for log in late]
+        usual = [series.usual(log) for log in late]
+        moves = [series.deviations(log) for log in late]
         lines.append([f"**{name}**" if name == bars.DEFAULT else name, bars.counted(bars.soon(runs, path)),
-                      mbit(medians(runs)), mbit(medians(runs, lambda r: r.between(workers.STEADY_S, r.end_s))),
+                      mbit(medians(runs)), mbit(medians(runs, lambda r: r.between(bars.STEADY_S, r.end_s))),
                       ", ".join(f"{statistics.median(n[i] for n in usual):g}" for i in range(3)) if usual else "",
                       bars.counted([100 * s for s in bars.astray(runs, path)]) + " %" if usual else "",
                       ", ".join(f"{statistics.median(d[i] for d in moves):.1f}" for i in range(3)) if moves else "",
                       bars.counted(climbs(runs, FIGURE_5[path].slow, FIGURE_5[path].best[FIGURE_5[path].slow])),
                       str(len(runs))])
-    heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {workers.STEADY_S:.0f} s on",
+    heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {bars.STEADY_S:.0f} s on",
              "workers: read, network, write",
              "furthest from best", "their standard deviation", "s to the best number of the slow stage", "n"]
     return table(heads, lines) if lines else ABSENT
@@ -57,7 +58,7 @@ def path_table(found: Found, path: str) -> str:
 
 def climbs(runs: list[Run], stage: int, wanted: float) -> list[float | None]:
     """When nine tenths of that many workers were first there."""
-    return [workers.begins(run.logs[0], stage, 0.9 * wanted) for run in runs if run.logs and run.logs[0]]
+    return [series.begins(run.logs[0], stage, 0.9 * wanted) for run in runs if run.logs and run.logs[0]]
 
 
 def figure_five(found: Found, made: Mapping[str, str]) -> str:

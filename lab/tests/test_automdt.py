@@ -5,14 +5,13 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab import automdt
-from lab.automdt import bars, cases, pictures, report, workers
+from lab.automdt import bars, cases, pictures, report
 from lab.automdt.paper import FIGURE_5
 from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.training import courses_in
 from lab.tests.records import made
-from lab.tests.test_epochs import made as epochs_made
 
 AUTO, MARLIN, AUTOMDT = "auto", "marlin", "automdt"
 
@@ -101,23 +100,6 @@ class Cases(unittest.TestCase):
 
     def test_globus_has_the_papers_numbers(self) -> None:
         self.assertEqual(cases.GLOBUS.flags, ["-cc", 4, "-p", 8])
-
-
-class Workers(unittest.TestCase):
-    def test_only_whole_epochs_lie_after_a_second(self) -> None:
-        run = epochs_made([1, 2, 3, 4])
-        self.assertEqual([e.goodput_bps for e in workers.since(run, 1.5)], [3, 4])
-
-    def test_how_many_and_how_steady(self) -> None:
-        run = epochs_made([1, 1, 1, 1], workers=[6, 8, 6, 8])
-        self.assertEqual(workers.deviations(run), (0, 1, 0))
-        self.assertEqual(workers.usual(run), (1, 7, 1))
-        self.assertEqual(workers.mean(run), (1, 7, 1))
-        self.assertAlmostEqual(workers.furthest((13, 9, 4), (13, 7, 5)), 2 / 7)
-
-    def test_when_workers_were_first_there(self) -> None:
-        run = epochs_made([1, 1, 1], workers=[2, 9, 20])
-        self.assertEqual([workers.begins(run, 1, n) for n in (2, 9, 18, 21)], [0.0, 1.0, 2.0, None])
 
 
 class Bars(unittest.TestCase):

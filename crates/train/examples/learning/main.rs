@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     let page = format!(
         "# Learning a path, and needing to learn none\n\n\
          Made by `cargo run --release -p tidegate-train --example learning -- --write docs/results/learning.md`; do \
-         not edit by hand. Figures of real transfers are in [live.md](live.md).\n\n\
+         not edit by hand. Figures of real transfers are in [automdt.md](automdt.md) and [beyond.md](beyond.md).\n\n\
          ## Training for one path\n\n\
          The recipe `fast`, {SEEDS} seeds a path, two threads. The criterion is the papers\u{2019}: the mean a step over \
          the last hundred episodes against R_max, then 1,000 episodes without anything better. LDM trains 55 episodes/s and \

@@ -1,26 +1,9 @@
-"""What the epochs of live transfers say: how soon, how steady, how fair."""
+"""What the epochs of transfers say of workers and of time: how many, how steady, how soon, and beside others."""
 
 import statistics
 from collections.abc import Callable, Sequence
 
 from lab.runs.epochs import STAGES, Epoch, lasted
-
-# What is left of a link's rate for content: 1448 bytes of each 1514 in a frame at MTU 1500.
-CONTENT = 1448 / 1514
-
-
-def moved(run: Sequence[Epoch]) -> float:
-    """Bits, where what an epoch did not measure went on as what it did."""
-    return sum(e.goodput_bps * length for e, length in zip(run, lasted(run)))
-
-
-def mean_bps(run: Sequence[Epoch]) -> float:
-    return moved(run) / run[-1].end_s
-
-
-def seconds_to(run: Sequence[Epoch], bps: float) -> float | None:
-    """The end of the first epoch with that goodput."""
-    return next((e.end_s for e in run if e.goodput_bps >= bps), None)
 
 
 def since(run: Sequence[Epoch], at_s: float, until_s: float = float("inf")) -> list[Epoch]:
@@ -28,20 +11,35 @@ def since(run: Sequence[Epoch], at_s: float, until_s: float = float("inf")) -> l
     return [e for e, length in zip(run, lasted(run)) if e.end_s - length >= at_s - 0.05 and e.end_s <= until_s]
 
 
-def deviations(run: Sequence[Epoch]) -> tuple[float, ...]:
-    """Standard deviation of the workers of each stage."""
-    return tuple(statistics.pstdev(e.workers[i] for e in run) for i in range(len(STAGES)))
-
+# Workers.
 
 def usual(run: Sequence[Epoch]) -> tuple[float, ...]:
     """Median workers of each stage."""
     return tuple(statistics.median(e.workers[i] for e in run) for i in range(len(STAGES)))
 
 
+def mean(run: Sequence[Epoch]) -> tuple[float, ...]:
+    """Mean workers of each stage over time."""
+    long = lasted(run)
+    return tuple(sum(e.workers[i] * length for e, length in zip(run, long)) / sum(long) for i in range(len(STAGES)))
+
+
+def deviations(run: Sequence[Epoch]) -> tuple[float, ...]:
+    """Standard deviation of the workers of each stage."""
+    return tuple(statistics.pstdev(e.workers[i] for e in run) for i in range(len(STAGES)))
+
+
 def furthest(workers: Sequence[float], best: Sequence[float]) -> float:
     """The largest distance of a stage from its best number, as a share of it."""
     return max(abs(n / b - 1) for n, b in zip(workers, best))
 
+
+def begins(run: Sequence[Epoch], stage: int, workers: float) -> float | None:
+    """When the first epoch with so many workers of that stage began."""
+    return next((e.end_s - length for e, length in zip(run, lasted(run)) if e.workers[stage] >= workers), None)
+
+
+# A path that changes.
 
 def epochs_until(run: Sequence[Epoch], at_s: float, bps: float, until_s: float, stays: int = 2) -> int | None:
     """Which epoch after that second is the first of `stays` in a row with that goodput.
@@ -55,16 +53,7 @@ def epochs_until(run: Sequence[Epoch], at_s: float, bps: float, until_s: float, 
     return None
 
 
-def short(run: Sequence[Epoch], at_s: float, bps: float, until_s: float) -> int:
-    """How many epochs between these seconds have less than that goodput."""
-    return sum(e.goodput_bps < bps for e in since(run, at_s, until_s))
-
-
-def jain(rates: Sequence[float]) -> float:
-    """Jain's index: 1 for equal shares, 1/n if one has all."""
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
-
+# Several transfers, each with the second at which it joined.
 
 def at(run: Sequence[Epoch], joined_s: float, second: float) -> float:
     """Goodput at that second of the experiment; none before it came or after it left."""
@@ -94,3 +83,9 @@ def first_second(begin_s: float, end_s: float, good: Callable[[float], bool], st
             return second - begin_s
         second += step_s
     return None
+
+
+def jain(rates: Sequence[float]) -> float:
+    """Jain's index: 1 for equal shares, 1/n if one has all."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0
