@@ -1,4 +1,4 @@
-//! What the model-based rule makes of a host's processors.
+//! What the model-based rule makes of a host's processors, of short epochs and of small gains.
 
 use std::time::Duration;
 
@@ -57,4 +57,39 @@ fn only_the_stages_of_the_host_that_is_used_up_stay() {
     let next = rule.propose(&epoch, bounds);
     assert!(next.read > start.read, "{next:?}");
     assert_eq!((next.network, next.write), (start.network, start.write));
+}
+
+/// So many epochs on a link of `mbps` with workers of 50 Mbit/s; short ones of the ramp, in which many have just
+/// begun, show a sixth less of the link. What the rule asked for last.
+fn on_a_link(rule: &mut ModelBased, mut n: Concurrency, mbps: f64, epochs: usize) -> Concurrency {
+    let bounds = PerStage::all(Bounds::new(1, 64));
+    for _ in 0..epochs {
+        let (seconds, share) = if rule.hurries() { (0.25, 0.84) } else { (1.0, 1.0) };
+        let rate = (50.0 * f64::from(n.network)).min(share * mbps);
+        let epoch = Observation {
+            interval: Duration::from_secs_f64(seconds),
+            throughput: PerStage::all(BitRate::from_bps(rate * 1e6)),
+            ..seen(n, None)
+        };
+        n = rule.propose(&epoch, bounds);
+    }
+    n
+}
+
+#[test]
+fn a_short_epoch_whose_workers_have_just_begun_does_not_hide_what_the_link_carries() {
+    let mut rule = ModelBased::new(Config::default());
+    let start = rule.start(PerStage::all(Bounds::new(1, 64)));
+    let settled = on_a_link(&mut rule, start, 980.0, 9);
+    assert_eq!(settled.network, 20, "{settled:?}");
+}
+
+#[test]
+fn what_little_a_probe_finds_is_kept() {
+    let mut rule = ModelBased::new(Config::default());
+    let start = rule.start(PerStage::all(Bounds::new(1, 64)));
+    let settled = on_a_link(&mut rule, start, 980.0, 9);
+    // Workers and link have both become as much quicker as a probe does not begin again for.
+    let wider = on_a_link(&mut rule, settled, 50.0 * f64::from(settled.network) + 40.0, 16);
+    assert_eq!(wider.network, settled.network + 1, "{settled:?}");
 }

@@ -63,6 +63,8 @@ impl Default for Config {
 const FEW: u16 = 2;
 /// What a trim leaves of a stage whose need is unknown.
 const TRIM: f64 = 0.6;
+/// An epoch of the ramp that lasted less than this share of the next one was a short one.
+const SHORT: f64 = 0.5;
 /// The share of the capacity that is worth no further worker to exceed: half of what the oracle forgoes.
 const ENOUGH: f64 = 0.99;
 /// What twice the workers must bring for a climb to go on.
@@ -318,10 +320,15 @@ impl ModelBased {
             return self.ramp(seen, bounds);
         }
         self.learn(seen);
-        // The last epoch of the ramp may have been a short one, which says less and strays more.
-        self.capacity = (surplus * seconds + seen.goodput * seen.seconds) / (seconds + seen.seconds);
-        let stray = (surplus - seen.goodput).abs() / (surplus + seen.goodput);
-        self.stray = self.stray.max(stray * (2.0 / (1.0 + seen.seconds / seconds)).sqrt());
+        if seconds < SHORT * seen.seconds && surplus < seen.goodput {
+            // It ended while its new streams were still getting quicker.
+            self.capacity = seen.goodput;
+        } else {
+            // The last epoch of the ramp may have been a short one, which says less and strays more.
+            self.capacity = (surplus * seconds + seen.goodput * seen.seconds) / (seconds + seen.seconds);
+            let stray = (surplus - seen.goodput).abs() / (surplus + seen.goodput);
+            self.stray = self.stray.max(stray * (2.0 / (1.0 + seen.seconds / seconds)).sqrt());
+        }
         self.phase = Phase::Trim { from: seen.n, low: None, again: false };
         let enough = self.workers_for(self.capacity, bounds);
         PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
@@ -500,9 +507,17 @@ impl ModelBased {
             return self.ramp(seen, bounds);
         }
         self.patience = (self.patience * 2).min(self.config.probe_every * 4);
-        self.capacity = mean;
-        self.phase = Phase::Hold { epochs: 0, mean, off: 0, above: 0 };
-        bounds.clamp(back)
+        let gain = goodput / mean - 1.0;
+        if gain < HINT.max(ABOVE * self.stray) {
+            self.capacity = mean;
+            self.phase = Phase::Hold { epochs: 0, mean, off: 0, above: 0 };
+            return bounds.clamp(back);
+        }
+        // A little more was there to be had, and this many workers carry it.
+        self.capacity = goodput;
+        self.phase = Phase::Hold { epochs: 0, mean: goodput, off: 0, above: 0 };
+        let more = |n: u16| (f64::from(n) * (1.0 + gain)).ceil() as u16;
+        PerStage::from_fn(|stage| bounds[stage].clamp(more(back[stage]).min(seen.n[stage])))
     }
 }
 
