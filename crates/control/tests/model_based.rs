@@ -88,7 +88,7 @@ fn a_short_epoch_whose_workers_have_just_begun_does_not_hide_what_the_link_carri
 fn what_little_a_probe_finds_is_kept() {
     let mut rule = ModelBased::new(Config::default());
     let start = rule.start(PerStage::all(Bounds::new(1, 64)));
-    let settled = on_a_link(&mut rule, start, 980.0, 9);
+    let settled = on_a_link(&mut rule, start, 1000.0, 9);
     // Workers and link have both become as much quicker as a probe does not begin again for.
     let wider = on_a_link(&mut rule, settled, 50.0 * f64::from(settled.network) + 40.0, 16);
     assert_eq!(wider.network, settled.network + 1, "{settled:?}");
