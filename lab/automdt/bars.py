@@ -12,14 +12,14 @@ from lab.runs import series
 from lab.runs.epochs import Epoch
 
 DEFAULT = cases.AUTO.name
-PUBLISHED = (cases.MARLIN, cases.FALCON, cases.GRADIENT)
+PUBLISHED = (cases.ROOMY, cases.MARLIN, cases.FALCON, cases.GRADIENT)
 AGENTS = (cases.AUTOMDT, cases.AGENT)
 # Steady from here on: Marlin needs half a minute on these paths.
 STEADY_S = 30.0
 WITHIN_S, DEVIATION, ASTRAY, OF_AGENTS = 5.0, 1.0, 0.25, 0.98
 REACHED = 0.98
 # The paper's row, and the mover here that stands for it.
-STANDS_FOR = {"Globus": cases.GLOBUS.name, "Marlin": cases.MARLIN.name, "AutoMDT": cases.AUTOMDT.name}
+STANDS_FOR = {"Globus": cases.GLOBUS.name, "Marlin": cases.ROOMY.name, "AutoMDT": cases.AUTOMDT.name}
 
 
 def runs(found: Found, case: str, mover: str) -> list[Run]:

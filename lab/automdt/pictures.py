@@ -33,7 +33,7 @@ def workers_of(run: Run, rule: str, best: Sequence[int]) -> plot.Panel:
 def path_picture(found: Found, path: str) -> str | None:
     """AutoMDT's figure 5: goodput of some rules, and the workers of three of them."""
     there = found.get(path, {})
-    rules = (cases.AUTO, cases.AUTOMDT, cases.MARLIN, cases.FALCON)
+    rules = (cases.AUTO, cases.AUTOMDT, cases.ROOMY, cases.FALCON)
     shown = [(rule.name, colour) for rule, colour in zip(rules, COLOURS) if rule.name in there]
     if not shown:
         return None
@@ -69,7 +69,7 @@ def online_picture(found: Found) -> str | None:
 
 
 def pictures(three: Found, five: Found, tune: Found) -> dict[str, str]:
-    movers = [rule.name for rule in (cases.AUTOMDT, cases.MARLIN, cases.AUTO, cases.AGENT)]
+    movers = [rule.name for rule in (cases.AUTOMDT, cases.ROOMY, cases.AUTO, cases.AGENT)]
     made = {f"automdt-{path}.svg": path_picture(five, path) for path in FIGURE_5}
     made["automdt-figure3.svg"] = over_time(three, cases.set_case("large"), movers,
                                             "100 files: AutoMDT, Marlin and the default")
