@@ -35,6 +35,9 @@
 // A super-packet is at most 64 KiB, with its virtio header a little more.
 #define LARGEST (66 << 10)
 #define FRAME_MTU 1500
+// Packets are taken and given in bunches, as a network card does that interrupts once for several: waking for each
+// took most of a processor on a path of many slow connections. A round trip takes 0.1 to 0.2 ms more for it.
+#define TICK_NS 100000
 
 struct slot {
     int64_t due;
@@ -120,7 +123,7 @@ static int room(struct direction *d, uint32_t *at)
 static void take(struct direction *d)
 {
     static __thread unsigned char dropped[LARGEST];
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < SLOTS; i++) {
         uint32_t at = 0;
         int fits = room(d, &at);
         unsigned char *packet = fits ? d->bytes + at : dropped;
@@ -142,9 +145,10 @@ static void take(struct direction *d)
 
 static void give(struct direction *d)
 {
+    int64_t time = now();
     while (d->tail != d->head) {
         struct slot *s = &d->slots[d->head % SLOTS];
-        if (s->due > now())
+        if (s->due > time)
             return;
         // A device that is full drops, as a router does.
         if (write(d->to, d->bytes + s->at, s->length) < 0 && errno != EAGAIN && errno != ENOBUFS && errno != EINVAL)
@@ -165,15 +169,14 @@ static void *relay(void *argument)
         fprintf(stderr, "delay: no real-time priority; the link is less exact beside busy programs\n");
     for (;;) {
         give(d);
-        struct timespec patience = {1, 0};
-        if (d->tail != d->head) {
-            int64_t left = d->slots[d->head % SLOTS].due - now();
-            patience.tv_sec = 0;
-            patience.tv_nsec = left < 0 ? 0 : left > 999999999 ? 999999999 : left;
+        take(d);
+        if (d->tail == d->head) {
+            struct pollfd waiting = {d->from, POLLIN, 0};
+            poll(&waiting, 1, -1);
+        } else {
+            struct timespec tick = {0, TICK_NS};
+            nanosleep(&tick, NULL);
         }
-        struct pollfd waiting = {d->from, POLLIN, 0};
-        if (ppoll(&waiting, 1, &patience, NULL) > 0)
-            take(d);
     }
     return NULL;
 }
