@@ -93,3 +93,17 @@ fn what_little_a_probe_finds_is_kept() {
     let wider = on_a_link(&mut rule, settled, 50.0 * f64::from(settled.network) + 40.0, 16);
     assert_eq!(wider.network, settled.network + 1, "{settled:?}");
 }
+
+#[test]
+fn a_ramp_aims_at_four_times_and_on_a_far_path_at_twice() {
+    let bounds = PerStage::all(Bounds::new(1, 64));
+    for (rtt, third) in [(1, 32), (100, 16)] {
+        let mut rule = ModelBased::new(Config::default());
+        let mut n = rule.start(bounds);
+        for _ in 0..2 {
+            let epoch = Observation { rtt: Some(Duration::from_millis(rtt)), ..seen(n, None) };
+            n = rule.propose(&epoch, bounds);
+        }
+        assert_eq!(n, PerStage::all(third), "{rtt} ms");
+    }
+}

@@ -12,6 +12,8 @@
 //! host whose processors we have used up gets no further worker: it would only share what there is.
 //! Why it is so: docs/decisions/0002-auto-controller.md.
 
+use std::time::Duration;
+
 use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::Optimizer;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
@@ -69,6 +71,13 @@ const SHORT: f64 = 0.5;
 const ENOUGH: f64 = 0.99;
 /// What twice the workers must bring for a climb to go on.
 const CLIMB: f64 = 1.1;
+/// A path whose round trip takes at least so long is a far one.
+const FAR: Duration = Duration::from_millis(20);
+/// How much higher the ramp aims there once it has more than a few workers, as streams that have lost packets to their
+/// own number take seconds to recover there: so much where the last step brought all that was expected, ...
+const FAR_GROWTH: f64 = 2.0;
+/// ... and at least this share of the difference where it brought less.
+const FAR_STEP: f64 = 0.2;
 /// How much higher the ramp aims after a small change.
 const MEND: f64 = 1.5;
 /// How much more a probe aims at.
@@ -160,6 +169,8 @@ struct Seen {
     busy: PerStage<bool>,
     /// The stage has all the processor time that its host has for us.
     spent: PerStage<bool>,
+    /// Round trips take long.
+    far: bool,
 }
 
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
@@ -208,7 +219,8 @@ impl ModelBased {
         let busy = Waiting::of(seen, PerStage::from_fn(free), self.config.margin).map(Waiting::is_busy);
         let seconds = seen.interval.as_secs_f64();
         let spent = spent(seen.cpu);
-        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy, spent })
+        let far = seen.rtt.is_some_and(|rtt| rtt >= FAR);
+        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy, spent, far })
     }
 
     /// Learns what each stage's workers move at least.
@@ -274,6 +286,8 @@ impl ModelBased {
     fn ramp(&mut self, seen: &Seen, bounds: PerStage<Bounds>) -> Concurrency {
         let binding = self.binding(seen, bounds);
         let mut grows = false;
+        // The least that a worker moved, by what one did before.
+        let mut share: f64 = 1.0;
         for stage in Stage::ALL {
             let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
             let rate = &mut self.rates[stage];
@@ -291,11 +305,13 @@ impl ModelBased {
                 }
                 continue;
             } else {
+                share = share.min(mbps / rate.mbps);
                 *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
             }
             grows |= binding[stage] && !seen.spent[stage];
         }
-        let target = self.workers_for(self.growth * seen.goodput, bounds);
+        let growth = if seen.far && seen.n.network > FEW { self.far_growth(share) } else { self.growth };
+        let target = self.workers_for(growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
             if seen.spent[stage] {
@@ -312,6 +328,13 @@ impl ModelBased {
         }
         self.phase = Phase::Ramp;
         next
+    }
+
+    /// How much higher the ramp aims on a far path, after a step in which a worker moved this share of what it had.
+    fn far_growth(&self, share: f64) -> f64 {
+        let full = self.config.full_gain;
+        let step = ((share - full) / (1.0 - full)).clamp(FAR_STEP, 1.0);
+        self.growth.min(1.0 + (FAR_GROWTH - 1.0) * step)
     }
 
     fn cap(&mut self, seen: &Seen, (surplus, seconds): (f64, f64), bounds: PerStage<Bounds>) -> Concurrency {
