@@ -80,7 +80,8 @@ def cell(found: Found, dataset: str, name: str) -> str:
         return "–"
     deviation = statistics.stdev(run.bps for run in runs) if len(runs) > 1 else 0.0
     streams = medians(runs, lambda run: run.streams)
-    return f"{mbit(statistics.fmean(run.bps for run in runs))} ± {mbit(deviation)}; {streams:.1f}"
+    spread = f" ± {mbit(deviation)}" if len(runs) > 1 else ""
+    return f"{mbit(statistics.fmean(run.bps for run in runs))}{spread}; {streams:.1f}"
 
 
 def shares_table(found: Found) -> str:
