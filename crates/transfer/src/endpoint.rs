@@ -4,6 +4,7 @@
 
 mod hosted;
 mod iperf3;
+mod turns;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -23,19 +24,17 @@ use crate::hash::Digest;
 use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
-use crate::wire::message::{Hello, Message, TransferId, VERSIONS, common_version, encode};
+use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
 use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
 use hosted::Hosted;
 use iperf3::Servers;
+use turns::Turns;
 
 /// Most connections that have not proved themselves. One more ends the oldest of them: honest peers
 /// prove themselves within a few round trips, so a flood of silent ones cannot keep them out.
 const MAX_STRANGERS: usize = 512;
-
-/// How long a transfer that is replaced by a newer run of itself may take to let go.
-const TAKE_OVER: Duration = Duration::from_secs(10);
 
 /// How long a one-time ticket holds.
 const ONE_TIME: Duration = Duration::from_secs(120);
@@ -77,7 +76,7 @@ pub struct Endpoint {
     arrivals: AtomicU64,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
-    running: Mutex<HashMap<TransferId, Arc<Hosted>>>,
+    turns: Turns,
     once: Mutex<HashMap<[u8; 16], Instant>>,
     iperf3: Option<Servers>,
 }
@@ -117,7 +116,7 @@ impl Endpoint {
             arrivals: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
-            running: Mutex::default(),
+            turns: Turns::default(),
             once: Mutex::default(),
             iperf3: config.iperf3.clone().map(Servers::new),
             config,
@@ -300,31 +299,13 @@ impl Endpoint {
         self.ticket(&Claims { read: false, write: true, path, expires: None, once: Some(nonce) }).encode()
     }
 
-    /// Makes `hosted` known to data streams, and takes over from an older run of the same transfer.
+    /// Makes `hosted` known to data streams.
     fn register(&self, hosted: &Arc<Hosted>) {
         self.sessions.lock().expect("not poisoned").insert(session_name(hosted.token()), Arc::clone(hosted));
     }
 
-    fn take_over(&self, id: TransferId) -> Result<()> {
-        let older = self.running.lock().expect("not poisoned").get(&id).map(Arc::clone);
-        let Some(older) = older else { return Ok(()) };
-        older.stop();
-        drop(older);
-        let end = Instant::now() + TAKE_OVER;
-        while Instant::now() < end {
-            if !self.running.lock().expect("not poisoned").contains_key(&id) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Err(Error::new(ErrorKind::Busy, "an older run of the same transfer does not end"))
-    }
-
-    fn unregister(&self, hosted: &Arc<Hosted>, id: Option<TransferId>) {
+    fn unregister(&self, hosted: &Arc<Hosted>) {
         self.sessions.lock().expect("not poisoned").remove(&session_name(hosted.token()));
-        if let Some(id) = id {
-            self.running.lock().expect("not poisoned").remove(&id);
-        }
         self.has_ended();
     }
 

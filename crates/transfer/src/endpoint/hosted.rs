@@ -42,6 +42,9 @@ const EPOCHS: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::f
 /// Most failures told in one message.
 const FAILURES_A_MESSAGE: usize = 500;
 
+/// How long a run that is replaced by a newer one of the same transfer may take to let go.
+const LET_GO: Duration = Duration::from_secs(10);
+
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -54,7 +57,6 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Hosted {
     token: Digest,
     side: Mutex<Option<Arc<Side>>>,
-    outbox: Outbox,
     seen: Seen,
 }
 
@@ -78,11 +80,6 @@ impl Hosted {
             None => return Err(Error::protocol("a data stream before there is a transfer")),
         }
         Ok(())
-    }
-
-    /// Ends the session: a newer run of the same transfer takes over.
-    pub fn stop(&self) {
-        self.outbox.close();
     }
 }
 
@@ -133,20 +130,24 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             if let SinkSpec::Files { path, .. } = &sink {
                 may_use(claims, path)?;
             }
-            endpoint.take_over(id)?;
+            // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
+            here(outbox)?;
+            let stop = outbox.clone();
+            let _turn = endpoint.turns.take(id, LET_GO, move || stop.close())?;
+            here(outbox)?;
             let (sink, journal, catalogue) = open_sink(endpoint, &sink, &id, &terms)?;
             let make = |ledger| {
                 let receiver = Receiver::start(sink, journal, catalogue, terms, outbox.clone(), ledger);
                 Side::Receive(Arc::new(receiver), None)
             };
-            run(endpoint, outbox, inbox, Some(id), None, make)
+            run(endpoint, outbox, inbox, None, make)
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
             let make = |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger));
-            run(endpoint, outbox, inbox, None, Some(single), make)
+            run(endpoint, outbox, inbox, Some(single), make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
@@ -166,6 +167,14 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             endpoint.has_ended();
             result
         }
+    }
+}
+
+/// Whether the peer is still there.
+fn here(outbox: &Outbox) -> Result<()> {
+    match outbox.is_lost() {
+        true => Err(Error::new(ErrorKind::Connection, "the peer left before its transfer began")),
+        false => Ok(()),
     }
 }
 
@@ -277,20 +286,12 @@ fn run(
     endpoint: &Arc<Endpoint>,
     outbox: &Outbox,
     inbox: &Inbox,
-    id: Option<TransferId>,
     single: Option<bool>,
     make: impl FnOnce(Arc<Ledger>) -> Side,
 ) -> Result<()> {
-    let hosted = Arc::new(Hosted {
-        token: random_bytes(),
-        side: Mutex::default(),
-        outbox: outbox.clone(),
-        seen: Mutex::new(HashSet::new()),
-    });
+    let hosted =
+        Arc::new(Hosted { token: random_bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
     endpoint.register(&hosted);
-    if let Some(id) = id {
-        endpoint.running.lock().expect("not poisoned").insert(id, Arc::clone(&hosted));
-    }
     let side = {
         // Streams that arrive at once wait here until there is an end to give them to.
         let mut slot = hosted.side.lock().expect("not poisoned");
@@ -307,7 +308,7 @@ fn run(
     side.stop();
     hosted.side.lock().expect("not poisoned").take();
     drop(side);
-    endpoint.unregister(&hosted, id);
+    endpoint.unregister(&hosted);
     result
 }
 
