@@ -32,6 +32,7 @@
 // Packets under way in one direction, and the bytes kept for them; what comes when either is full is dropped.
 #define SLOTS (1 << 16)
 #define BYTES (256u << 20)
+#define PLENTY (8u << 20)
 // A super-packet is at most 64 KiB, with its virtio header a little more.
 #define LARGEST (66 << 10)
 #define FRAME_MTU 1500
@@ -103,7 +104,10 @@ static int room(struct direction *d, uint32_t *at)
     if (d->tail == d->head)
         d->write_at = d->read_at = 0;
     if (d->write_at >= d->read_at) {
-        if (BYTES - d->write_at >= LARGEST) {
+        // Back to the front as soon as there is plenty of room, so that the same few megabytes are used over and over:
+        // fresh memory takes time, and so does what no cache holds.
+        uint32_t held = d->write_at - d->read_at;
+        if (BYTES - d->write_at >= LARGEST && d->read_at < PLENTY + 3 * (uint64_t)held) {
             *at = d->write_at;
             return 1;
         }
