@@ -174,12 +174,16 @@ impl Running for LiveTransfer {
         let asked = Instant::now();
         let over = || self.ended().is_some() || self.interrupt.is_raised();
         let remote = self.reports.wait(number, || over() || asked.elapsed() >= SILENCE);
-        match (remote, &*self.side) {
-            (Some(remote), Side::Send(_)) => Ok(Some(Snapshot { sender: local, receiver: remote })),
-            (Some(remote), Side::Receive(..)) => Ok(Some(Snapshot { sender: remote, receiver: local })),
-            (None, _) if over() => Ok(None),
-            (None, _) => Err(Error::new(ErrorKind::Connection, "the other end has fallen silent")),
-        }
+        let (sender, receiver) = match (remote, &*self.side) {
+            (Some(remote), Side::Send(_)) => (local, remote),
+            (Some(remote), Side::Receive(..)) => (remote, local),
+            (None, _) if over() => return Ok(None),
+            (None, _) => {
+                return Err(Error::new(ErrorKind::Connection, "the other end has fallen silent"));
+            }
+        };
+        self.rtt = sender.rtt();
+        Ok(Some(Snapshot { sender, receiver }))
     }
 
     fn moved(&self, counters: &Snapshot) -> u64 {
@@ -225,7 +229,7 @@ impl Running for LiveTransfer {
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
-            rtt: (after.sender.rtt_us > 0).then(|| Duration::from_micros(after.sender.rtt_us)),
+            rtt: after.sender.rtt(),
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
@@ -250,9 +254,6 @@ impl Environment for LiveTransfer {
         let mut stepper = self.stepper;
         let seen = stepper.step(self, setpoint);
         self.stepper = stepper;
-        if let Ok(Some(seen)) = &seen {
-            self.rtt = seen.rtt;
-        }
         seen
     }
 }

@@ -78,6 +78,8 @@ const FAR: Duration = Duration::from_millis(20);
 const FAR_GROWTH: f64 = 2.0;
 /// ... and at least this share of the difference where it brought less.
 const FAR_STEP: f64 = 0.2;
+/// On a far path this share of packets lost says that the path holds back the workers, however few they are.
+const LOSSY: f64 = 0.005;
 /// How much higher the ramp aims after a small change.
 const MEND: f64 = 1.5;
 /// How much more a probe aims at.
@@ -169,8 +171,10 @@ struct Seen {
     busy: PerStage<bool>,
     /// The stage has all the processor time that its host has for us.
     spent: PerStage<bool>,
-    /// Round trips take long.
+    /// Round trips take long, ...
     far: bool,
+    /// ... and packets were lost to more than chance.
+    lossy: bool,
 }
 
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
@@ -220,7 +224,9 @@ impl ModelBased {
         let seconds = seen.interval.as_secs_f64();
         let spent = spent(seen.cpu);
         let far = seen.rtt.is_some_and(|rtt| rtt >= FAR);
-        Some(Seen { goodput, seconds, n: seen.concurrency.map(|n| n.max(1)), mbps, busy, spent, far })
+        let lossy = far && seen.loss.is_some_and(|loss| loss >= LOSSY);
+        let n = seen.concurrency.map(|n| n.max(1));
+        Some(Seen { goodput, seconds, n, mbps, busy, spent, far, lossy })
     }
 
     /// Learns what each stage's workers move at least.
@@ -296,7 +302,7 @@ impl ModelBased {
                     rate.mbps = rate.mbps.max(mbps);
                 }
             } else if rate.known == Known::AtLeast {
-                let few = seen.n[stage] <= FEW;
+                let few = seen.n[stage] <= FEW && !seen.lossy;
                 *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
             } else if mbps < self.config.full_gain * rate.mbps {
                 // Beyond what the path carries; that fewer moved less shows that it was them, before.
@@ -306,7 +312,10 @@ impl ModelBased {
                 continue;
             } else {
                 share = share.min(mbps / rate.mbps);
-                *rate = Rate { mbps: (rate.mbps + mbps) / 2.0, known: Known::Exactly };
+                // Much more than before was not chance: the workers before were not yet up to speed.
+                let plain = mbps > (1.0 + self.config.change) * rate.mbps;
+                let mbps = if plain { mbps } else { (rate.mbps + mbps) / 2.0 };
+                *rate = Rate { mbps, known: if seen.lossy { rate.known } else { Known::Exactly } };
             }
             grows |= binding[stage] && !seen.spent[stage];
         }

@@ -14,6 +14,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// factor of two to four.
 const SURE: f64 = 0.2;
 
+/// The share of a step on the way up that is not measured where a new worker takes longer than a short epoch to get
+/// up to speed: what it moves while it gets there would pass for its rate.
+const WARMING: f64 = 0.6;
+
 /// How a transfer is driven.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -31,11 +35,18 @@ impl Pace {
         Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
     }
 
-    /// The same for one step on the way up: a quarter of the time at least, or what a new worker takes to
-    /// show what it moves.
+    /// The same for one step on the way up: a quarter of the time, or what a new worker takes to get up to speed and
+    /// to show it.
     fn hurried(self, warm_up: Duration) -> Self {
-        let epoch = (self.epoch / 4).max(warm_up).min(self.epoch);
-        Self { epoch, settle: Self::new(epoch).settle, ..self }
+        let quick = self.epoch / 4;
+        if warm_up <= quick {
+            return Self { epoch: quick, settle: Self::new(quick).settle, ..self };
+        }
+        if warm_up > self.epoch {
+            // Waiting for it would cost more than knowing a worker's rate saves: the next step is taken early.
+            return self;
+        }
+        Self { epoch: warm_up, settle: warm_up.mul_f64(WARMING), ..self }
     }
 }
 
@@ -91,7 +102,7 @@ impl<C: Copy> Stepper<C> {
         run: &mut R,
         setpoint: Concurrency,
     ) -> Result<Option<Observation>> {
-        let pace = if self.hurried { self.pace.hurried(run.warm_up()) } else { self.pace };
+        let mut pace = if self.hurried { self.pace.hurried(run.warm_up()) } else { self.pace };
         let mut begun = Instant::now();
         let changed = self.setpoint != Some(setpoint);
         if changed {
@@ -102,6 +113,11 @@ impl<C: Copy> Stepper<C> {
                     return Ok(None);
                 }
                 begun = Instant::now();
+                // Only now it is known how long the path is. On the longest ones the first step is soon, and blind.
+                let known = self.pace.hurried(run.warm_up());
+                if known.epoch < self.pace.epoch {
+                    pace = known;
+                }
             }
             if run.pass(begun + pace.settle)?.is_none() {
                 return Ok(None);
@@ -189,8 +205,11 @@ mod tests {
     #[test]
     fn a_short_epoch_is_a_quarter_or_what_a_worker_needs() {
         let pace = Pace::new(Duration::from_secs(1));
-        assert_eq!(pace.hurried(Duration::ZERO).epoch, Duration::from_millis(250));
-        assert_eq!(pace.hurried(Duration::from_millis(400)).epoch, Duration::from_millis(400));
-        assert_eq!(pace.hurried(Duration::from_secs(9)).epoch, pace.epoch);
+        let (near, far) = (pace.hurried(Duration::ZERO), pace.hurried(Duration::from_millis(900)));
+        assert_eq!((near.epoch, near.settle), (Duration::from_millis(250), Duration::from_millis(50)));
+        assert_eq!(far.epoch, Duration::from_millis(900));
+        assert_eq!(far.settle, Duration::from_millis(540), "its slow start is not measured");
+        let farther = pace.hurried(Duration::from_secs(9));
+        assert_eq!((farther.epoch, farther.settle), (pace.epoch, pace.settle));
     }
 }

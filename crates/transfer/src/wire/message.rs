@@ -7,6 +7,7 @@
 //! ```
 
 use std::ops::Range;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage, Remaining};
@@ -210,6 +211,13 @@ pub struct Counters {
     pub rtt_us: u64,
     /// The end's processor time.
     pub cpu: CpuTime,
+}
+
+impl Counters {
+    /// The streams' round-trip time, if it is known.
+    pub fn rtt(&self) -> Option<Duration> {
+        (self.rtt_us > 0).then(|| Duration::from_micros(self.rtt_us))
+    }
 }
 
 /// What became of one offered entry.
