@@ -17,6 +17,7 @@ from lab.ground import places
 from lab.ground.noise import Times, noise
 from lab.ground.progress import Progress
 from lab.ground.quiet import quiet
+from lab.ground.reserve import Reserve
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
@@ -123,7 +124,7 @@ def checked(cell: Cell, trial: Trial, measured: Measured) -> str:
     return "unfinished"
 
 
-def one(cell: Cell, blank: Record, source: Dataset) -> Record:
+def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
     """One run on a link of its own."""
     clean(places.DESTINATIONS)
     clean(places.SCRATCH)
@@ -136,7 +137,7 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
+            with quiet(), reserve.giving(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
                 before = Times.now()
                 measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
@@ -157,6 +158,7 @@ def one(cell: Cell, blank: Record, source: Dataset) -> Record:
         return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
     finally:
         clean(places.DESTINATIONS)
+        reserve.fill()
 
 
 @contextlib.contextmanager
@@ -186,7 +188,7 @@ def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
     try:
         with alone(), memory():
             for case in cases:
-                with loaded(case, settings.seed) as source:
+                with loaded(case, settings.seed) as source, Reserve(source.size) as reserve:
                     print(f"{case.name}: {case.title}", flush=True)
                     for repeat, those in ((r, t) for c, r, t in todo if c is case):
                         for cell in rotated(those, repeat):
@@ -197,7 +199,7 @@ def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
                             if settings.budget_min and time.monotonic() - began > settings.budget_min * 60:
                                 print("the time is over; the same command goes on", flush=True)
                                 return good
-                            record = one(cell, blank, source)
+                            record = one(cell, blank, source, reserve)
                             append(settings.results, record)
                             progress.done(case.seconds)
                             say(record, progress)

@@ -16,6 +16,7 @@ from lab.runs.datasets import Dataset, Plan, generate, plan, repeated
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
 from lab.ground.quiet import quiet
+from lab.ground.reserve import Reserve
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.rivals.base import Contender
 from lab.runs.setting import Setting
@@ -94,9 +95,11 @@ def clean(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset) -> Record:
+def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset,
+        reserve: Reserve) -> Record:
     """One timed transfer into fresh memory, then its check."""
     clean(places.DESTINATIONS)
+    reserve.fill()
     clean(places.SCRATCH)
     places.SCRATCH.chmod(0o755)
     setting = settings.setting
@@ -107,7 +110,7 @@ def one(contender: Contender, blank: Record, settings: Settings, link: Link, sou
                 stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
             trial = Trial(setting, link, group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
-            with quiet():
+            with quiet(), reserve.giving():
                 measured = measure(trial, contender.commands(trial), settings.timeout_s)
             rate, notes = contender.rate_bps(trial, measured), dict(contender.notes(trial))
         checked = ""
@@ -144,24 +147,25 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
                 room_for(planned, times)
                 source = repeated(generate(planned, places.SOURCES), times)
                 print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
-                for repeat in range(settings.repeats):
-                    for contender in rotated(able, repeat):
-                        blank = Record(
-                            scenario=settings.setting.name, set=name, contender=contender.name,
-                            level=contender.level, repeat=repeat, seed=settings.seed, scale=settings.scale,
-                            ok=False, version=versions[contender.name], trust=contender.trust,
-                            files=source.files, bytes=source.size,
-                            time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-                        if blank.key in known:
-                            progress.total -= 1
-                            continue
-                        if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
-                            print("the time is over; the same command goes on", flush=True)
-                            return good
-                        record = one(contender, blank, settings, link, source)
-                        append(settings.results, record)
-                        progress.line(record)
-                        good = good and record.ok
+                with Reserve(source.size) as reserve:
+                    for repeat in range(settings.repeats):
+                        for contender in rotated(able, repeat):
+                            blank = Record(
+                                scenario=settings.setting.name, set=name, contender=contender.name,
+                                level=contender.level, repeat=repeat, seed=settings.seed, scale=settings.scale,
+                                ok=False, version=versions[contender.name], trust=contender.trust,
+                                files=source.files, bytes=source.size,
+                                time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                            if blank.key in known:
+                                progress.total -= 1
+                                continue
+                            if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
+                                print("the time is over; the same command goes on", flush=True)
+                                return good
+                            record = one(contender, blank, settings, link, source, reserve)
+                            append(settings.results, record)
+                            progress.line(record)
+                            good = good and record.ok
     except BaseException:
         print(f"stopped; the same command goes on from {settings.results}", flush=True)
         raise
