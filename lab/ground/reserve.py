@@ -16,6 +16,7 @@ from lab.ground import places
 
 # How far the file is ahead of the copy, and how often it looks.
 AHEAD, LOOK_S = 256 << 20, 0.01
+ZEROS = memoryview(bytes(4 << 20))
 
 
 def available() -> int:
@@ -57,8 +58,9 @@ class Reserve:
     def fill(self) -> None:
         """Takes what it may; at once after a destination was removed, what that gave back is still warm."""
         if (room := self.room()) > self.held:
-            os.posix_fallocate(self.file, self.held, room - self.held)
-            self.held = room
+            # Written, not just allocated: only that fetches it from the host.
+            while self.held < room:
+                self.held += os.pwrite(self.file, ZEROS[:room - self.held], self.held)
 
     def give_way(self) -> None:
         """Gives up what a copy has taken or is about to."""
