@@ -16,7 +16,7 @@ from lab.runs.datasets import Dataset, Plan, generate, plan, repeated
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
 from lab.ground.quiet import quiet
-from lab.ground.reserve import Reserve
+from lab.ground.reserve import Reserve, available
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.rivals.base import Contender
 from lab.runs.setting import Setting
@@ -82,10 +82,7 @@ def memory() -> Iterator[None]:
 def room_for(planned: Plan, times: int) -> None:
     """Source and destination must fit into memory together."""
     needed = planned.size * (1 + times)
-    free = shutil.disk_usage(places.MEMORY.parent).free
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            free = min(free, int(line.split()[1]) * 1024)
+    free = min(shutil.disk_usage(places.MEMORY.parent).free, available())
     if needed > free:
         raise SystemExit(f"set {planned.name} needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} are free")
 
