@@ -95,9 +95,9 @@ fn what_little_a_probe_finds_is_kept() {
 }
 
 #[test]
-fn a_ramp_aims_at_four_times_and_on_a_far_path_at_twice() {
+fn a_ramp_aims_the_higher_the_nearer_the_other_end_is() {
     let bounds = PerStage::all(Bounds::new(1, 64));
-    for (rtt, third) in [(1, 32), (100, 16)] {
+    for (rtt, third) in [(1, 32), (30, 16), (100, 12)] {
         let mut rule = ModelBased::new(Config::default());
         let mut n = rule.start(bounds);
         for _ in 0..2 {

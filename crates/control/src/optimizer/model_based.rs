@@ -76,12 +76,25 @@ const FAR: Duration = Duration::from_millis(20);
 /// How much higher the ramp aims there once it has more than a few workers, as streams that have lost packets to their
 /// own number take seconds to recover there: so much where the last step brought all that was expected, ...
 const FAR_GROWTH: f64 = 2.0;
+/// ... less on the farthest, where the windows to recover are larger, ...
+const FARTHEST: Duration = Duration::from_millis(60);
+const FARTHEST_GROWTH: f64 = 1.5;
 /// ... and at least this share of the difference where it brought less.
 const FAR_STEP: f64 = 0.2;
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
-/// How much higher the ramp aims after a small change.
+/// So much more loss there than in the epoch before came with the workers: the path is full.
+const FLOOD: f64 = 0.03;
+/// Streams that have lost this share of packets there, one each or so, ...
+const WOUND: f64 = 0.001;
+/// ... get quicker again by this much an epoch, or have healed if twice they do not.
+const HEALING: f64 = 0.02;
+const HEALED: u32 = 2;
+/// A shortfall of more than this share of the capacity is not theirs.
+const HURT: f64 = 0.5;
+/// How much higher the ramp aims after a small change, and on the farthest paths.
 const MEND: f64 = 1.5;
+const FARTHEST_MEND: f64 = 1.2;
 /// How much more a probe aims at.
 const PROBE: f64 = 1.2;
 /// A lasting gain of this share is worth a probe at once.
@@ -158,6 +171,17 @@ pub struct ModelBased {
     goodput: Option<f64>,
     /// Goodput of the epoch before.
     before: f64,
+    /// The share of packets that epoch lost.
+    lost: f64,
+    /// On the farthest paths, while streams recover from losses.
+    hurt: Option<Hurt>,
+}
+
+/// What is seen of streams that recover: the most since, and epochs in a row that brought no more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hurt {
+    best: f64,
+    same: u32,
 }
 
 /// One epoch, reduced to what the rule uses.
@@ -173,7 +197,11 @@ struct Seen {
     spent: PerStage<bool>,
     /// Round trips take long, ...
     far: bool,
-    /// ... and packets were lost to more than chance.
+    /// ... or very long, ...
+    farthest: bool,
+    /// ... this share of the packets was lost (0 if not far), ...
+    loss: f64,
+    /// ... which is more than chance.
     lossy: bool,
 }
 
@@ -212,6 +240,8 @@ impl ModelBased {
             patience: config.probe_every,
             goodput: None,
             before: 0.0,
+            lost: 0.0,
+            hurt: None,
         }
     }
 
@@ -223,10 +253,12 @@ impl ModelBased {
         let busy = Waiting::of(seen, PerStage::from_fn(free), self.config.margin).map(Waiting::is_busy);
         let seconds = seen.interval.as_secs_f64();
         let spent = spent(seen.cpu);
-        let far = seen.rtt.is_some_and(|rtt| rtt >= FAR);
-        let lossy = far && seen.loss.is_some_and(|loss| loss >= LOSSY);
+        let beyond = |rtt| seen.rtt.is_some_and(|seen| seen >= rtt);
+        let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
+        let loss = seen.loss.filter(|_| far).unwrap_or_default();
+        let lossy = loss >= LOSSY;
         let n = seen.concurrency.map(|n| n.max(1));
-        Some(Seen { goodput, seconds, n, mbps, busy, spent, far, lossy })
+        Some(Seen { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy })
     }
 
     /// Learns what each stage's workers move at least.
@@ -243,6 +275,22 @@ impl ModelBased {
     /// The fewest workers that carry `mbps`, by what is believed.
     fn workers_for(&self, mbps: f64, bounds: PerStage<Bounds>) -> Concurrency {
         PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
+    }
+
+    /// Remembers losses on the farthest paths until the streams have recovered from them.
+    fn watch_losses(&mut self, seen: &Seen) {
+        if seen.farthest && seen.loss >= WOUND {
+            self.hurt = Some(Hurt::default());
+        } else if let Some(hurt) = &mut self.hurt {
+            let grew = seen.goodput > (1.0 + HEALING) * hurt.best;
+            *hurt = Hurt { best: hurt.best.max(seen.goodput), same: if grew { 0 } else { hurt.same + 1 } };
+            self.hurt = self.hurt.filter(|hurt| hurt.same < HEALED);
+        }
+    }
+
+    /// Whether a goodput below `usual` may be that of streams that still recover.
+    fn heals(&self, seen: &Seen, usual: f64) -> bool {
+        self.hurt.is_some() && seen.loss < WOUND && seen.goodput >= HURT * usual
     }
 
     /// The smallest difference from the capacity that is more than chance.
@@ -273,7 +321,7 @@ impl ModelBased {
             let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
             // A small loss is put down to the rate of the workers, a large change may be the path's, and
             // a small gain says nothing of either.
-            if binding[stage] && growth != MEND {
+            if binding[stage] && growth > MEND {
                 self.rates[stage] = Rate::default();
             } else if binding[stage] && less {
                 self.rates[stage] = Rate { mbps, known: Known::Exactly };
@@ -319,7 +367,8 @@ impl ModelBased {
             }
             grows |= binding[stage] && !seen.spent[stage];
         }
-        let growth = if seen.far && seen.n.network > FEW { self.far_growth(share) } else { self.growth };
+        let growth =
+            if seen.far && seen.n.network > FEW { self.far_growth(seen, share) } else { self.growth };
         let target = self.workers_for(growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
@@ -331,7 +380,8 @@ impl ModelBased {
                 bounds[stage].clamp(n.max(FEW))
             }
         });
-        if !grows || next == seen.n {
+        let flooded = seen.farthest && seen.loss >= self.lost + FLOOD;
+        if !grows || next == seen.n || flooded {
             self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds };
             return seen.n;
         }
@@ -340,10 +390,10 @@ impl ModelBased {
     }
 
     /// How much higher the ramp aims on a far path, after a step in which a worker moved this share of what it had.
-    fn far_growth(&self, share: f64) -> f64 {
-        let full = self.config.full_gain;
+    fn far_growth(&self, seen: &Seen, share: f64) -> f64 {
+        let (full, most) = (self.config.full_gain, if seen.farthest { FARTHEST_GROWTH } else { FAR_GROWTH });
         let step = ((share - full) / (1.0 - full)).clamp(FAR_STEP, 1.0);
-        self.growth.min(1.0 + (FAR_GROWTH - 1.0) * step)
+        self.growth.min(1.0 + (most - 1.0) * step)
     }
 
     fn cap(&mut self, seen: &Seen, (surplus, seconds): (f64, f64), bounds: PerStage<Bounds>) -> Concurrency {
@@ -376,6 +426,10 @@ impl ModelBased {
         let enough = goodput >= (1.0 - self.noticed()) * self.capacity;
         let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
         let cut = Stage::ALL.into_iter().any(cut);
+        if !enough && self.heals(seen, self.capacity) {
+            self.phase = Phase::Trim { from, low: None, again };
+            return seen.n;
+        }
         // A plain shortfall is put down to a cut at once; without one it may be the path's recovery, and
         // one epoch must not pass for what the path carries.
         if !enough && low.is_none() && !(cut && self.falls_plainly_short(goodput)) {
@@ -414,7 +468,12 @@ impl ModelBased {
         let binding = self.binding(seen, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            bounds[stage].clamp(if binding[stage] && !seen.spent[stage] { n.saturating_mul(2) } else { n })
+            let more = if seen.farthest {
+                (f64::from(n) * FARTHEST_GROWTH).ceil() as u16
+            } else {
+                n.saturating_mul(2)
+            };
+            bounds[stage].clamp(if binding[stage] && !seen.spent[stage] { more } else { n })
         });
         self.phase = Phase::Climb { best, back };
         next
@@ -475,6 +534,10 @@ impl ModelBased {
         (epochs, mean, off, above): (u32, f64, u32, u32),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
+        if seen.goodput < (1.0 - self.noticed()) * mean && self.heals(seen, mean) {
+            self.phase = Phase::Hold { epochs, mean, off: 0, above: 0 };
+            return seen.n;
+        }
         let stray = (seen.goodput / mean - 1.0).abs();
         if stray > self.config.change.max(3.0 * self.stray) {
             if off == 1 {
@@ -488,7 +551,8 @@ impl ModelBased {
         let off = mean / self.capacity - 1.0;
         if off < -self.noticed() || off > 2.0 * self.noticed() {
             // Too slow a slide, or too small a step, to be seen between two epochs.
-            return self.begin_again(seen, MEND, bounds);
+            let mend = if seen.farthest { FARTHEST_MEND } else { MEND };
+            return self.begin_again(seen, mend, bounds);
         }
         let epochs = epochs + 1;
         // A little more with the same workers: a link that got wider leaves them no more than they can
@@ -527,6 +591,8 @@ impl ModelBased {
         let goodput = match first {
             Some(first) => (first + seen.goodput) / 2.0,
             None if plain => seen.goodput,
+            // Streams that lose packets get no quicker.
+            None if self.hurt.is_some() && seen.loss >= WOUND => seen.goodput,
             None => {
                 self.phase = Phase::Probe { mean, first: Some(seen.goodput), back };
                 return seen.n;
@@ -570,6 +636,7 @@ impl Optimizer for ModelBased {
         if self.bounds.replace(bounds).is_some_and(|before| concerns(before, bounds, seen.n)) {
             self.restart(self.config.growth);
         }
+        self.watch_losses(&seen);
         let next = match self.phase {
             Phase::Ramp => self.ramp(&seen, bounds),
             Phase::Cap { surplus, seconds } => self.cap(&seen, (surplus, seconds), bounds),
@@ -578,6 +645,7 @@ impl Optimizer for ModelBased {
             Phase::Hold { epochs, mean, off, above } => self.hold(&seen, (epochs, mean, off, above), bounds),
             Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),
         };
+        self.lost = seen.loss;
         bounds.clamp(next)
     }
 

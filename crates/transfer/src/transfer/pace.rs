@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_control::{Concurrency, Observation};
+use tidegate_control::{Concurrency, Observation, Stage};
 
 use crate::error::Result;
 
@@ -41,10 +41,6 @@ impl Pace {
         let quick = self.epoch / 4;
         if warm_up <= quick {
             return Self { epoch: quick, settle: Self::new(quick).settle, ..self };
-        }
-        if warm_up > self.epoch {
-            // Waiting for it would cost more than knowing a worker's rate saves: the next step is taken early.
-            return self;
         }
         Self { epoch: warm_up, settle: warm_up.mul_f64(WARMING), ..self }
     }
@@ -109,14 +105,16 @@ impl<C: Copy> Stepper<C> {
             let first = self.setpoint.replace(setpoint).is_none();
             run.resize(setpoint);
             if first && self.hurried {
-                if wait_for_data(run, begun + self.pace.epoch)?.is_none() {
-                    return Ok(None);
-                }
+                let Some(nothing) = wait_for_data(run, begun + self.pace.epoch)? else { return Ok(None) };
                 begun = Instant::now();
-                // Only now it is known how long the path is. On the longest ones the first step is soon, and blind.
-                let known = self.pace.hurried(run.warm_up());
-                if known.epoch < self.pace.epoch {
-                    pace = known;
+                // Only now it is known how long the path is.
+                pace = self.pace.hurried(run.warm_up());
+                if pace.epoch > self.pace.epoch {
+                    // The few workers of the beginning are not worth waiting for: this step is blind.
+                    let latest = begun + self.pace.hurried(Duration::ZERO).epoch;
+                    return self.measured(run, setpoint, Some(nothing), |run| {
+                        sign_of_life(run, setpoint, &nothing, latest)
+                    });
                 }
             }
             if run.pass(begun + pace.settle)?.is_none() {
@@ -128,11 +126,23 @@ impl<C: Copy> Stepper<C> {
             Some(before) => Some(before),
             None => run.counters()?,
         };
-        let after = match (self.hurried, before) {
-            (true, Some(before)) => watch(run, &before, (begun + pace.epoch, begun + self.pace.epoch))?,
-            _ => run.pass(begun + pace.epoch)?.map(|()| run.counters()).transpose()?,
-        };
-        let Some(after) = after else { return Ok(None) };
+        let (soonest, latest) = (begun + pace.epoch, begun + self.pace.epoch.max(pace.epoch));
+        let hurried = self.hurried;
+        self.measured(run, setpoint, before, |run| match before {
+            Some(before) if hurried => watch(run, &before, (soonest, latest)),
+            _ => run.pass(soonest)?.map(|()| run.counters()).transpose(),
+        })
+    }
+
+    /// What was moved from `before` until `until` has passed.
+    fn measured<R: Running<Counters = C>>(
+        &mut self,
+        run: &mut R,
+        setpoint: Concurrency,
+        before: Option<C>,
+        until: impl FnOnce(&mut R) -> Result<Option<Option<C>>>,
+    ) -> Result<Option<Observation>> {
+        let Some(after) = until(run)? else { return Ok(None) };
         self.before = after;
         match (before, after) {
             (Some(before), Some(after)) => Ok(Some(run.observe(setpoint, &before, &after))),
@@ -142,19 +152,38 @@ impl<C: Copy> Stepper<C> {
     }
 }
 
-/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`.
-fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> {
-    while Instant::now() < until {
+/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`; the first count.
+fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<R::Counters>> {
+    let mut first = None;
+    loop {
         if run.pass(Instant::now() + LOOK)?.is_none() {
             return Ok(None);
         }
-        match run.counters()? {
-            Some(now) if run.moved(&now) > 0 => break,
-            Some(_) => {}
-            None => return run.pass(Instant::now()).map(|_| None),
+        let Some(now) = run.counters()? else { return run.pass(Instant::now()).map(|_| None) };
+        let first = *first.get_or_insert(now);
+        if run.moved(&now) > 0 || Instant::now() >= until {
+            return Ok(Some(first));
         }
     }
-    Ok(Some(()))
+}
+
+/// Lets time pass until every stage has moved something since `before`, at `latest`.
+fn sign_of_life<R: Running>(
+    run: &mut R,
+    setpoint: Concurrency,
+    before: &R::Counters,
+    latest: Instant,
+) -> Result<Option<Option<R::Counters>>> {
+    loop {
+        let Some(now) = run.counters()? else { return Ok(Some(None)) };
+        let moved = run.observe(setpoint, before, &now).throughput;
+        if Stage::ALL.into_iter().all(|stage| moved[stage].0 > 0) || Instant::now() >= latest {
+            return Ok(Some(Some(now)));
+        }
+        if run.pass(Instant::now() + LOOK)?.is_none() {
+            return Ok(None);
+        }
+    }
 }
 
 /// Lets time pass from `soonest` on until it is sure what is moved, at `latest`: a server that sends in
