@@ -206,9 +206,9 @@ impl Running for Download {
         counters.network
     }
 
-    /// Connecting and asking, and the slow start of what comes.
+    /// Connecting and asking, and the slow start of what comes. A server that takes its time to answer is not waited for.
     fn warm_up(&self) -> Duration {
-        ANSWERS * self.shared().latency()
+        (ANSWERS * self.shared().latency()).min(self.pace.epoch)
     }
 
     /// Lets time pass until `until`; `None` once everything has ended.

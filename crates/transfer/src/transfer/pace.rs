@@ -18,6 +18,9 @@ const SURE: f64 = 0.2;
 /// up to speed: what it moves while it gets there would pass for its rate.
 const WARMING: f64 = 0.6;
 
+/// So many epochs are the most that a step lasts for it.
+const LONGEST: u32 = 4;
+
 /// How a transfer is driven.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -42,6 +45,7 @@ impl Pace {
         if warm_up <= quick {
             return Self { epoch: quick, settle: Self::new(quick).settle, ..self };
         }
+        let warm_up = warm_up.min(self.epoch * LONGEST);
         Self { epoch: warm_up, settle: warm_up.mul_f64(WARMING), ..self }
     }
 }
@@ -238,7 +242,7 @@ mod tests {
         assert_eq!((near.epoch, near.settle), (Duration::from_millis(250), Duration::from_millis(50)));
         assert_eq!(far.epoch, Duration::from_millis(900));
         assert_eq!(far.settle, Duration::from_millis(540), "its slow start is not measured");
-        let farther = pace.hurried(Duration::from_secs(9));
-        assert_eq!((farther.epoch, farther.settle), (pace.epoch, pace.settle));
+        let farthest = pace.hurried(Duration::from_secs(9));
+        assert_eq!((farthest.epoch, farthest.settle), (4 * pace.epoch, Duration::from_millis(2400)));
     }
 }
