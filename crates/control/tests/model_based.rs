@@ -107,3 +107,71 @@ fn a_ramp_aims_the_higher_the_nearer_the_other_end_is() {
         assert_eq!(n, PerStage::all(third), "{rtt} ms");
     }
 }
+
+/// A link of 950 Mbit/s far away, whose streams of 100 Mbit/s lose packets to their own number and then need some epochs
+/// to recover, as cubic ones do.
+struct FarLink {
+    /// What a stream sends of what it could.
+    health: f64,
+}
+
+impl FarLink {
+    const MBPS: f64 = 950.0;
+
+    /// Goodput of an epoch with `n` streams, in Mbit/s, and the share of packets lost.
+    fn epoch(&mut self, n: u16) -> (f64, f64) {
+        let demand = 100.0 * f64::from(n) * self.health;
+        let over = demand / Self::MBPS;
+        let (loss, health) = match over {
+            _ if over > 1.15 => (0.05, 0.7 * self.health),
+            _ if over > 1.02 => (0.002, 0.9 * self.health),
+            _ => (0.0, (self.health + 0.04).min(1.0)),
+        };
+        self.health = health;
+        (demand.min(Self::MBPS), loss)
+    }
+
+    /// What the rule asks for, and the goodput of it, in a minute.
+    fn minute(rule: &mut ModelBased) -> Vec<(u16, f64)> {
+        let bounds = PerStage::new(Bounds::fixed(1), Bounds::new(1, 64), Bounds::fixed(1));
+        let (mut link, mut n) = (Self { health: 1.0 }, rule.start(bounds));
+        let mut epochs = Vec::new();
+        for _ in 0..60 {
+            let (goodput, loss) = link.epoch(n.network);
+            epochs.push((n.network, goodput));
+            let epoch = Observation {
+                throughput: PerStage::all(BitRate::from_bps(goodput * 1e6)),
+                loss: Some(loss),
+                rtt: Some(Duration::from_millis(100)),
+                ..seen(n, None)
+            };
+            n = rule.propose(&epoch, bounds);
+        }
+        epochs
+    }
+}
+
+#[test]
+fn streams_that_recover_are_waited_for_on_the_farthest_paths() {
+    let epochs = FarLink::minute(&mut ModelBased::new(Config::default()));
+    let late = &epochs[10..];
+    let mean = |of: &dyn Fn(&(u16, f64)) -> f64| late.iter().map(of).sum::<f64>() / late.len() as f64;
+    let (streams, goodput) = (mean(&|epoch| f64::from(epoch.0)), mean(&|epoch| epoch.1));
+    assert!((9.5..=12.0).contains(&streams), "{streams}: {epochs:?}");
+    assert!(goodput >= 0.93 * FarLink::MBPS, "{goodput}: {epochs:?}");
+}
+
+#[test]
+fn a_ramp_ends_where_much_is_lost_for_the_first_time() {
+    let bounds = PerStage::all(Bounds::new(1, 64));
+    for (rtt, grows) in [(30, true), (100, false)] {
+        let mut rule = ModelBased::new(Config::default());
+        let mut n = rule.start(bounds);
+        for loss in [0.0, 0.06] {
+            let rtt = Some(Duration::from_millis(rtt));
+            let next = rule.propose(&Observation { rtt, loss: Some(loss), ..seen(n, None) }, bounds);
+            assert_eq!(next.network > n.network, loss == 0.0 || grows, "{rtt:?}");
+            n = next;
+        }
+    }
+}

@@ -92,7 +92,7 @@ const HEALING: f64 = 0.02;
 const HEALED: u32 = 2;
 /// A shortfall of more than this share of the capacity is not theirs.
 const HURT: f64 = 0.5;
-/// How much higher the ramp aims after a small change, and on the farthest paths.
+/// How much higher the ramp aims after a small change, and on the farthest paths, where a climb does no more either.
 const MEND: f64 = 1.5;
 const FARTHEST_MEND: f64 = 1.2;
 /// How much more a probe aims at.
@@ -461,18 +461,15 @@ impl ModelBased {
         next
     }
 
-    /// Twice as many workers for whatever holds the path back: what a trim took was missed although the
+    /// Twice as many workers (on the farthest paths a fifth more) for whatever holds the path back: what a trim took was missed although the
     /// surplus had brought less than its share, as it is among the streams of others.
     fn climb(&mut self, seen: &Seen, best: f64, back: Concurrency, bounds: PerStage<Bounds>) -> Concurrency {
         self.climbed = true;
         let binding = self.binding(seen, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            let more = if seen.farthest {
-                (f64::from(n) * FARTHEST_GROWTH).ceil() as u16
-            } else {
-                n.saturating_mul(2)
-            };
+            let more = f64::from(n) * if seen.farthest { FARTHEST_MEND } else { 2.0 };
+            let more = more.ceil() as u16;
             bounds[stage].clamp(if binding[stage] && !seen.spent[stage] { more } else { n })
         });
         self.phase = Phase::Climb { best, back };
