@@ -125,7 +125,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         if picture := pictures.controllers(found_runs, external, level):
             beside[f"aimd-external-{external}.svg"] = picture
             text += f"![controllers beside {external} external streams](aimd-external-{external}.svg)\n\n"
-    text += differences(levels, found_runs) + failures([*records, *runs])
+    text += differences(levels, theirs, found_runs) + failures([*records, *runs])
     if found or found_runs:
         beside["aimd.csv"] = every_run(found, found_runs)
         text += "Every run is in [aimd.csv](aimd.csv).\n"

@@ -133,6 +133,13 @@ class Page(unittest.TestCase):
         self.assertIn("| 4 | 1 | 300 | 192 | 0.64 | 1 |", made.text)
         self.assertIn("Where `aimd` stopped, one more stream adds less than the 2 %", made.text)
 
+    def test_a_tool_that_gets_more_is_looked_into_when_several_runs_say_so(self) -> None:
+        for repeats, told in ((3, False), (4, True)):
+            globus = [swept(4, 1, 300.0, "globus-url-copy -p ", repeat) for repeat in range(repeats)]
+            ours = [swept(4, 1, 190.0, repeat=repeat) for repeat in range(repeats)]
+            text = page([*ours, *globus], []).text
+            self.assertEqual("by the third second, when they bring 300 and 190 Mbit/s" in text, told)
+
     def test_a_failed_run_is_said(self) -> None:
         broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1,
                         scale=1.0, ok=False, error="it broke")
