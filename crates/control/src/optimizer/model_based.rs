@@ -201,8 +201,10 @@ struct Seen {
     farthest: bool,
     /// ... this share of the packets was lost (0 if not far), ...
     loss: f64,
-    /// ... which is more than chance.
+    /// ... which is more than chance, ...
     lossy: bool,
+    /// ... or enough to hold streams of the farthest paths back for a while.
+    wounded: bool,
 }
 
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
@@ -256,9 +258,9 @@ impl ModelBased {
         let beyond = |rtt| seen.rtt.is_some_and(|seen| seen >= rtt);
         let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
         let loss = seen.loss.filter(|_| far).unwrap_or_default();
-        let lossy = loss >= LOSSY;
+        let (lossy, wounded) = (loss >= LOSSY, farthest && loss >= WOUND);
         let n = seen.concurrency.map(|n| n.max(1));
-        Some(Seen { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy })
+        Some(Seen { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy, wounded })
     }
 
     /// Learns what each stage's workers move at least.
@@ -279,7 +281,7 @@ impl ModelBased {
 
     /// Remembers losses on the farthest paths until the streams have recovered from them.
     fn watch_losses(&mut self, seen: &Seen) {
-        if seen.farthest && seen.loss >= WOUND {
+        if seen.wounded {
             self.hurt = Some(Hurt::default());
         } else if let Some(hurt) = &mut self.hurt {
             let grew = seen.goodput > (1.0 + HEALING) * hurt.best;
@@ -290,7 +292,7 @@ impl ModelBased {
 
     /// Whether a goodput below `usual` may be that of streams that still recover.
     fn heals(&self, seen: &Seen, usual: f64) -> bool {
-        self.hurt.is_some() && seen.loss < WOUND && seen.goodput >= HURT * usual
+        self.hurt.is_some() && !seen.wounded && seen.goodput >= HURT * usual
     }
 
     /// The smallest difference from the capacity that is more than chance.
@@ -461,8 +463,9 @@ impl ModelBased {
         next
     }
 
-    /// Twice as many workers (on the farthest paths a fifth more) for whatever holds the path back: what a trim took was missed although the
-    /// surplus had brought less than its share, as it is among the streams of others.
+    /// Twice as many workers (on the farthest paths a fifth more) for whatever holds the path back: what a
+    /// trim took was missed although the surplus had brought less than its share, as it is among the streams
+    /// of others.
     fn climb(&mut self, seen: &Seen, best: f64, back: Concurrency, bounds: PerStage<Bounds>) -> Concurrency {
         self.climbed = true;
         let binding = self.binding(seen, bounds);
@@ -589,7 +592,7 @@ impl ModelBased {
             Some(first) => (first + seen.goodput) / 2.0,
             None if plain => seen.goodput,
             // Streams that lose packets get no quicker.
-            None if self.hurt.is_some() && seen.loss >= WOUND => seen.goodput,
+            None if seen.wounded => seen.goodput,
             None => {
                 self.phase = Phase::Probe { mean, first: Some(seen.goodput), back };
                 return seen.n;

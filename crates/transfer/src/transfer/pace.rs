@@ -118,9 +118,8 @@ impl<C: Copy> Stepper<C> {
                 } else if known.epoch > self.pace.epoch {
                     // The few workers of the beginning are not worth waiting for: this step is blind.
                     let latest = begun + self.pace.hurried(Duration::ZERO).epoch;
-                    return self.measured(run, setpoint, Some(nothing), |run| {
-                        sign_of_life(run, setpoint, &nothing, latest)
-                    });
+                    let after = sign_of_life(run, setpoint, &nothing, latest)?;
+                    return self.measured(run, setpoint, Some(nothing), after);
                 }
             }
             if run.pass(begun + pace.settle)?.is_none() {
@@ -133,22 +132,22 @@ impl<C: Copy> Stepper<C> {
             None => run.counters()?,
         };
         let (soonest, latest) = (begun + pace.epoch, begun + self.pace.epoch.max(pace.epoch));
-        let hurried = self.hurried;
-        self.measured(run, setpoint, before, |run| match before {
-            Some(before) if hurried => watch(run, &before, (soonest, latest)),
-            _ => run.pass(soonest)?.map(|()| run.counters()).transpose(),
-        })
+        let after = match before {
+            Some(before) if self.hurried => watch(run, &before, (soonest, latest))?,
+            _ => run.pass(soonest)?.map(|()| run.counters()).transpose()?,
+        };
+        self.measured(run, setpoint, before, after)
     }
 
-    /// What was moved from `before` until `until` has passed.
+    /// What was moved between two counts, of which the second may have come too late.
     fn measured<R: Running<Counters = C>>(
         &mut self,
         run: &mut R,
         setpoint: Concurrency,
         before: Option<C>,
-        until: impl FnOnce(&mut R) -> Result<Option<Option<C>>>,
+        after: Option<Option<C>>,
     ) -> Result<Option<Observation>> {
-        let Some(after) = until(run)? else { return Ok(None) };
+        let Some(after) = after else { return Ok(None) };
         self.before = after;
         match (before, after) {
             (Some(before), Some(after)) => Ok(Some(run.observe(setpoint, &before, &after))),
