@@ -175,3 +175,51 @@ fn a_ramp_ends_where_much_is_lost_for_the_first_time() {
         }
     }
 }
+
+/// Every number of streams that the rule asks for at this round trip, where `n` of them move `mbps(n)`.
+fn streams(
+    rule: &mut ModelBased,
+    rtt: u64,
+    first: u16,
+    epochs: usize,
+    mbps: impl Fn(f64) -> f64,
+) -> Vec<u16> {
+    let bounds = PerStage::new(Bounds::fixed(1), Bounds::new(1, 200), Bounds::fixed(1));
+    let mut n = PerStage::new(1, first, 1);
+    let mut all = vec![first];
+    for _ in 0..epochs {
+        let throughput = PerStage::all(BitRate::from_bps(mbps(f64::from(n.network)) * 1e6));
+        let rtt = Some(Duration::from_millis(rtt));
+        n = rule.propose(&Observation { throughput, rtt, loss: Some(0.0), ..seen(n, None) }, bounds);
+        all.push(n.network);
+    }
+    all
+}
+
+/// The largest factor between two numbers that follow one another.
+fn steepest(streams: &[u16]) -> f64 {
+    streams.windows(2).map(|pair| f64::from(pair[1]) / f64::from(pair[0])).fold(0.0, f64::max)
+}
+
+#[test]
+fn on_the_farthest_paths_a_slide_is_mended_with_few_workers() {
+    for (rtt, factor) in [(1, 1.4..=1.6), (100, 1.1..=1.3)] {
+        let mut rule = ModelBased::new(Config::default());
+        let settled = streams(&mut rule, rtt, 2, 12, |n| (50.0 * n).min(1000.0));
+        let n = settled[settled.len() - 1];
+        assert_eq!(n, 20, "{settled:?}");
+        let mended = streams(&mut rule, rtt, n, 30, |n| (46.0 * n).min(930.0));
+        assert!(factor.contains(&steepest(&mended)), "{rtt} ms: {mended:?}");
+    }
+}
+
+#[test]
+fn on_the_farthest_paths_a_climb_goes_by_few_workers() {
+    for (rtt, factor) in [(1, 1.9..=2.1), (100, 1.1..=1.3)] {
+        let mut rule = ModelBased::new(Config::default());
+        // Each stream gets its share beside eight others.
+        let all = streams(&mut rule, rtt, 2, 40, |n| 950.0 * n / (n + 8.0));
+        let climb = &all[8..];
+        assert!(factor.contains(&steepest(climb)), "{rtt} ms: {all:?}");
+    }
+}

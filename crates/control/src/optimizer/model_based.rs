@@ -83,7 +83,7 @@ const FARTHEST_GROWTH: f64 = 1.5;
 const FAR_STEP: f64 = 0.2;
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
-/// So much more loss there than in the epoch before came with the workers: the path is full.
+/// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full.
 const FLOOD: f64 = 0.03;
 /// Streams that have lost this share of packets there, one each or so, ...
 const WOUND: f64 = 0.001;
