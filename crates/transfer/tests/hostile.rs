@@ -20,8 +20,8 @@ use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, Opening, StreamHello, session_name};
 use tidegate_transfer::wire::message::{
-    DataPlane, Message, OFFER_ENTRIES, Outcome, Request, SinkSpec, SourceSpec, Terms, Verdict, Verify,
-    WINDOW, encode,
+    DataPlane, Message, OFFER_ENTRIES, Outcome, PROMPT_SINCE, Request, SinkSpec, SourceSpec, Terms, VERSIONS,
+    Verdict, Verify, WINDOW, encode,
 };
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::tls::Trust;
@@ -84,7 +84,18 @@ impl ByHand {
     }
 
     fn stream(&self, index: u32, plane: DataPlane) -> Channel {
-        handshake::open_stream(&self.f.address, &self.config, plane, &self.token, index).expect("opened")
+        self.stream_of(VERSIONS.1, index, plane)
+    }
+
+    fn stream_of(&self, version: u16, index: u32, plane: DataPlane) -> Channel {
+        handshake::open_stream(&self.f.address, &self.config, plane, version, &self.token, index)
+            .expect("opened")
+    }
+
+    /// What a clear stream begins with, proved by `binding`.
+    fn opening(&self, index: u32, binding: &[u8]) -> Vec<u8> {
+        let proof = *handshake::stream_proof(&self.token, index, binding).as_bytes();
+        encode(&Opening::Stream(StreamHello { session: session_name(&self.token), index, proof }))
     }
 }
 
@@ -355,28 +366,54 @@ fn streams_with_a_wrong_proof_or_a_used_number_are_hung_up_on() {
     let address = &hand.f.address;
     let mut token = hand.token;
     token[0] ^= 1;
-    refused(handshake::open_stream(address, &hand.config, DataPlane::Tls, &token, 0).expect("opened"));
-    let kept = hand.stream(3, DataPlane::Tls);
-    eventually("the first one is known", || {
-        let mut again = hand.stream(3, DataPlane::Tls);
-        again.socket().set_read_timeout(Some(Duration::from_millis(300))).expect("set");
-        match again.read(&mut [0; 16]) {
-            Ok(n) => n == 0,
-            Err(error) => {
-                !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
-            }
-        }
-    });
-    drop(kept);
-    let mut socket = TcpStream::connect((address.host.as_str(), address.port)).expect("connected");
-    socket.write_all(b"TIDEGATE").expect("written");
-    let mut nonce = [0; 32];
-    socket.read_exact(&mut nonce).expect("a nonce");
-    let proof = *handshake::stream_proof(&hand.token, 4, &[0; 32]).as_bytes();
-    let hello = Opening::Stream(StreamHello { session: session_name(&hand.token), index: 4, proof });
-    socket.write_all(&encode(&hello)).expect("written");
+    for plane in [DataPlane::Tls, DataPlane::Clear] {
+        let forged = handshake::open_stream(address, &hand.config, plane, VERSIONS.1, &token, 0);
+        refused(forged.expect("opened"));
+    }
+    // A clear stream that was listened to says the same twice.
+    for (index, plane) in [(3, DataPlane::Tls), (5, DataPlane::Clear)] {
+        let kept = hand.stream(index, plane);
+        eventually("the first one is known", || is_hung_up(&mut hand.stream(index, plane)));
+        drop(kept);
+    }
+    let connect = || TcpStream::connect((address.host.as_str(), address.port)).expect("connected");
+    for binding in [&[][..], &[0; 32]] {
+        let mut socket = connect();
+        socket.write_all(b"TIDEGATE").expect("written");
+        socket.read_exact(&mut [0; 32]).expect("a nonce");
+        socket.write_all(&hand.opening(4, binding)).expect("written");
+        refused(Channel::Clear(socket));
+    }
+    let mut socket = connect();
+    socket.write_all(&[b"TIDEGAT3", &hand.opening(4, &[0; 32])[..]].concat()).expect("written");
     refused(Channel::Clear(socket));
     hand.still_serves();
+}
+
+fn is_hung_up(channel: &mut Channel) -> bool {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    channel.socket().set_read_timeout(Some(Duration::from_millis(300))).expect("set");
+    match channel.read(&mut [0; 16]) {
+        Ok(n) => n == 0,
+        Err(error) => !matches!(error.kind(), WouldBlock | TimedOut),
+    }
+}
+
+#[test]
+fn clear_streams_of_either_kind_carry_data() {
+    for version in [PROMPT_SINCE - 1, PROMPT_SINCE] {
+        let hand = by_hand();
+        hand.outbox.send(&Message::Offer { first: 0, entries: vec![file(b"file", 3)] });
+        assert!(matches!(hand.next(), Ok(Message::Verdicts { .. })));
+        let frame =
+            Frame { kind: FrameKind::Data, length: 3, file: 0, checksum: checksum(b"abc", 0, 3), offset: 0 };
+        let mut stream = hand.stream_of(version, 0, DataPlane::Clear);
+        stream.write_all(&[&frame.encode()[..], b"abc"].concat()).expect("written");
+        hand.outbox.send(&Message::Hashes(vec![(0, 0, *blake3::hash(b"abc").as_bytes())]));
+        let done = hand.next();
+        assert!(matches!(&done, Ok(Message::Done(done)) if *done == [(0, Outcome::Committed)]), "{done:?}");
+        assert_eq!(fs::read(hand.f.root.join("in/file")).expect("there"), b"abc");
+    }
 }
 
 #[test]

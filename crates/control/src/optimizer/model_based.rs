@@ -83,7 +83,8 @@ const FARTHEST_GROWTH: f64 = 1.5;
 const FAR_STEP: f64 = 0.2;
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
-/// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full.
+/// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full. (After
+/// a small change [`WOUND`] is enough: what gaps held back arrives late and at once, and looks like a gain.)
 const FLOOD: f64 = 0.03;
 /// Streams that have lost this share of packets there, one each or so, ...
 const WOUND: f64 = 0.001;
@@ -382,7 +383,8 @@ impl ModelBased {
                 bounds[stage].clamp(n.max(FEW))
             }
         });
-        let flooded = seen.farthest && seen.loss >= self.lost + FLOOD;
+        let flood = if self.growth > FARTHEST_MEND { FLOOD } else { WOUND };
+        let flooded = seen.farthest && seen.loss >= self.lost + flood;
         if !grows || next == seen.n || flooded {
             self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds };
             return seen.n;

@@ -38,6 +38,8 @@ pub struct Dialer {
     pub config: Arc<ClientConfig>,
     /// How the bulk travels.
     pub plane: DataPlane,
+    /// The protocol version of the session.
+    pub version: u16,
     /// What binds a stream to the session.
     pub token: Digest,
     next: Arc<AtomicU32>,
@@ -45,14 +47,27 @@ pub struct Dialer {
 
 impl Dialer {
     /// Dials streams of the session with `token`.
-    pub fn new(address: Address, config: Arc<ClientConfig>, plane: DataPlane, token: Digest) -> Self {
-        Self { address, config, plane, token, next: Arc::default() }
+    pub fn new(
+        address: Address,
+        config: Arc<ClientConfig>,
+        plane: DataPlane,
+        version: u16,
+        token: Digest,
+    ) -> Self {
+        Self { address, config, plane, version, token, next: Arc::default() }
     }
 
     /// Opens the next stream.
     pub fn dial(&self) -> Result<(u32, Channel)> {
         let index = self.next.fetch_add(1, Relaxed);
-        let channel = handshake::open_stream(&self.address, &self.config, self.plane, &self.token, index)?;
+        let channel = handshake::open_stream(
+            &self.address,
+            &self.config,
+            self.plane,
+            self.version,
+            &self.token,
+            index,
+        )?;
         Ok((index, channel))
     }
 }

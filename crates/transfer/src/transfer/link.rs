@@ -26,8 +26,9 @@ pub struct Link {
     pub inbox: Inbox,
     /// How its data streams connect.
     pub config: Arc<ClientConfig>,
+    /// The protocol version agreed on.
+    pub version: u16,
     place: String,
-    version: u16,
     peer: Option<SocketAddr>,
 }
 
@@ -162,7 +163,7 @@ mod tests {
         old.outbox.send(&Message::Request(Request::Iperf3 { limit_s: 9 }));
         let error = old.answer().expect_err("refused");
         assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 2"), "{error}");
-        assert_eq!(Link::open(&address, None).expect("let in").version, 2);
+        assert_eq!(Link::open(&address, None).expect("let in").version, VERSIONS.1);
         endpoint.drain();
     }
 }

@@ -1,7 +1,7 @@
 //! How a connection begins: who it is, what it is for, and proof of both, within tight limits.
 //!
-//! A connection opens with a TLS handshake, or with the eight bytes `TIDEGATE` for a clear data
-//! stream. Then comes one [`Opening`]. Nothing else is looked at before it has been proved.
+//! A connection opens with a TLS handshake, or with eight bytes for a clear data stream. Then comes one
+//! [`Opening`]. Nothing else is looked at before it has been proved.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,7 +16,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
 use crate::wire::channel::{Channel, retry};
-use crate::wire::message::{DataPlane, Hello, MAX_UNAUTHENTICATED, Message, VERSIONS, decode, encode};
+use crate::wire::message::{
+    DataPlane, Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode,
+};
 use crate::wire::ticket::{Address, proof};
 
 /// How long a peer may take to prove itself.
@@ -25,8 +27,12 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// How long a silent network is borne before a connection counts as dead.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a clear data stream begins with; the first byte differs from any TLS record's.
-const CLEAR_PREFACE: &[u8; 8] = b"TIDEGATE";
+/// What a clear data stream begins with; the first byte differs from any TLS record's. Its opening follows at
+/// once: its number, which is used once, keeps its proof from being used again.
+const CLEAR_PREFACE: &[u8; 8] = b"TIDEGAT3";
+
+/// What it begins with before [`PROMPT_SINCE`]; the endpoint answers with a nonce to bind the proof to.
+const NONCE_PREFACE: &[u8; 8] = b"TIDEGATE";
 
 /// The first thing said on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +50,7 @@ pub struct StreamHello {
     pub session: [u8; 16],
     /// The stream's number, used once.
     pub index: u32,
-    /// Proof of knowing the session's token, bound to this connection.
+    /// Proof of knowing the session's token, bound to this connection where it has something to be bound to.
     pub proof: Digest,
 }
 
@@ -172,11 +178,12 @@ pub fn open_session_within(
     Ok((channel, version))
 }
 
-/// Opens data stream `index` of the session with `token`.
+/// Opens data stream `index` of the session with `token`, as protocol `version` has it.
 pub fn open_stream(
     address: &Address,
     config: &Arc<ClientConfig>,
     plane: DataPlane,
+    version: u16,
     token: &Digest,
     index: u32,
 ) -> Result<Channel> {
@@ -188,19 +195,21 @@ pub fn open_stream(
             let exporter = channel.exporter();
             (channel, exporter)
         }
+        DataPlane::Clear if version >= PROMPT_SINCE => (Channel::Clear(dial(address)?), Vec::new()),
         DataPlane::Clear => {
             let mut channel = Channel::Clear(dial(address)?);
             let deadline = Instant::now() + HANDSHAKE_TIME;
             channel.set_deadline(Some(deadline)).map_err(lost)?;
-            channel.write_all(CLEAR_PREFACE).map_err(lost)?;
+            channel.write_all(NONCE_PREFACE).map_err(lost)?;
             let mut nonce = [0; 32];
             read_before(&mut channel, &mut nonce, deadline).map_err(lost)?;
             (channel, nonce.to_vec())
         }
     };
     let proof = *stream_proof(token, index, &binding).as_bytes();
-    let hello = Opening::Stream(StreamHello { session: session_name(token), index, proof });
-    channel.write_all(&encode(&hello)).map_err(lost)?;
+    let hello = encode(&Opening::Stream(StreamHello { session: session_name(token), index, proof }));
+    let preface: &[u8] = if plane == DataPlane::Clear && binding.is_empty() { CLEAR_PREFACE } else { &[] };
+    channel.write_all(&[preface, &hello].concat()).map_err(lost)?;
     channel.set_deadline(None).map_err(lost)?;
     Ok(channel)
 }
@@ -212,7 +221,7 @@ pub struct Arrival {
     pub channel: Channel,
     /// What it claims.
     pub opening: Opening,
-    /// What its proof must be bound to.
+    /// What its proof must be bound to; empty for a clear stream that was given nothing.
     pub binding: Vec<u8>,
 }
 
@@ -238,12 +247,16 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         let mut channel = Channel::Clear(socket);
         let mut preface = [0; 8];
         read_before(&mut channel, &mut preface, deadline).map_err(lost)?;
-        if preface != *CLEAR_PREFACE {
-            return Err(Error::protocol("a peer that speaks neither TLS nor our protocol"));
-        }
-        let nonce = random_bytes();
-        channel.write_all(&nonce).map_err(lost)?;
-        (channel, nonce.to_vec())
+        let binding = match &preface {
+            CLEAR_PREFACE => Vec::new(),
+            NONCE_PREFACE => {
+                let nonce = random_bytes();
+                channel.write_all(&nonce).map_err(lost)?;
+                nonce.to_vec()
+            }
+            _ => return Err(Error::protocol("a peer that speaks neither TLS nor our protocol")),
+        };
+        (channel, binding)
     } else {
         let connection = ServerConnection::new(Arc::clone(config))
             .map_err(|error| Error::protocol(format!("cannot start TLS: {error}")))?;

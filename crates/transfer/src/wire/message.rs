@@ -19,10 +19,13 @@ use crate::sys::processors::CpuTime;
 use crate::throttle::Limits;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 2);
+pub const VERSIONS: (u16, u16) = (1, 3);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub const IPERF3_SINCE: u16 = 2;
+
+/// The version since which a clear data stream proves itself without waiting for a nonce, one round trip sooner.
+pub const PROMPT_SINCE: u16 = 3;
 
 /// The highest version within both ranges.
 pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
