@@ -93,6 +93,11 @@ const HEALING: f64 = 0.02;
 const HEALED: u32 = 2;
 /// A shortfall of more than this share of the capacity is not theirs.
 const HURT: f64 = 0.5;
+/// For so many epochs at most a ramp that lost packets waits for them before it says what the path carries.
+const CONVALESCENCE: u32 = 8;
+/// So much more than enough stays on the farthest paths: cubic streams that have lost packets send 0.85 of their rate
+/// for ten seconds or so, and others carry what is missing.
+const SPARE: f64 = 1.2;
 /// How much higher the ramp aims after a small change, and on the farthest paths, where a climb does no more either.
 const MEND: f64 = 1.5;
 const FARTHEST_MEND: f64 = 1.2;
@@ -138,8 +143,9 @@ enum Known {
 enum Phase {
     /// Raising what holds the path back.
     Ramp,
-    /// More workers brought too little; `surplus` was seen with them, over so many `seconds`.
-    Cap { surplus: f64, seconds: f64 },
+    /// More workers brought too little; `surplus` was seen with them, over so many `seconds`, and so many epochs have
+    /// been `waited` since for streams to recover.
+    Cap { surplus: f64, seconds: f64, waited: u32 },
     /// Removing what is not needed. `from` is the last set-point known to carry the capacity, above
     /// which a trim never goes; `low` the first of two low epochs.
     Trim { from: Concurrency, low: Option<f64>, again: bool },
@@ -280,6 +286,15 @@ impl ModelBased {
         PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
     }
 
+    /// The workers that carry the capacity, with spare streams on the farthest paths.
+    fn enough(&self, seen: &Seen, bounds: PerStage<Bounds>) -> Concurrency {
+        let mut enough = self.workers_for(self.capacity, bounds);
+        if seen.farthest {
+            enough.network = self.workers_for(SPARE * self.capacity, bounds).network;
+        }
+        enough
+    }
+
     /// Remembers losses on the farthest paths until the streams have recovered from them.
     fn watch_losses(&mut self, seen: &Seen) {
         if seen.wounded {
@@ -386,7 +401,7 @@ impl ModelBased {
         let flood = if self.growth > FARTHEST_MEND { FLOOD } else { WOUND };
         let flooded = seen.farthest && seen.loss >= self.lost + flood;
         if !grows || next == seen.n || flooded {
-            self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds };
+            self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds, waited: 0 };
             return seen.n;
         }
         self.phase = Phase::Ramp;
@@ -400,7 +415,17 @@ impl ModelBased {
         self.growth.min(1.0 + (most - 1.0) * step)
     }
 
-    fn cap(&mut self, seen: &Seen, (surplus, seconds): (f64, f64), bounds: PerStage<Bounds>) -> Concurrency {
+    fn cap(
+        &mut self,
+        seen: &Seen,
+        (surplus, seconds, waited): (f64, f64, u32),
+        bounds: PerStage<Bounds>,
+    ) -> Concurrency {
+        if self.hurt.is_some() && waited < CONVALESCENCE {
+            // What arrives late and at once is not what the path carries, nor is it growth.
+            self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds, waited: waited + 1 };
+            return seen.n;
+        }
         if seen.goodput > (1.0 + self.config.change) * surplus {
             // It still grows: new streams take their time.
             return self.ramp(seen, bounds);
@@ -416,7 +441,7 @@ impl ModelBased {
             self.stray = self.stray.max(stray * (2.0 / (1.0 + seen.seconds / seconds)).sqrt());
         }
         self.phase = Phase::Trim { from: seen.n, low: None, again: false };
-        let enough = self.workers_for(self.capacity, bounds);
+        let enough = self.enough(seen, bounds);
         PerStage::from_fn(|stage| enough[stage].min(seen.n[stage]))
     }
 
@@ -520,7 +545,7 @@ impl ModelBased {
             if suspect && least.is_some_and(|least| seen.mbps[stage] <= SLOWEST * least) {
                 let mbps = seen.mbps[stage] / f64::from(seen.n[stage]);
                 self.rates[stage] = Rate { mbps, known: Known::Exactly };
-                let enough = self.workers_for(self.capacity, bounds)[stage];
+                let enough = self.enough(seen, bounds)[stage];
                 // A worker may move the less the more there are: halfway back, at least.
                 let halfway = (f64::from(seen.n[stage]) * f64::from(from[stage])).sqrt() as u16;
                 let least = if again { halfway } else { 0 };
@@ -572,7 +597,9 @@ impl ModelBased {
         let more = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
             let more = ((f64::from(n) * PROBE).ceil() as u16).max(n.saturating_add(1));
-            bounds[stage].clamp(if seen.spent[stage] { n } else { more })
+            // Streams to spare show by themselves that a link got wider.
+            let shows = seen.farthest && stage == Stage::Network && !hint;
+            bounds[stage].clamp(if seen.spent[stage] || shows { n } else { more })
         });
         if more == seen.n {
             self.phase = Phase::Hold { epochs: 0, mean, off: 0, above: 0 };
@@ -641,7 +668,7 @@ impl Optimizer for ModelBased {
         self.watch_losses(&seen);
         let next = match self.phase {
             Phase::Ramp => self.ramp(&seen, bounds),
-            Phase::Cap { surplus, seconds } => self.cap(&seen, (surplus, seconds), bounds),
+            Phase::Cap { surplus, seconds, waited } => self.cap(&seen, (surplus, seconds, waited), bounds),
             Phase::Trim { from, low, again } => self.trim(&seen, (from, low, again), bounds),
             Phase::Climb { best, back } => self.climbing(&seen, (best, back), bounds),
             Phase::Hold { epochs, mean, off, above } => self.hold(&seen, (epochs, mean, off, above), bounds),
