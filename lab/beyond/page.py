@@ -50,10 +50,10 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
     beside |= {f"beyond-{name}.svg": svg for name in HARM if (svg := harm_picture(found, name))}
     text = HEAD + measured_on(every) + "\n\n" + bars(found, best) + links(found, swept, best, beside)
     text += changes(found, beside) + shared(found, beside) + harmed(found, beside) + failures(every)
-    for name, there in (("beyond", found), ("beyond-sweep", swept)):
-        if there:
-            beside[f"{name}.csv"] = raw(there)
-            text += f"Every run is in [{name}.csv]({name}.csv).\n\n"
+    tables = {f"{name}.csv": raw(there) for name, there in (("beyond", found), ("beyond-sweep", swept)) if there}
+    if tables:
+        text += "Every run is in " + " or ".join(f"[{name}]({name})" for name in tables) + ".\n\n"
+    beside |= tables
     return Page("beyond", text.rstrip() + "\n", beside)
 
 

@@ -1,0 +1,84 @@
+//! What the rule reads off an epoch.
+
+use std::time::Duration;
+
+use crate::observation::{CpuLoad, Observation};
+use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
+use crate::waiting::{self, Waiting};
+
+/// A path whose round trip takes at least so long is a far one, ...
+const FAR: Duration = Duration::from_millis(20);
+/// ... and from here on one of the farthest, where the windows to recover after a loss are largest.
+const FARTHEST: Duration = Duration::from_millis(60);
+/// On a far path this share of packets lost says that the path holds back the workers, however few they are.
+const LOSSY: f64 = 0.005;
+/// On the farthest this share is one packet a stream or so.
+pub const WOUND: f64 = 0.001;
+/// A host has no processor time to spare if less than this share of it is idle, ...
+const IDLE: f64 = 0.1;
+/// ... and this much of it is ours. Beside others' work our workers get their turn, and on a far path more
+/// of them move more.
+const OURS: f64 = 0.25;
+
+/// One epoch, reduced to what the rule uses.
+pub struct Seen {
+    /// What the slowest of them moved, in Mbit/s.
+    pub goodput: f64,
+    /// The time measured.
+    pub seconds: f64,
+    /// Workers, at least one a stage.
+    pub n: Concurrency,
+    /// What each stage moved, in Mbit/s.
+    pub mbps: PerStage<f64>,
+    /// The stage was neither starved nor blocked when the epoch ended.
+    pub busy: PerStage<bool>,
+    /// The stage has all the processor time that its host has for us.
+    pub spent: PerStage<bool>,
+    /// Round trips take long, ...
+    pub far: bool,
+    /// ... or very long, ...
+    pub farthest: bool,
+    /// ... this share of the packets was lost (0 if not far), ...
+    pub loss: f64,
+    /// ... which is more than chance, ...
+    pub lossy: bool,
+    /// ... or enough to hold streams of the farthest paths back for a while.
+    pub wounded: bool,
+}
+
+impl Seen {
+    /// What an observation says of the stages that may have more or fewer workers; `None` if there are none. Staging
+    /// is empty below a fill of `margin` and full above one less it.
+    pub fn of(seen: &Observation, bounds: PerStage<Bounds>, margin: f64) -> Option<Self> {
+        let free = |stage: Stage| !bounds[stage].is_fixed();
+        let mbps = seen.throughput.map(|rate| rate.as_mbps());
+        let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
+        // Staging beside a stage with fixed bounds is not ours to judge by.
+        let busy = Waiting::of(seen, PerStage::from_fn(free), margin).map(Waiting::is_busy);
+        let seconds = seen.interval.as_secs_f64();
+        let spent = spent(seen.cpu);
+        let beyond = |rtt| seen.rtt.is_some_and(|seen| seen >= rtt);
+        let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
+        let loss = seen.loss.filter(|_| far).unwrap_or_default();
+        let (lossy, wounded) = (loss >= LOSSY, farthest && loss >= WOUND);
+        let n = seen.concurrency.map(|n| n.max(1));
+        Some(Self { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy, wounded })
+    }
+
+    /// The stages that hold the path back: they wait for nobody, and none is slower.
+    pub fn binding(&self, bounds: PerStage<Bounds>) -> PerStage<bool> {
+        waiting::binding(self.mbps, self.busy, bounds)
+    }
+
+    /// What each of the workers of `stage` moved, in Mbit/s.
+    pub fn each(&self, stage: Stage) -> f64 {
+        self.mbps[stage] / f64::from(self.n[stage])
+    }
+}
+
+/// The stages that run on a host without processor time to spare; the network's workers are on both.
+fn spent(cpu: Ends<Option<CpuLoad>>) -> PerStage<bool> {
+    let spent = |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < IDLE && load.ours >= OURS);
+    let (sender, receiver) = (spent(cpu.sender), spent(cpu.receiver));
+    PerStage::new(sender, sender || receiver, receiver)
+}
