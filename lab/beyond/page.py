@@ -24,9 +24,9 @@ Made by `python3 -m lab report`; do not edit by hand.
 The default rule, `{DEFAULT}`, against every other rule in the same engine, and against the best fixed number that a
 sweep finds. Two network namespaces joined by a bottleneck with a round-trip time and a queue of 20 ms that overflows,
 TCP cubic, MTU 1500; at most 32 workers a stage. Memory to memory by `tidegate probe`; where a disk is slow, files in
-memory with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `automdt` and `discrete_rl`
-are trained on the very path they drive, with its own numbers, before the rotation. What arrives is counted at the
-receiver's device, other traffic and headers left out.
+memory with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `discrete_rl` and, where
+there are files, `automdt` are trained on the very path they drive, with its own numbers, before the rotation. What
+arrives is counted at the receiver's device, other traffic and headers left out.
 
 """
 

@@ -1,6 +1,6 @@
 """Which rules are tried on which links: all on some, the fewer on links that differ only in a number."""
 
-from lab.beyond.cases import LINKS
+from lab.beyond.cases import DISKS, LINKS
 from lab.grid.engine import Rule, fixed
 
 DEFAULT = "auto"
@@ -21,7 +21,9 @@ def learned(recipe: str) -> Rule:
 AUTO = plain(DEFAULT)
 CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
 COORDINATED = tuple(map(plain, ("marlin", "model_based", "universal")))
-LEARNED = tuple(map(learned, ("ldm", "automdt", "discrete_rl")))
+LEARNED = tuple(map(learned, ("ldm", "discrete_rl")))
+# Its network needs all three stages, and memory to memory there is but one.
+AUTOMDT = learned("automdt")
 ALL = (AUTO, *CLIMBING, *COORDINATED, *LEARNED)
 FEWER = (AUTO, *CLIMBING)
 # One of each kind of link sees all of them.
@@ -33,4 +35,5 @@ HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed
 
 def rules_for(link: str) -> tuple[Rule, ...]:
     assert link in LINKS
-    return ALL if link in SEES_ALL else FEWER
+    rules = ALL if link in SEES_ALL else FEWER
+    return (*rules, AUTOMDT) if link in DISKS else rules

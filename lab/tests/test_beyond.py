@@ -81,6 +81,12 @@ class Cases(unittest.TestCase):
         for kind in (cases.RTT, cases.LOSS, cases.CROSS, cases.DISKS):
             self.assertTrue(set(kind) & set(rules.SEES_ALL))
 
+    def test_automdt_has_the_three_stages_it_needs(self) -> None:
+        for link in cases.LINKS:
+            path = cases.scenario(link)
+            whole = path.read is not None and path.write is not None
+            self.assertEqual(rules.AUTOMDT in rules.rules_for(link), whole, link)
+
     def test_transfers_join_before_the_first_leaves(self) -> None:
         for count in cases.TRANSFERS:
             made = cases.share(count)
