@@ -1,5 +1,6 @@
 //! What the model-based rule makes of a host's processors, of short epochs and of small gains.
 
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use tidegate_control::optimizer::model_based::{Config, ModelBased};
@@ -228,6 +229,31 @@ fn the_farthest_paths_keep_streams_to_spare_which_are_its_probe_for_a_wider_link
         let wider = streams(&mut rule, rtt, n, 60, |n| ((50.0 * n).min(1500.0), 0.0));
         assert!(wider.ends_with(&[enough * 3 / 2]), "{rtt} ms: {wider:?}");
     }
+}
+
+#[test]
+fn streams_that_recover_are_no_reason_for_a_probe_on_the_farthest_paths() {
+    let mut rule = ModelBased::new(Config::default());
+    let n = *streams(&mut rule, 100, 2, 12, |n| ((50.0 * n).min(900.0), 0.0)).last().expect("some");
+    let more = Cell::new(900.0);
+    let held = streams(&mut rule, 100, n, 40, |n| {
+        more.set(f64::min(1000.0, more.get() + 5.0));
+        ((50.0 * n).min(more.get()), 0.0)
+    });
+    assert!(held.iter().all(|&now| now == n), "{held:?}");
+}
+
+#[test]
+fn a_burst_at_the_start_does_not_pass_for_what_a_worker_moves() {
+    let mut rule = ModelBased::new(Config::default());
+    // Until chance takes their first packet streams are quicker than they will be.
+    let each = RefCell::new([80.0, 62.0, 42.0, 29.0].into_iter());
+    let all = streams(&mut rule, 20, 2, 12, |n| {
+        let mbps = each.borrow_mut().next().unwrap_or(24.0);
+        ((mbps * n).min(480.0), 0.001)
+    });
+    assert!(all.windows(2).take(5).all(|pair| pair[0] <= pair[1]), "{all:?}");
+    assert!(all[7..].iter().all(|&n| n >= 20), "{all:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Content: staying, noticing that the path has changed, and a probe now and then.
 
 use crate::optimizer::model_based::epoch::Seen;
-use crate::optimizer::model_based::{FARTHEST_MEND, MEND, ModelBased, PLAIN, Phase};
+use crate::optimizer::model_based::{FARTHEST_MEND, MEND, ModelBased, PLAIN, Phase, SPARE};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// How much more a probe aims at.
@@ -36,6 +36,10 @@ impl ModelBased {
         }
         self.stray += STRAY * (stray - self.stray);
         let mean = mean + WEIGHT * (seen.goodput - mean);
+        if mean > self.capacity && self.has_spare(seen, mean, bounds) {
+            // Streams that recover, or a link that got a little wider: the spare ones carry it.
+            self.capacity = mean;
+        }
         let off = mean / self.capacity - 1.0;
         if off < -self.noticed() || off > 2.0 * self.noticed() {
             // Too slow a slide, or too small a step, to be seen between two epochs.
@@ -68,6 +72,11 @@ impl ModelBased {
         }
         self.phase = Phase::Probe { mean, first: None, back: seen.n };
         more
+    }
+
+    /// Whether it is one of the farthest paths, and half of the spare streams would still be spare at `mbps`.
+    fn has_spare(&self, seen: &Seen, mbps: f64, bounds: PerStage<Bounds>) -> bool {
+        seen.farthest && self.workers_for(SPARE.sqrt() * mbps, bounds).network <= seen.n.network
     }
 
     /// Judges a probe: a new ramp, a few more workers, or back.

@@ -100,6 +100,10 @@ impl ModelBased {
             // It still grows: new streams take their time.
             return self.ramp(seen, bounds);
         }
+        if seen.goodput < (1.0 - self.config.change) * surplus && !seen.farthest {
+            // It was a burst: until chance takes their first packet streams are quicker than they will be.
+            return self.begin_again(seen, self.config.growth, bounds);
+        }
         self.learn(seen);
         if seconds < SHORT * seen.seconds && surplus < seen.goodput {
             // It ended while its new streams were still getting quicker.
