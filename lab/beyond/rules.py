@@ -22,7 +22,7 @@ AUTO = plain(DEFAULT)
 CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
 COORDINATED = tuple(map(plain, ("marlin", "model_based", "universal")))
 LEARNED = tuple(map(learned, ("ldm", "discrete_rl")))
-# Its network needs all three stages, and memory to memory there is but one.
+# Its recipe needs all three stages, and memory to memory there is but one.
 AUTOMDT = learned("automdt")
 ALL = (AUTO, *CLIMBING, *COORDINATED, *LEARNED)
 FEWER = (AUTO, *CLIMBING)

@@ -257,6 +257,17 @@ fn a_burst_at_the_start_does_not_pass_for_what_a_worker_moves() {
 }
 
 #[test]
+fn a_dip_at_the_end_of_a_ramp_is_not_taken_for_one() {
+    let mut rule = ModelBased::new(Config::default());
+    let at = Cell::new(0);
+    let all = streams(&mut rule, 1, 2, 12, |n| {
+        at.set(at.get() + 1);
+        (if at.get() == 4 { 0.75 } else { 1.0 } * (50.0 * n).min(1000.0), 0.0)
+    });
+    assert!(all.iter().all(|&n| n <= 32), "{all:?}");
+}
+
+#[test]
 fn on_the_farthest_paths_a_slide_is_mended_with_few_workers() {
     for (rtt, mbps, factor) in [(1, 46.0, 1.4..=1.6), (100, 39.0, 1.1..=1.3)] {
         let mut rule = ModelBased::new(Config::default());

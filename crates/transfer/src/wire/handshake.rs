@@ -189,13 +189,16 @@ pub fn open_stream(
 ) -> Result<Channel> {
     let place = address.place();
     let lost = |error: io::Error| Error::connection("lost the connection to", &place, &error);
-    let (mut channel, binding) = match plane {
+    // What is said before the opening, in the same packet, and what the proof is bound to.
+    let (mut channel, preface, binding) = match plane {
         DataPlane::Tls => {
             let channel = dial_tls(address, config)?;
             let exporter = channel.exporter();
-            (channel, exporter)
+            (channel, &[][..], exporter)
         }
-        DataPlane::Clear if version >= PROMPT_SINCE => (Channel::Clear(dial(address)?), Vec::new()),
+        DataPlane::Clear if version >= PROMPT_SINCE => {
+            (Channel::Clear(dial(address)?), &CLEAR_PREFACE[..], Vec::new())
+        }
         DataPlane::Clear => {
             let mut channel = Channel::Clear(dial(address)?);
             let deadline = Instant::now() + HANDSHAKE_TIME;
@@ -203,12 +206,11 @@ pub fn open_stream(
             channel.write_all(NONCE_PREFACE).map_err(lost)?;
             let mut nonce = [0; 32];
             read_before(&mut channel, &mut nonce, deadline).map_err(lost)?;
-            (channel, nonce.to_vec())
+            (channel, &[][..], nonce.to_vec())
         }
     };
     let proof = *stream_proof(token, index, &binding).as_bytes();
     let hello = encode(&Opening::Stream(StreamHello { session: session_name(token), index, proof }));
-    let preface: &[u8] = if plane == DataPlane::Clear && binding.is_empty() { CLEAR_PREFACE } else { &[] };
     channel.write_all(&[preface, &hello].concat()).map_err(lost)?;
     channel.set_deadline(None).map_err(lost)?;
     Ok(channel)

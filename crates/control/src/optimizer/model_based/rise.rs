@@ -100,8 +100,9 @@ impl ModelBased {
             // It still grows: new streams take their time.
             return self.ramp(seen, bounds);
         }
-        if seen.goodput < (1.0 - self.config.change) * surplus && !seen.farthest {
-            // It was a burst: until chance takes their first packet streams are quicker than they will be.
+        if seen.goodput < (1.0 - self.config.change) * surplus && seen.loss >= WOUND && !seen.farthest {
+            // It was a burst: until chance takes their first packet streams are quicker than they will be. Where
+            // nothing is lost it was a dip, which says nothing of the workers.
             return self.begin_again(seen, self.config.growth, bounds);
         }
         self.learn(seen);
