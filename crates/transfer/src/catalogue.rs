@@ -5,14 +5,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::Timestamp;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
+
+/// How long a catalogue that nobody uses any more may take to be closed.
+const CLOSING: Duration = Duration::from_millis(200);
 
 /// A destination file: the first half of the hash of its path.
 type Key = [u8; 16];
@@ -111,7 +116,17 @@ impl<V: Remembered> Catalogues<V> {
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
-        match Catalogue::open(self.directory.as_ref()?, base) {
+        let directory = self.directory.as_ref()?;
+        let mut opened = Catalogue::open(directory, base);
+        // The last transfer that had it may be about to close it.
+        let closing = open.contains_key(base).then(|| Instant::now() + CLOSING);
+        while opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
+            && closing.is_some_and(|end| Instant::now() < end)
+        {
+            thread::sleep(Duration::from_millis(1));
+            opened = Catalogue::open(directory, base);
+        }
+        match opened {
             Ok(catalogue) => {
                 let catalogue = Arc::new(Mutex::new(catalogue));
                 open.insert(base.to_vec(), Arc::downgrade(&catalogue));
@@ -127,4 +142,27 @@ impl<V: Remembered> Catalogues<V> {
 
 fn key(path: &[u8]) -> Key {
     blake3::hash(path).as_bytes()[..16].try_into().expect("sixteen bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_catalogue_is_waited_for_while_it_is_closed_and_not_for_ever() {
+        use std::os::unix::ffi::OsStrExt;
+        let state = tempfile::tempdir().expect("a directory");
+        let root = || Root::open(state.path().as_os_str().as_bytes()).expect("opened");
+        let ours = Catalogues::<Verified>::new(&root()).expect("made");
+        let theirs = Catalogues::<Verified>::new(&root()).expect("made");
+        drop(ours.of(b"/data").expect("nobody has it"));
+        let held = theirs.of(b"/data").expect("nobody has it");
+        assert!(ours.of(b"/data").is_none(), "somebody else keeps it");
+        let release = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(5));
+            drop(held);
+        });
+        assert!(ours.of(b"/data").is_some(), "it is let go soon");
+        release.join().expect("no panic");
+    }
 }

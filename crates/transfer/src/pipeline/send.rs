@@ -392,12 +392,10 @@ impl Shared {
             Message::Again(ranges) => ranges.into_iter().for_each(|again| self.again(again)),
             Message::Done(files) => {
                 for (id, outcome) in files {
-                    if let Some(file) = self.end(id) {
-                        match outcome {
-                            Outcome::Committed => self.ledger.done(file.size - file.kept.load(Relaxed)),
-                            Outcome::Failed(error) => self.ledger.failed(file.path(), error, true),
-                        }
-                    }
+                    self.end(id, |file| match outcome {
+                        Outcome::Committed => self.ledger.done(file.size - file.kept.load(Relaxed)),
+                        Outcome::Failed(error) => self.ledger.failed(file.path(), error, true),
+                    });
                 }
                 self.finish_if_done();
             }
@@ -429,17 +427,13 @@ impl Shared {
             let Some(file) = file else { continue };
             match verdict {
                 Verdict::Want { have } => pieces.extend(self.wanted(&file, have)),
-                Verdict::Skip | Verdict::Made => {
-                    self.end(id);
-                    self.ledger.skipped(file.size);
-                }
+                Verdict::Skip | Verdict::Made => self.end(id, |file| self.ledger.skipped(file.size)),
                 // Reading whole files would hold up every other message.
                 Verdict::Exists(theirs) => {
                     let _ = self.comparisons.lock().expect("not poisoned").send((file, theirs));
                 }
                 Verdict::Failed(error) => {
-                    self.end(id);
-                    self.ledger.failed(file.path(), error, true);
+                    self.end(id, |file| self.ledger.failed(file.path(), error, true));
                 }
             }
         }
@@ -465,18 +459,16 @@ impl Shared {
     /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.
     fn compare(&self, file: &Arc<SendFile>, theirs: Digest) {
         match self.root_of(file) {
-            Ok(ours) if ours == theirs => {
-                self.end(file.id);
+            Ok(ours) if ours == theirs => self.end(file.id, |file| {
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
                 self.ledger.skipped(file.size);
-            }
+            }),
             Ok(_) => {
                 // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
                 if self.terms.dry {
-                    self.end(file.id);
                     let error = Error::new(ErrorKind::Corrupt, format!("{} differs", file.listed.entry.path));
-                    self.ledger.failed(file.path(), error, true);
+                    self.end(file.id, |file| self.ledger.failed(file.path(), error, true));
                 }
             }
             Err(_) if self.stopped.load(Relaxed) => return,
@@ -538,18 +530,22 @@ impl Shared {
 
     /// A file will not be completed.
     fn abandon(&self, file: &SendFile, error: Error) {
-        if self.end(file.id).is_some() {
+        self.end(file.id, |file| {
             self.outbox.send(&Message::Abandon(file.id, error.clone()));
             self.ledger.failed(file.path(), error, true);
-            self.finish_if_done();
-        }
+        });
+        self.finish_if_done();
     }
 
-    fn end(&self, id: FileId) -> Option<Arc<SendFile>> {
-        let file = self.pending.lock().expect("not poisoned").files.remove(&id)?;
-        file.ended.store(true, Relaxed);
-        self.room.notify_one();
-        Some(file)
+    /// Takes a file off the list and says how it ended, unless it had ended before. Nobody can say that
+    /// the transfer is done in between.
+    fn end(&self, id: FileId, say: impl FnOnce(&SendFile)) {
+        let mut pending = self.pending.lock().expect("not poisoned");
+        if let Some(file) = pending.files.remove(&id) {
+            file.ended.store(true, Relaxed);
+            say(&file);
+            self.room.notify_one();
+        }
     }
 
     fn finish_if_done(&self) {
