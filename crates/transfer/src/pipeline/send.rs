@@ -5,29 +5,28 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_control::Concurrency;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::ledger::Ledger;
-use crate::manifest::{BLOCK, FileId, Kind, SEGMENT, missing};
+use crate::manifest::{BLOCK, FileId, SEGMENT, missing};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
-use crate::store::{Found, Listed, Source};
+use crate::store::{Listed, Source};
 use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{
-    Again, Compare, Counters, Message, OFFER_ENTRIES, Outcome, Terms, Verdict, WINDOW,
-};
+use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict};
 use crate::wire::session::Outbox;
 
+mod listing;
 mod reading;
 mod streaming;
 
@@ -284,89 +283,6 @@ impl Shared {
         tracing::debug!("sending ends: {error}");
         self.failure.lock().expect("not poisoned").get_or_insert(error);
         self.stop();
-    }
-
-    // Listing ---------------------------------------------------------------------------------------
-
-    fn list(&self) {
-        let mut next: FileId = 0;
-        let mut batch: Vec<Listed> = Vec::new();
-        let mut last = Instant::now();
-        let listed = self.source.list(&mut |found| {
-            match found {
-                Found::Entry(listed) => {
-                    batch.push(listed);
-                    // Small batches first, so that the first file starts at once.
-                    if batch.len() >= OFFER_ENTRIES || last.elapsed() > Duration::from_millis(20) {
-                        last = Instant::now();
-                        return self.offer(&mut next, &mut batch);
-                    }
-                }
-                Found::Problem(path, error) => {
-                    self.outbox.send(&Message::Problem(path.clone(), error.clone()));
-                    self.ledger.failed(&path, error, false);
-                }
-                Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::text::show(&path)),
-            }
-            !self.stopped.load(Relaxed)
-        });
-        if let Err(error) = listed {
-            self.outbox.send(&Message::Problem(Vec::new(), error.clone()));
-            self.ledger.failed(b"", error, false);
-        }
-        if self.offer(&mut next, &mut batch) {
-            self.ledger.all_listed();
-            self.outbox.send(&Message::Listed);
-            self.pending.lock().expect("not poisoned").listed = true;
-            self.finish_if_done();
-        }
-    }
-
-    /// Offers `batch`, waiting for room; `false` once stopped.
-    fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
-        let mut pending = self.pending.lock().expect("not poisoned");
-        while pending.files.len() + pending.others.len() > WINDOW && !self.stopped.load(Relaxed) {
-            pending = self.room.wait(pending).expect("not poisoned");
-        }
-        if self.stopped.load(Relaxed) {
-            return false;
-        }
-        if batch.is_empty() {
-            return true;
-        }
-        let first = *next;
-        let mut entries = Vec::with_capacity(batch.len());
-        for listed in batch.drain(..) {
-            let id = *next;
-            let Some(following) = next.checked_add(1) else {
-                drop(pending);
-                self.fail(Error::new(
-                    ErrorKind::Usage,
-                    "more than 4 billion entries in one transfer: split it",
-                ));
-                return false;
-            };
-            *next = following;
-            entries.push(listed.entry.clone());
-            if let Kind::File { size, .. } = listed.entry.kind {
-                self.ledger.listed(size);
-                let file = SendFile {
-                    id,
-                    size,
-                    listed,
-                    hash: Mutex::default(),
-                    kept: AtomicU64::new(0),
-                    resent: AtomicU64::new(0),
-                    ended: AtomicBool::new(false),
-                };
-                pending.files.insert(id, Arc::new(file));
-            } else {
-                pending.others.insert(id, listed);
-            }
-        }
-        drop(pending);
-        self.outbox.send(&Message::Offer { first, entries });
-        true
     }
 
     // Messages --------------------------------------------------------------------------------------

@@ -1,0 +1,235 @@
+//! What is there already, decided for each entry in the order of the offers, and what the sender answers
+//! to that.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+
+use super::Shared;
+use crate::catalogue::Verified;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::manifest::{Entry, FileId, Kind, SEGMENT};
+use crate::pipeline::incoming::Incoming;
+use crate::store::Standing;
+use crate::wire::message::{Compare, Message, Verdict, Verify};
+
+/// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
+const SEGMENTS_A_MESSAGE: usize = 32 << 10;
+const SEGMENTS_A_FILE: usize = 256;
+
+/// What the preparing thread does, in the order the sender asked.
+pub(super) enum Intent {
+    Offer(FileId, Vec<Entry>),
+    Replace(Vec<FileId>),
+    Keep(Vec<(FileId, Digest)>),
+    Finish,
+}
+
+impl Intent {
+    /// What it adds to the queue; one at least, as it takes room itself.
+    pub(super) fn entries(&self) -> usize {
+        let entries = match self {
+            Self::Offer(_, entries) => entries.len(),
+            Self::Replace(files) => files.len(),
+            Self::Keep(files) => files.len(),
+            Self::Finish => 0,
+        };
+        entries.max(1)
+    }
+}
+
+impl Shared {
+    pub(super) fn prepare(&self, intents: &mpsc::Receiver<Intent>) {
+        for intent in intents {
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            self.waiting.fetch_sub(intent.entries(), Relaxed);
+            match intent {
+                Intent::Offer(first, entries) => {
+                    let mut whole = Vec::new();
+                    let mut verdicts = Vec::with_capacity(entries.len());
+                    for (id, entry) in (first..).zip(entries) {
+                        let mut verdict = self.verdict(id, &entry, &mut whole);
+                        // What is there of a large file may exceed a message: it goes ahead in parts.
+                        if let Verdict::Want { have } = &mut verdict {
+                            while have.len() > SEGMENTS_A_FILE {
+                                let part = have.split_off(have.len().saturating_sub(SEGMENTS_A_MESSAGE));
+                                self.outbox.send(&Message::Have(id, part));
+                            }
+                        }
+                        verdicts.push(verdict);
+                    }
+                    self.outbox.send(&Message::Verdicts { first, verdicts });
+                    // After the verdicts, so that the sender knows a file before it is done.
+                    whole.into_iter().for_each(|file| self.completed(&file));
+                }
+                Intent::Replace(files) => {
+                    for id in files {
+                        let entry = self.compared.lock().expect("not poisoned").remove(&id);
+                        let Some(entry) = entry else { continue };
+                        if self.terms.dry {
+                            let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
+                            self.ledger.failed(entry.path.as_bytes(), error, true);
+                        } else {
+                            let verdict = match self.start_anew(&entry) {
+                                Ok(()) => {
+                                    self.expect_file(id, entry, None);
+                                    Verdict::Want { have: Vec::new() }
+                                }
+                                Err(error) => {
+                                    self.ledger.failed(entry.path.as_bytes(), error.clone(), true);
+                                    Verdict::Failed(error)
+                                }
+                            };
+                            self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
+                        }
+                    }
+                }
+                Intent::Keep(files) => self.keep(&files),
+                Intent::Finish => match self.finish() {
+                    Ok(()) => {
+                        self.finished.store(true, Relaxed);
+                        self.outbox.send(&Message::Finished);
+                    }
+                    Err(error) => self.fail(error),
+                },
+            }
+        }
+    }
+
+    fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Verdict {
+        let verdict = self.try_verdict(id, entry, whole);
+        if let Kind::File { size, .. } = entry.kind {
+            self.ledger.listed(size);
+        }
+        verdict.unwrap_or_else(|error| {
+            if self.stopped.load(Relaxed) {
+                return Verdict::Failed(error);
+            }
+            self.ledger.failed(entry.path.as_bytes(), error.clone(), matches!(entry.kind, Kind::File { .. }));
+            Verdict::Failed(error)
+        })
+    }
+
+    fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Result<Verdict> {
+        let standing = self.sink.prepare(entry, self.terms.dry)?;
+        let Kind::File { size, .. } = entry.kind else {
+            if entry.kind == Kind::Directory
+                && let Some(journal) = self.journal()
+            {
+                journal.lock().expect("not poisoned").directory(entry)?;
+            }
+            return Ok(Verdict::Made);
+        };
+        let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        if let Standing::Present(mtime) = standing {
+            if self.terms.compare == Compare::Checksum {
+                let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
+                self.compared.lock().expect("not poisoned").insert(id, entry.clone());
+                return Ok(Verdict::Exists(digest));
+            }
+            let known = self
+                .catalogue
+                .as_ref()
+                .and_then(|c| c.lock().expect("not poisoned").get(self.sink.place(entry).as_bytes()));
+            let recorded = known.is_some_and(|known| {
+                let hashed = self.terms.verify == Verify::Block || known.root != [0; 32];
+                known.size == size && known.mtime == entry.mtime && hashed
+            });
+            // Complete in an earlier run that ended before it could say so.
+            let renamed = left.as_ref().is_some_and(|left| left.root.is_some()) && !self.sink.has_part(entry);
+            if mtime == entry.mtime && (recorded || renamed) {
+                if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
+                    self.remember(entry, root);
+                }
+                self.ledger.skipped(size);
+                return Ok(Verdict::Skip);
+            }
+        }
+        if self.terms.dry {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("{} is missing, or has another size", entry.path),
+            ));
+        }
+        let was_left = left.is_some();
+        let left = left.filter(|_| self.sink.has_part(entry));
+        if was_left && left.is_none() {
+            self.start_anew(entry)?;
+        }
+        let left = left.map(|left| {
+            // A small file's only segment is its root.
+            let mut segments = left.segments;
+            if let (true, Some(root)) = (size <= SEGMENT, left.root) {
+                segments.insert(0, root);
+            }
+            segments
+        });
+        let file = self.expect_file(id, entry.clone(), left);
+        let have = file.kept_segments();
+        if file.is_complete() {
+            whole.push(file);
+        }
+        Ok(Verdict::Want { have })
+    }
+
+    /// What earlier runs left of a file is not used.
+    fn start_anew(&self, entry: &Entry) -> Result<()> {
+        match self.journal() {
+            Some(journal) => journal.lock().expect("not poisoned").anew(entry),
+            None => Ok(()),
+        }
+    }
+
+    /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
+    fn expect_file(&self, id: FileId, entry: Entry, left: Option<HashMap<u64, Digest>>) -> Arc<Incoming> {
+        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left));
+        self.ledger.already(file.kept);
+        self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
+        file
+    }
+
+    fn keep(&self, files: &[(FileId, Digest)]) {
+        for (id, root) in files {
+            if let Some(entry) = self.compared.lock().expect("not poisoned").remove(id) {
+                self.ledger.skipped(entry.size());
+                if self.terms.dry {
+                    continue;
+                }
+                match self.sink.refresh(&entry) {
+                    Ok(()) => self.remember(&entry, *root),
+                    Err(error) => tracing::warn!("{error}"),
+                }
+            }
+        }
+    }
+
+    fn remember(&self, entry: &Entry, root: Digest) {
+        if let Some(catalogue) = &self.catalogue {
+            let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
+            let put = catalogue
+                .lock()
+                .expect("not poisoned")
+                .put([(self.sink.place(entry).as_bytes(), verified)].into_iter());
+            if let Err(error) = put {
+                tracing::warn!("cannot remember what is verified: {error}");
+            }
+        }
+    }
+
+    /// Directories last: putting files into them has changed their times.
+    fn finish(&self) -> Result<()> {
+        let Some(journal) = self.journal() else { return Ok(()) };
+        let directories = journal.lock().expect("not poisoned").directories()?;
+        for entry in directories.iter().rev() {
+            if let Err(error) = self.sink.refresh(entry) {
+                tracing::warn!("{error}");
+            }
+        }
+        self.sink.sync_names()?;
+        self.sink.clean_up();
+        Ok(())
+    }
+}
