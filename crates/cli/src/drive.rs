@@ -166,7 +166,8 @@ impl Job<'_> {
         let mut transfer = Shared::new((self.work.begin)()?, self.control.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
-        let start = self.control.start(optimizer, transfer.bounds(), self.work.streams);
+        let start =
+            self.control.start(optimizer, (transfer.bounds(), transfer.round_trip()), self.work.streams);
         let offset = started.elapsed();
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
         let result = run(&mut transfer, optimizer, start, |epoch| {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tidegate_control::optimizer::model_based::FARTHEST;
 use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_control::policy::{Policy, Recipe};
@@ -256,20 +257,24 @@ impl ControlArgs {
 
     /// The set-point to begin with. A host with few processors is not helped by more workers than
     /// those while nothing else is known, and a short transfer ends before any rule acts; `streams` is what
-    /// the other end is known to bear from the first second.
+    /// the other end is known to bear from the first second. Those of a far path wait more than they work.
     pub fn start(
         &self,
         optimizer: &mut dyn Optimizer,
-        bounds: PerStage<Bounds>,
+        (bounds, round_trip): (PerStage<Bounds>, Option<Duration>),
         streams: Option<u16>,
     ) -> Concurrency {
+        if let Some(round_trip) = round_trip {
+            optimizer.expect(round_trip);
+        }
         let rule = optimizer.start(bounds);
+        let is_far = round_trip >= Some(FARTHEST);
         let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
         match self.start {
             Some(n) => bounds.clamp(PerStage::all(n)),
             None if self.optimizer == "auto" => {
                 let mut start = rule.map(|n| n.min(processors.max(1)));
-                start.network = streams.unwrap_or(start.network);
+                start.network = streams.unwrap_or(if is_far { rule.network } else { start.network });
                 bounds.clamp(start)
             }
             None => rule,
@@ -379,4 +384,31 @@ impl TrustArgs {
 pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
     let root = trust.state.open()?;
     Ok(Setup { terms, pace, interrupt, pki: trust.pki()?, catalogues: Catalogues::new(&root)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        control: ControlArgs,
+    }
+
+    #[test]
+    fn a_far_path_begins_with_more_streams_and_no_more_readers() {
+        let start = |words: &[&str], ms: u64| {
+            let control = Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control;
+            let mut rule = control.optimizer().expect("a rule");
+            let round_trip = Some(Duration::from_millis(ms));
+            control.start(&mut *rule, (PerStage::all(Bounds::new(1, 32)), round_trip), None)
+        };
+        assert!(start(&[], 1).network <= 2);
+        let far = start(&[], 100);
+        assert!(far.network == 8 && far.read <= 2 && far.write <= 2, "{far:?}");
+        assert_eq!(start(&["--start", "3"], 100), PerStage::all(3), "unless another number is asked for");
+    }
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
 use tidegate_transfer::error::{Error, Result};
@@ -68,6 +69,10 @@ impl Environment for Shared {
         let most = self.most();
         let network = Bounds::new(bounds.network.min.min(most), bounds.network.max.min(most));
         PerStage { network, ..bounds }
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.mover.round_trip()
     }
 
     fn hurry(&mut self, hurried: bool) {

@@ -1,5 +1,7 @@
 //! Whatever answers a set-point with an observation: the simulator or a live transfer.
 
+use std::time::Duration;
+
 use crate::observation::Observation;
 use crate::stage::{Bounds, Concurrency, PerStage};
 
@@ -10,6 +12,11 @@ pub trait Environment {
 
     /// What may be asked for; re-read every epoch, so a scheduler can share a budget.
     fn bounds(&self) -> PerStage<Bounds>;
+
+    /// The path's round-trip time, where it is known before anything has moved.
+    fn round_trip(&self) -> Option<Duration> {
+        None
+    }
 
     /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.
     fn hurry(&mut self, _hurried: bool) {}

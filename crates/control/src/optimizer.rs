@@ -40,6 +40,9 @@ pub trait Optimizer: Send {
         bounds.map(|bounds| bounds.min)
     }
 
+    /// Told before the start, where it is known: the path's round-trip time.
+    fn expect(&mut self, _round_trip: Duration) {}
+
     /// The set-point for the next epoch. `bounds` hold now and may differ from the last call's.
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency;
 

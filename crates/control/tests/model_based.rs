@@ -232,6 +232,18 @@ fn the_farthest_paths_keep_streams_to_spare_which_are_its_probe_for_a_wider_link
 }
 
 #[test]
+fn a_far_path_that_is_known_to_be_one_begins_with_more_streams_whose_rate_is_believed() {
+    for (rtt, first) in [(59, 2), (60, 8)] {
+        let mut rule = ModelBased::new(Config::default());
+        rule.expect(Duration::from_millis(rtt));
+        assert_eq!(rule.start(PerStage::all(Bounds::new(1, 64))), PerStage::new(2, first, 2), "{rtt} ms");
+        // Eight fill the link, and it is not tried whether fewer would.
+        let all = streams(&mut rule, rtt, 8, 20, |n| ((100.0 * n).min(800.0), 0.0));
+        assert_eq!(all.iter().any(|&n| n < 8), first == 2, "{rtt} ms: {all:?}");
+    }
+}
+
+#[test]
 fn streams_that_recover_are_no_reason_for_a_probe_on_the_farthest_paths() {
     let mut rule = ModelBased::new(Config::default());
     let n = *streams(&mut rule, 100, 2, 12, |n| ((50.0 * n).min(900.0), 0.0)).last().expect("some");

@@ -109,6 +109,7 @@ impl LiveTransfer {
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
         let started = Instant::now();
         let polls = AtomicU32::new(0);
+        let rtt = outbox.round_trip();
         Ok(Self {
             side,
             outbox,
@@ -121,7 +122,7 @@ impl LiveTransfer {
             polls,
             bounds,
             stepper: Stepper::new(pace),
-            rtt: None,
+            rtt,
         })
     }
 
@@ -182,7 +183,7 @@ impl Running for LiveTransfer {
                 return Err(Error::new(ErrorKind::Connection, "the other end has fallen silent"));
             }
         };
-        self.rtt = sender.rtt();
+        self.rtt = sender.rtt().or(self.rtt);
         Ok(Some(Snapshot { sender, receiver }))
     }
 
@@ -244,6 +245,10 @@ impl Environment for LiveTransfer {
 
     fn bounds(&self) -> PerStage<Bounds> {
         self.bounds
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        self.outbox.round_trip()
     }
 
     fn hurry(&mut self, hurried: bool) {

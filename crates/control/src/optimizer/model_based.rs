@@ -18,6 +18,9 @@ mod hold;
 mod rise;
 mod trim;
 
+use std::time::Duration;
+
+pub use epoch::FARTHEST;
 use epoch::Seen;
 use healing::Healing;
 
@@ -29,7 +32,8 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Workers a stage to begin with. 2: no burden on a small host, and never worth finding out whether
-    /// one would do.
+    /// one would do. On the farthest paths the next step's streams at once: two of them show nothing there
+    /// before a second has passed.
     pub start: u16,
     /// Epochs between probes, doubled after each that finds nothing, up to four times as many. 10:
     /// a probe costs no goodput, only workers, and nothing else can notice a path that got wider.
@@ -123,6 +127,10 @@ enum Phase {
 pub struct ModelBased {
     config: Config,
     phase: Phase,
+    /// What the path's round trip was said to be before the start.
+    round_trip: Option<Duration>,
+    /// So many workers to begin with are not worth finding out whether fewer would do.
+    few: Concurrency,
     rates: PerStage<Rate>,
     /// Goodput the path can carry, in Mbit/s.
     capacity: f64,
@@ -157,6 +165,8 @@ impl ModelBased {
         Self {
             config,
             phase: Phase::Ramp,
+            round_trip: None,
+            few: PerStage::all(FEW),
             rates: PerStage::default(),
             capacity: 0.0,
             bounds: None,
@@ -204,6 +214,7 @@ impl ModelBased {
     /// Forgets everything but what it holds for a worker's rate.
     fn restart(&mut self, growth: f64) {
         self.phase = Phase::Ramp;
+        self.few = PerStage::all(FEW);
         self.growth = growth;
         self.climbed = false;
         self.patience = self.config.probe_every;
@@ -231,7 +242,16 @@ impl ModelBased {
 
 impl Optimizer for ModelBased {
     fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        bounds.clamp(PerStage::all(self.config.start))
+        let mut start = PerStage::all(self.config.start);
+        if self.round_trip >= Some(FARTHEST) {
+            start.network = (f64::from(start.network) * self.config.growth) as u16;
+            self.few.network = start.network;
+        }
+        bounds.clamp(start)
+    }
+
+    fn expect(&mut self, round_trip: Duration) {
+        self.round_trip = Some(round_trip);
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {

@@ -15,6 +15,8 @@ pub struct TcpInfo {
     pub segments_sent: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// The shortest one of late; zero if there was none.
+    pub least_rtt: Duration,
     /// Bytes a second that the peer acknowledged of late; zero before the first.
     pub delivery: u64,
 }
@@ -36,11 +38,15 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         (info, size as usize)
     };
     let has_segments = size >= std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_out) + 4;
+    let has_least = size >= std::mem::offset_of!(libc::tcp_info, tcpi_min_rtt) + 4;
+    // All ones before the first.
+    let least_rtt = if has_least && info.tcpi_min_rtt != u32::MAX { info.tcpi_min_rtt } else { 0 };
     let has_delivery = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivery_rate) + 8;
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
         segments_sent: if has_segments { u64::from(info.tcpi_data_segs_out) } else { 0 },
         rtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
+        least_rtt: Duration::from_micros(u64::from(least_rtt)),
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
     })
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_control::{Concurrency, Observation, Stage};
+use tidegate_control::{Concurrency, Observation};
 
 use crate::error::Result;
 
@@ -109,18 +109,12 @@ impl<C: Copy> Stepper<C> {
             let first = self.setpoint.replace(setpoint).is_none();
             run.resize(setpoint);
             if first && self.hurried {
-                let Some(nothing) = wait_for_data(run, begun + self.pace.epoch)? else { return Ok(None) };
-                begun = Instant::now();
-                // Only now it is known how long the path is.
-                let known = self.pace.hurried(run.warm_up());
-                if known.epoch < self.pace.epoch {
-                    pace = known;
-                } else if known.epoch > self.pace.epoch {
-                    // The few workers of the beginning are not worth waiting for: this step is blind.
-                    let latest = begun + self.pace.hurried(Duration::ZERO).epoch;
-                    let after = sign_of_life(run, setpoint, &nothing, latest)?;
-                    return self.measured(run, setpoint, Some(nothing), after);
+                if wait_for_data(run, begun + self.pace.epoch)?.is_none() {
+                    return Ok(None);
                 }
+                begun = Instant::now();
+                // Only now it is known for sure how long the path is.
+                pace = self.pace.hurried(run.warm_up());
             }
             if run.pass(begun + pace.settle)?.is_none() {
                 return Ok(None);
@@ -157,36 +151,16 @@ impl<C: Copy> Stepper<C> {
     }
 }
 
-/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`; the first count.
-fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<R::Counters>> {
-    let mut first = None;
+/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`; `None` once everything
+/// has ended.
+fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> {
     loop {
         if run.pass(Instant::now() + LOOK)?.is_none() {
             return Ok(None);
         }
         let Some(now) = run.counters()? else { return run.pass(Instant::now()).map(|_| None) };
-        let first = *first.get_or_insert(now);
         if run.moved(&now) > 0 || Instant::now() >= until {
-            return Ok(Some(first));
-        }
-    }
-}
-
-/// Lets time pass until every stage has moved something since `before`, at `latest`.
-fn sign_of_life<R: Running>(
-    run: &mut R,
-    setpoint: Concurrency,
-    before: &R::Counters,
-    latest: Instant,
-) -> Result<Option<Option<R::Counters>>> {
-    loop {
-        let Some(now) = run.counters()? else { return Ok(Some(None)) };
-        let moved = run.observe(setpoint, before, &now).throughput;
-        if Stage::ALL.into_iter().all(|stage| moved[stage].0 > 0) || Instant::now() >= latest {
-            return Ok(Some(Some(now)));
-        }
-        if run.pass(Instant::now() + LOOK)?.is_none() {
-            return Ok(None);
+            return Ok(Some(()));
         }
     }
 }
@@ -227,8 +201,6 @@ fn uncertainty(rates: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_control::{BitRate, Ends, PerStage};
-
     use super::*;
 
     #[test]
@@ -247,59 +219,5 @@ mod tests {
         assert_eq!(far.settle, Duration::from_millis(540), "its slow start is not measured");
         let farthest = pace.hurried(Duration::from_secs(9));
         assert_eq!((farthest.epoch, farthest.settle), (4 * pace.epoch, Duration::from_millis(2400)));
-    }
-
-    /// A far path that answers at once: the network moves from the third count on, what is written from the fifth.
-    struct Far {
-        counts: u64,
-    }
-
-    impl Running for Far {
-        type Counters = u64;
-
-        fn resize(&mut self, _: Concurrency) {}
-
-        fn pass(&mut self, _: Instant) -> Result<Option<()>> {
-            Ok(Some(()))
-        }
-
-        fn counters(&mut self) -> Result<Option<u64>> {
-            self.counts += 1;
-            Ok(Some(self.counts))
-        }
-
-        fn moved(&self, counters: &u64) -> u64 {
-            counters.saturating_sub(2)
-        }
-
-        fn warm_up(&self) -> Duration {
-            Duration::from_hours(2)
-        }
-
-        fn observe(&self, setpoint: Concurrency, before: &u64, after: &u64) -> Observation {
-            let (read, written) = (after - before, after.saturating_sub(4));
-            Observation {
-                at: Duration::ZERO,
-                interval: Duration::from_secs(1),
-                concurrency: setpoint,
-                throughput: PerStage::new(read, self.moved(after), written).map(BitRate),
-                staging_free: Ends::default(),
-                staging_capacity: Ends::default(),
-                loss: None,
-                rtt: None,
-                cpu: Ends::default(),
-                remaining: None,
-            }
-        }
-    }
-
-    #[test]
-    fn far_away_the_first_step_ends_with_the_first_bytes_written() {
-        let mut stepper = Stepper::new(Pace::new(Duration::from_hours(1)));
-        stepper.hurry(true);
-        let mut far = Far { counts: 0 };
-        let seen = stepper.step(&mut far, PerStage::all(2)).expect("no error").expect("not over");
-        let rates = seen.throughput.map(|rate| rate.0);
-        assert_eq!((rates.read, rates.network, rates.write), (4, 3, 1), "from the first count to the fifth");
     }
 }

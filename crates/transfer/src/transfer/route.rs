@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_control::{Bounds, Environment, Observation, PerStage};
 
@@ -93,6 +94,14 @@ impl Environment for Transfer {
         match self {
             Self::Live(transfer) => transfer.bounds(),
             Self::Relayed(transfer) => transfer.bounds(),
+        }
+    }
+
+    fn round_trip(&self) -> Option<Duration> {
+        match self {
+            Self::Live(transfer) => transfer.round_trip(),
+            // The ends know; we are not on it.
+            Self::Relayed(_) => None,
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::tcp;
 use crate::wire::channel::{Channel, Tls};
 use crate::wire::message::{MAX_MESSAGE, Message, decode, encode};
 
@@ -36,6 +37,7 @@ pub struct Inbox {
 struct Shared {
     queue: Mutex<Queue>,
     wake: OwnedFd,
+    round_trip: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +55,8 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
     let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
-    let shared = Arc::new(Shared { queue: Mutex::default(), wake });
+    let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
+    let shared = Arc::new(Shared { queue: Mutex::default(), wake, round_trip });
     let (sender, messages) = self::channel();
     let outbox = Outbox { shared: Arc::clone(&shared) };
     let peer = peer.to_owned();
@@ -104,6 +107,11 @@ impl Outbox {
         self.shared.queue.lock().expect("not poisoned").lost
     }
 
+    /// The path's round-trip time, as far as the kernel knew it when the session began.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.shared.round_trip
+    }
+
     fn wake(&self) {
         // Fails only when the counter is full, and then the thread is awake already.
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
@@ -150,12 +158,12 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
         };
         // In one piece: many small messages share a record and a system call.
         tls.queue(&pending)?;
-        match tls.flush_records() {
+        let written = match tls.flush_records() {
             Ok(()) if closing => return Ok(()),
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            // A peer that has left may have said why: that is read first.
+            written => written,
+        };
         let timeout = closing.then(|| {
             let end = *last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
             end.saturating_duration_since(Instant::now())
@@ -183,6 +191,7 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
             }
             received.drain(..used);
         }
+        written?;
         let mut interest = PollFlags::IN;
         if tls.wants_write() {
             interest |= PollFlags::OUT;
@@ -198,5 +207,57 @@ fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::
         }
         let mut count = [0; 8];
         let _ = rustix::io::read(&shared.wake, &mut count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, Connection, ServerConnection};
+
+    use super::*;
+    use crate::wire::tls::{Identity, Trust};
+
+    /// Both ends of a TLS connection.
+    fn pair() -> (Channel, Channel) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let identity = Identity::load_or_create(directory.path()).expect("made");
+        let client = Trust::Pinned(identity.fingerprint()).client().expect("a configuration");
+        let name = ServerName::try_from("127.0.0.1").expect("a name");
+        let client = Connection::Client(ClientConnection::new(client, name).expect("a client"));
+        let server = identity.server().expect("a configuration");
+        let server = Connection::Server(ServerConnection::new(server).expect("a server"));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let mut ends =
+            (Channel::tls(client, socket), Channel::tls(server, listener.accept().expect("came").0));
+        thread::scope(|scope| {
+            scope.spawn(|| ends.1.finish_handshake().expect("shaken"));
+            ends.0.finish_handshake().expect("shaken");
+        });
+        ends
+    }
+
+    #[test]
+    fn what_a_peer_said_before_it_left_is_heard_although_nothing_can_be_sent_to_it() {
+        let (mut ours, mut theirs) = pair();
+        ours.write_all(&encode(&Message::Stop)).expect("sent");
+        let why = Message::Refused(Error::new(ErrorKind::NoSpace, "full"));
+        theirs.write_all(&encode(&why)).expect("sent");
+        // What it leaves unread makes this a reset.
+        drop(theirs);
+        let tls = ours.into_tls().expect("it is");
+        tls.socket().set_nonblocking(true).expect("a socket");
+        let mut polled = [PollFd::from_borrowed_fd(tls.socket().as_fd(), PollFlags::empty())];
+        poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
+        let queue = Queue { messages: VecDeque::from([encode(&Message::Listed)]), ..Queue::default() };
+        let wake = eventfd(0, EventfdFlags::NONBLOCK).expect("made");
+        let shared = Shared { queue: Mutex::new(queue), wake, round_trip: None };
+        let (sender, messages) = channel();
+        carry(tls, &shared, &sender).expect_err("it has left");
+        assert_eq!(messages.try_recv().map(|message| message.expect("heard")).ok(), Some(why));
     }
 }

@@ -6,10 +6,10 @@ use crate::observation::{CpuLoad, Observation};
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::waiting::{self, Waiting};
 
-/// A path whose round trip takes at least so long is a far one, ...
+/// A path whose round trip takes at least so long is a far one.
 const FAR: Duration = Duration::from_millis(20);
-/// ... and from here on one of the farthest, where the windows to recover after a loss are largest.
-const FARTHEST: Duration = Duration::from_millis(60);
+/// From here on it is one of the farthest, where the windows to recover after a loss are largest.
+pub const FARTHEST: Duration = Duration::from_millis(60);
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
 /// On the farthest this share is one packet a stream or so.

@@ -37,7 +37,7 @@ impl ModelBased {
                     rate.mbps = rate.mbps.max(mbps);
                 }
             } else if rate.known == Known::AtLeast {
-                let few = seen.n[stage] <= FEW && !seen.lossy;
+                let few = seen.n[stage] <= self.few[stage] && !seen.lossy;
                 *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
             } else if mbps < self.config.full_gain * rate.mbps {
                 // Beyond what the path carries; that fewer moved less shows that it was them, before.
