@@ -84,8 +84,8 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, and 8
-    /// connections to a server]
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 8
+    /// streams where a round trip takes 60 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
     /// Read the most network streams, no more than --max-workers, from FILE anew each epoch, so that whoever
