@@ -106,6 +106,10 @@ mod tests {
             PerStage { read: Bounds::new(1, 32), network: Bounds::new(2, 16), write: Bounds::fixed(1) }
         }
 
+        fn round_trip(&self) -> Option<Duration> {
+            Some(Duration::from_millis(70))
+        }
+
         fn step(&mut self, _: Concurrency) -> Result<Option<Observation>> {
             Ok(None)
         }
@@ -137,6 +141,7 @@ mod tests {
             assert_eq!(network(), wanted, "{text:?}");
         }
         assert_eq!(shared.bounds().read, Bounds::new(1, 32));
+        assert_eq!(shared.round_trip(), Some(Duration::from_millis(70)), "what else is known is passed on");
         assert_eq!(Shared::new(Box::new(Path3::default()), None).bounds().network, Bounds::new(2, 16));
     }
 }

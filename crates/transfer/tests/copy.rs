@@ -4,6 +4,9 @@ mod common;
 
 use common::{Fixture, assert_same_tree, write};
 use std::fs;
+use std::time::Duration;
+use tidegate_control::Environment;
+use tidegate_transfer::transfer::route::{To, begin};
 use tidegate_transfer::wire::message::{Compare, DataPlane, Verify};
 
 #[test]
@@ -68,6 +71,20 @@ fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
     assert_same_tree(&source, &f.root.join("in"));
     f.terms.compare = Compare::Recorded;
     assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1, "and is remembered with them");
+}
+
+#[test]
+fn the_round_trip_is_known_before_anything_moves() {
+    let f = Fixture::new();
+    let source = f.dir("source");
+    write(&source.join("file"), 1, 1);
+    write(&f.root.join("file"), 1, 1);
+    let back = To::Local(f.dir("back").into_os_string().into_encoded_bytes());
+    for (from, to) in [(f.local(&[source]), f.to_endpoint("in/")), (f.remote(&["file"]), back)] {
+        let transfer = begin(&from, &to, &f.setup()).expect("begun");
+        let round_trip = transfer.round_trip().expect("the kernel knows");
+        assert!(!round_trip.is_zero() && round_trip < Duration::from_secs(1), "{round_trip:?}");
+    }
 }
 
 #[test]
