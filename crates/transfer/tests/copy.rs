@@ -64,7 +64,7 @@ fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
     write(&source.join("file"), 300_000, 1);
     f.push(&[source.join("")], "in/");
     let file = fs::File::open(source.join("file")).expect("opened");
-    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_007)).expect("set");
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_007)).expect("set");
     file.set_permissions(fs::Permissions::from_mode(0o640)).expect("set");
     f.terms.compare = Compare::Checksum;
     assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1);
