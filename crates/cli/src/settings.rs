@@ -85,7 +85,7 @@ pub struct ControlArgs {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
     /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 8
-    /// streams where a round trip takes 60 ms or more, and 8 connections to a server]
+    /// streams where a round trip takes 40 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
     /// Read the most network streams, no more than --max-workers, from FILE anew each epoch, so that whoever

@@ -81,6 +81,8 @@ const SPARE: f64 = 1.2;
 /// How much higher the ramp aims after a small change, and on the farthest paths, where a climb does no more either.
 const MEND: f64 = 1.5;
 const FARTHEST_MEND: f64 = 1.2;
+/// However much goodput strays, a difference of more than this from the capacity is not put down to chance.
+const CHANCE: f64 = 0.12;
 /// A difference of so many times what goodput strays is plain: it needs no second epoch to be believed.
 const PLAIN: f64 = 5.0;
 
@@ -208,7 +210,7 @@ impl ModelBased {
 
     /// The smallest difference from the capacity that is more than chance.
     fn noticed(&self) -> f64 {
-        self.config.shortfall.max(self.stray)
+        self.config.shortfall.max(self.stray.min(CHANCE))
     }
 
     /// Forgets everything but what it holds for a worker's rate.

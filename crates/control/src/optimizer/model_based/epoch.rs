@@ -8,12 +8,13 @@ use crate::waiting::{self, Waiting};
 
 /// A path whose round trip takes at least so long is a far one.
 const FAR: Duration = Duration::from_millis(20);
-/// From here on it is one of the farthest, where the windows to recover after a loss are largest.
-pub const FARTHEST: Duration = Duration::from_millis(60);
+/// From here on it is one of the farthest, where windows are so large that streams need many seconds to recover from a
+/// loss (6 at 100 Mbit/s each, 2 at a round trip of 20 ms).
+pub const FARTHEST: Duration = Duration::from_millis(40);
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
-/// On the farthest this share is one packet a stream or so.
-pub const WOUND: f64 = 0.001;
+/// On the farthest this share of an epoch's packets is what one stream loses when it fills a queue.
+pub const WOUND: f64 = 0.0005;
 /// A host has no processor time to spare if less than this share of it is idle, ...
 const IDLE: f64 = 0.1;
 /// ... and this much of it is ours. Beside others' work our workers get their turn, and on a far path more

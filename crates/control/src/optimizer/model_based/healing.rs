@@ -9,35 +9,41 @@ const HEALED: u32 = 2;
 /// A shortfall of more than this share of what was usual is not theirs.
 const HURT: f64 = 0.5;
 
-/// What is seen of them since they lost something.
+/// What became of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Healing(Option<Since>);
-
-/// The most, in Mbit/s, and epochs in a row that brought no more.
-#[derive(Clone, Copy, Debug, Default)]
-struct Since {
-    best: f64,
-    same: u32,
+pub enum Healing {
+    /// They move what they can.
+    #[default]
+    Sound,
+    /// They have just lost packets; `again` if the epoch before did, too, which is no wound but the path.
+    Wounded { again: bool },
+    /// They recover: the most since then, in Mbit/s, and epochs in a row that brought no more.
+    Recovering { best: f64, same: u32 },
 }
 
 impl Healing {
     /// Remembers losses until the streams have recovered from them.
     pub fn watch(&mut self, seen: &Seen) {
-        if seen.wounded {
-            self.0 = Some(Since::default());
-        } else if let Some(since) = self.0 {
-            let same = if seen.goodput > (1.0 + GROWTH) * since.best { 0 } else { since.same + 1 };
-            self.0 = (same < HEALED).then(|| Since { best: since.best.max(seen.goodput), same });
-        }
+        *self = match *self {
+            Self::Wounded { .. } if seen.wounded => Self::Wounded { again: true },
+            _ if seen.wounded => Self::Wounded { again: false },
+            Self::Sound => Self::Sound,
+            Self::Wounded { .. } => Self::Recovering { best: seen.goodput, same: 0 },
+            Self::Recovering { best, same } => {
+                let same = if seen.goodput > (1.0 + GROWTH) * best { 0 } else { same + 1 };
+                let best = best.max(seen.goodput);
+                if same < HEALED { Self::Recovering { best, same } } else { Self::Sound }
+            }
+        };
     }
 
     /// Whether they still recover.
     pub fn goes_on(&self) -> bool {
-        self.0.is_some()
+        !matches!(self, Self::Sound)
     }
 
     /// Whether a goodput below `usual` may be theirs.
     pub fn explains(&self, seen: &Seen, usual: f64) -> bool {
-        self.goes_on() && !seen.wounded && seen.goodput >= HURT * usual
+        !matches!(self, Self::Sound | Self::Wounded { again: true }) && seen.goodput >= HURT * usual
     }
 }
