@@ -341,3 +341,29 @@ fn a_trim_takes_no_eighth_for_chance_however_much_goodput_strays() {
     assert_eq!(all[..6], [20, 80, 80, 19, 12, 8], "{all:?}");
     assert!(all[6..].iter().all(|&n| n >= 8), "{all:?}");
 }
+
+#[test]
+fn on_a_far_path_a_drop_asks_for_no_more_streams_than_could_bring_back_what_was_lost() {
+    for (rtt, factor) in [(1, 3.9..=4.1), (20, 1.4..=1.6)] {
+        let mut rule = ModelBased::new(Config::default());
+        let n = settled(&mut rule, rtt);
+        // Others take three tenths of the link, whatever we do.
+        let after = streams(&mut rule, rtt, n, 6, |n| ((50.0 * n).min(700.0), 0.0));
+        assert!(factor.contains(&steepest(&after)), "{rtt} ms: {after:?}");
+    }
+}
+
+#[test]
+fn a_path_that_carries_all_with_fewer_workers_than_the_surplus_is_not_climbed() {
+    // Workers move 250 Mbit/s; once, when eight are cut to four, these have not recovered yet.
+    for (others, climbs) in [(0.0, false), (8.0, true)] {
+        let mut rule = ModelBased::new(Config::default());
+        let epoch = Cell::new(0);
+        let all = streams(&mut rule, 20, 2, 12, |n| {
+            epoch.set(epoch.get() + 1);
+            let slow = if epoch.get() == 4 { 0.9 } else { 1.0 };
+            (slow * (250.0 * n).min(960.0 * n / (n + others)), 0.0)
+        });
+        assert_eq!(all.iter().any(|&n| n > 8), climbs, "{others}: {all:?}");
+    }
+}

@@ -226,7 +226,9 @@ impl ModelBased {
     /// than before, or the same with other rates.
     fn begin_again(&mut self, seen: &Seen, growth: f64, bounds: PerStage<Bounds>) -> Concurrency {
         let less = seen.goodput < self.capacity;
-        self.restart(growth);
+        // More workers bring back at most what there was.
+        let lost = (self.capacity / seen.goodput).max(MEND);
+        self.restart(if less && seen.far { growth.min(lost) } else { growth });
         let binding = seen.binding(bounds);
         for stage in Stage::ALL {
             let mbps = seen.each(stage);

@@ -7,6 +7,8 @@ use crate::waiting::SLOWEST;
 
 /// What a trim leaves of a stage whose need is unknown.
 const TRIM: f64 = 0.6;
+/// More than this share of the workers before a trim is nearly all of them.
+const WHOLE: f64 = 0.8;
 /// A plain shortfall is at least the first share of the capacity, and more than the second always is one.
 const PLAIN_SHORTFALL: (f64, f64) = (0.1, 0.25);
 
@@ -46,7 +48,7 @@ impl ModelBased {
             let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
             bounds[stage].clamp(if self.rates[stage].known == Known::Exactly || n <= FEW { n } else { less })
         });
-        if next == seen.n && again && !self.climbed {
+        if next == seen.n && again && !self.climbed && self.was_missed(seen, from, bounds) {
             return self.climb(seen, goodput, seen.n, bounds);
         }
         self.phase = if next == seen.n {
@@ -55,6 +57,13 @@ impl ModelBased {
             Phase::Trim { from: seen.n, low: None, again: false }
         };
         next
+    }
+
+    /// Whether what a trim took had to be given back nearly whole, to a stage that holds the path back.
+    fn was_missed(&self, seen: &Seen, from: Concurrency, bounds: PerStage<Bounds>) -> bool {
+        let binding = seen.binding(bounds);
+        let back = |stage: Stage| f64::from(seen.n[stage]) > WHOLE * f64::from(from[stage]);
+        Stage::ALL.into_iter().any(|stage| binding[stage] && back(stage))
     }
 
     /// Whether one epoch with this goodput is enough to say that it is too little.
