@@ -10,6 +10,7 @@ from pathlib import Path
 from lab.grid import run as grid
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
+from lab.grid.explored import explored
 from lab.grid.figures import found_in
 from lab.grid.show import case_table
 from lab.ground import cgroup, places
@@ -28,6 +29,7 @@ from lab.shard import Page
 SKIPPED = 77
 LINK = "ten-streams"
 CELL_S = 3.0
+EXPLORED_S = 5
 SET, SCALE, TIMEOUT_S = "C", 0.01, 30.0
 RULES = (Rule("auto", "auto"), fixed(4))
 NAMESPACE = f"tglab-{os.getpid()}-try"
@@ -78,12 +80,14 @@ def movers(scratch: Path) -> list[str]:
 
 
 def cells(scratch: Path) -> list[str]:
-    """One case of a grid under two rules, its page, and the report in HTML."""
+    """One case of a grid under two rules, what exploring its link finds, its page, and the report in HTML."""
     case = Case("smoke", "the lab's smoke test", read(check.found_files([LINK])[0]), CELL_S)
     results = scratch / "grid.jsonl"
     grid.run_all([grid.Cell(case, Engine(rule, case)) for rule in RULES], grid.Settings("smoke", 1, results))
+    path = explored(case, Engine(RULES[0], case), EXPLORED_S)
     records = load(results)
     failed = [f"{record.contender}: {record.error}" for record in records if not record.ok]
+    failed += [] if 0 < path.network.worker_bps <= case.scenario.link_bps else ["exploring found no stream's rate"]
     bar = Bar("rules that were measured", f"= {len(RULES)}", str(measured(records)), measured(records) == len(RULES), 1)
     found = found_in(records, "smoke")
     Page("smoke", f"# Smoke\n\n{bars_table([bar])}{case_table(found, case, 'auto')}", {}).write(scratch / "pages")

@@ -27,6 +27,8 @@ class Case:
     visits: tuple[tuple[float, float], ...] = ()
     # Rivals are told to use many connections though one might fill the link: it is far, or the files are small.
     many: bool = False
+    # What a stream moves there is not said: policies are trained for what exploring the link so long finds.
+    explored_s: int | None = None
 
     @cached_property
     def setting(self) -> Setting:

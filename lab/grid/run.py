@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab.grid.case import Case
 from lab.grid.engine import Engine
+from lab.grid.explored import explored
 from lab.grid.policies import trained
 from lab.ground import places
 from lab.ground.noise import Times, noise
@@ -126,13 +127,16 @@ def checked(cell: Cell, trial: Trial, measured: Measured) -> str:
 
 def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
     """One run on a link of its own."""
-    clean(places.DESTINATIONS)
-    clean(places.SCRATCH)
-    places.SCRATCH.chmod(0o755)
     case, contender = cell.case, cell.contender
+    learned: dict[str, object] = {}
     try:
-        if isinstance(contender, Engine):
-            contender.policy = trained(contender.rule, case.scenario, contender.version())
+        if isinstance(contender, Engine) and contender.rule.recipe:
+            path = explored(case, contender, case.explored_s) if case.explored_s else case.scenario
+            contender.policy = trained(contender.rule, path, contender.version())
+            learned = {"trained_for": {"link_bps": path.link_bps, "stream_bps": path.network.worker_bps}}
+        clean(places.DESTINATIONS)
+        clean(places.SCRATCH)
+        places.SCRATCH.chmod(0o755)
         with Built(case.scenario) as link:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
@@ -143,7 +147,8 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
             samples = without(sampler.samples, foreign)
-            notes: dict[str, object] = {**contender.notes(trial), "samples": samples, "noise": busy, "others": foreign}
+            notes: dict[str, object] = {**contender.notes(trial), **learned, "samples": samples, "noise": busy,
+                                        "others": foreign}
             arrived = samples[-1][1]
             verified = checked(cell, trial, measured)
             whole = case.data is not None and measured.seconds < case.seconds

@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 THROTTLED, OPEN = HERE / "throttled.toml", HERE / "open.toml"
 # Who lacks something ends here, and what arrived by then counts.
 BOUND_S = 90.0
+# The paper's authors explored for five minutes, and their transfers took ten times as long.
+EXPLORED_S = 120
 SEED = 1
 # Each set so often that the best takes half a minute; memory holds it once, and what arrives.
 TIMES = {"A": 9, "B": 1, "C": 3, "D": 2}
@@ -76,7 +78,10 @@ def path_of(dataset: str) -> Scenario:
 @cache
 def case(dataset: str) -> Case:
     throttled = "75 Mbit/s a connection" if dataset in "AB" else "connections not throttled"
-    return Case(dataset, f"set {dataset}, {throttled}", path_of(dataset), BOUND_S, shape(dataset), TIMES[dataset])
+    # What a connection moves that nothing throttles, only trying tells: 90 ms are far for one.
+    explored_s = EXPLORED_S if dataset in "CD" else None
+    return Case(dataset, f"set {dataset}, {throttled}", path_of(dataset), BOUND_S, shape(dataset), TIMES[dataset],
+                explored_s=explored_s)
 
 
 def movers(dataset: str) -> list[Contender]:

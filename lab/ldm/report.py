@@ -1,10 +1,12 @@
 """The page about LDM: its table II, figures 3 and 4 and its training, each beside ours."""
 
 import statistics
+from collections.abc import Sequence
 
 from lab.grid.figures import Found, found_in, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, over_time, raw
+from lab.ground.results import Record
 from lab.ground.stats import spread
 from lab.ldm import bars, cases, paper
 from lab.pages.parts import bars_table, mbit, seconds, table
@@ -33,7 +35,9 @@ The paper's Falcon and DRL have neither chunks nor pipelining: every file has on
 file. `bare` is that: the same rule with `--chunking off --pipelining off`. Without the word the rule runs in our
 engine like all others, so that what is the rule and what the engine can be told apart. `ldm` draws its action as
 published; `ldm, most likely action` is the same policy without drawing. Falcon, LDM-GD and Globus need no training;
-DRL and LDM were trained on this very path.
+DRL and LDM were trained for this very path. What a connection moves on C and D, where nothing throttles it, is not
+written down anywhere: there they were trained for what `tidegate explore` finds in two minutes, as the paper's were
+after five.
 
 """
 
@@ -82,6 +86,14 @@ def cell(found: Found, dataset: str, name: str) -> str:
     streams = medians(runs, lambda run: run.streams)
     spread = f" ± {mbit(deviation)}" if len(runs) > 1 else ""
     return f"{mbit(statistics.fmean(run.bps for run in runs))}{spread}; {streams:.1f}"
+
+
+def explored(records: Sequence[Record]) -> str:
+    """What C's and D's policies were trained for."""
+    said = {(found["link_bps"], found["stream_bps"]) for record in records if record.set in ("C", "D")
+            if (found := record.notes.get("trained_for"))}
+    return "".join(f"Exploring found {mbit(link)} Mbit/s on C's and D's link, and {mbit(stream)} Mbit/s a connection.\n\n"
+                   for link, stream in sorted(said))
 
 
 def shares_table(found: Found) -> str:
@@ -162,7 +174,7 @@ def page() -> Page:
     wanted = [*bars.bars(found), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
     parts = ["# LDM: concurrency by a policy, parallelism by chunks\n\n",
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(records)}\n\n",
-             INTRODUCTION, BARE,
+             INTRODUCTION, BARE, explored(records),
              "## What was to be reached\n\n",
              bars_table(wanted) if wanted else ABSENT,
              "## Table II\n\n", "Mean ± standard deviation, and the mean number of connections.\n\n", table_two(found),

@@ -46,6 +46,13 @@ class Cases(unittest.TestCase):
         self.assertEqual((cases.case("A").setting.needs_streams, cases.case("C").setting.needs_streams), (True, False))
         self.assertEqual(open_.link, throttled.link)
 
+    def test_policies_are_trained_for_what_exploring_finds_where_nothing_says_what_a_stream_moves(self) -> None:
+        self.assertEqual([cases.case(each).explored_s for each in "ABCD"], [None, None, 120, 120])
+        record = made(CD, "C", LDM, [900] * 20)
+        record.notes["trained_for"] = {"link_bps": 950_000_000, "stream_bps": 310_000_000}
+        self.assertIn("found 950 Mbit/s on C's and D's link, and 310 Mbit/s a connection", report.explored([record]))
+        self.assertEqual(report.explored([made(CD, "C", LDM, [900] * 20)]), "")
+
     def test_a_file_takes_as_long_as_in_the_paper(self) -> None:
         assert (data := cases.case("A").data) is not None
         here = data.files[0][1] * 8 / cases.path_of("A").network.worker_bps
