@@ -29,7 +29,7 @@ from lab.shard import Page
 SKIPPED = 77
 LINK = "ten-streams"
 CELL_S = 3.0
-EXPLORED_S = 5
+EXPLORED_S = 8
 SET, SCALE, TIMEOUT_S = "C", 0.01, 30.0
 RULES = (Rule("auto", "auto"), fixed(4))
 NAMESPACE = f"tglab-{os.getpid()}-try"
