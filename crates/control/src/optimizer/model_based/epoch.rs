@@ -13,7 +13,7 @@ const FAR: Duration = Duration::from_millis(20);
 pub const FARTHEST: Duration = Duration::from_millis(40);
 /// On a far path this share of packets lost says that the path holds back the workers, however few they are.
 const LOSSY: f64 = 0.005;
-/// On the farthest this share of an epoch's packets is what one stream loses when it fills a queue.
+/// On the farthest so much in an epoch is more than the odd packet: some stream has to recover.
 pub const WOUND: f64 = 0.0005;
 /// A host has no processor time to spare if less than this share of it is idle, ...
 const IDLE: f64 = 0.1;
