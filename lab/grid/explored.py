@@ -1,30 +1,27 @@
 """What a link is found to be when random numbers of streams are tried on it, as the papers do before they train."""
 
-import hashlib
-import json
 from pathlib import Path
 
 from lab.grid.case import Case
 from lab.grid.engine import Engine
+from lab.grid.kept import kept
 from lab.ground import places
 from lab.ground.quiet import quiet
-from lab.ground.shell import CommandFailed
 from lab.links.built import Built
 from lab.links.scenario import Scenario, read
 from lab.links.written import toml
 from lab.movers.runner import clean
 from lab.runs.datasets import Dataset
-from lab.runs.trial import Command, Trial
+from lab.runs.trial import Command, Trial, measure
+
+# For the connection, and for a last epoch on the worst of links.
+PATIENCE_S = 60.0
 
 
 def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
     """The path that `tidegate explore` finds on the case's link, once for each build of the program."""
-    made_of = json.dumps([engine.version(), toml(case.scenario), seconds])
-    stamp = hashlib.blake2b(made_of.encode(), digest_size=6).hexdigest()
-    directory = places.BUILD / "lab" / "policies"
-    found = directory / f"explored-{case.scenario.name}-{stamp}.toml"
+    found = kept(f"explored-{case.scenario.name}", "toml", [engine.version(), toml(case.scenario), seconds])
     if not found.exists():
-        directory.mkdir(parents=True, exist_ok=True)
         print(f"exploring {case.scenario.name} for {seconds} s", flush=True)
         clean(places.DESTINATIONS)
         clean(places.SCRATCH)
@@ -33,9 +30,7 @@ def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
             nothing = Dataset("memory", places.SOURCES, 0, 0)
             trial = Trial(case.setting, link, link.group, nothing, places.DESTINATIONS, places.SCRATCH)
             engine.prepare(trial)
-            status = trial.start(Command(link.sender, argv(engine, trial, seconds, found)), "explorer").wait()
-            if status != 0:
-                raise CommandFailed(f"exploring failed with status {status}: {trial.last_words('explorer')}")
+            measure(trial, [Command(link.sender, argv(engine, trial, seconds, found))], seconds + PATIENCE_S)
     return read(found)
 
 

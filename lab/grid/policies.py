@@ -1,10 +1,10 @@
 """Policies trained for one path, once for each build of the program."""
 
-import hashlib
 import json
 from pathlib import Path
 
 from lab.grid.engine import Rule
+from lab.grid.kept import kept
 from lab.ground import places
 from lab.ground.shell import CommandFailed, run
 from lab.links.scenario import Scenario
@@ -15,14 +15,11 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     """The policy file for that path; None where the rule needs no training."""
     if not rule.recipe:
         return None
-    made_of = json.dumps([build, toml(scenario), *map(str, rule.recipe)])
-    stamp = hashlib.blake2b(made_of.encode(), digest_size=6).hexdigest()
-    directory = places.BUILD / "lab" / "policies"
     # Rules that differ only in how they use a policy share it.
-    policy = directory / f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}-{stamp}.safetensors"
+    name = f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}"
+    policy = kept(name, "safetensors", [build, toml(scenario), *map(str, rule.recipe)])
     if policy.exists():
         return policy
-    directory.mkdir(parents=True, exist_ok=True)
     described = policy.with_suffix(".toml")
     described.write_text(toml(scenario))
     print(f"training {policy.name}", flush=True)
