@@ -13,8 +13,9 @@ STREAMS = (1, 2, 4, 8, 16, 32, 64)
 EXTERNAL = (0, 1, 2, 4, 8, 16, 32)
 MOST = max(STREAMS)
 JOINS_S = 5.0
-# TCP takes some ten seconds to share with those that are there.
-SWEEP_S, CONTROL_S = 20.0, 50.0
+# TCP takes some ten seconds to share with those that are there; a controller that adds one stream an epoch comes to 64
+# after more than a minute.
+SWEEP_S, CONTROL_S = 20.0, 90.0
 # What a controller has reached is judged at its end.
 LATE_S = 15.0
 # The scenario has none; with one the bottleneck is the relay, whose queue overflows.

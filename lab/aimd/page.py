@@ -8,7 +8,7 @@ from lab.aimd.bars import claims, reached, reference, shares
 from lab.aimd.cases import CONTROL_S, EXTERNAL, LATE_S, STREAMS, SWEEP_S, name
 from lab.aimd.figures import (ENOUGH, FIXED, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
                               late_streams, rate, usual, whole)
-from lab.aimd.shards import CONTROL, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
+from lab.aimd.shards import CONTROLS, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
 from lab.aimd.text import HEAD, differences
 from lab.grid.figures import Found, found_in
 from lab.grid.remarks import failures, measured_on
@@ -93,8 +93,9 @@ def every_run(*shards: Found) -> str:
 def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | None = None) -> Page:
     """From what was measured so far."""
     records = known(SWEEP) if swept is None else swept
-    runs = known(CONTROL) if controlled is None else controlled
-    found, found_runs = found_in(records, SWEEP), found_in(runs, CONTROL)
+    runs = [record for shard in CONTROLS for record in known(shard)] if controlled is None else controlled
+    found = found_in(records, SWEEP)
+    found_runs = {level: there for shard in CONTROLS for level, there in found_in(runs, shard).items()}
     levels, theirs = by_number(found, FIXED), by_number(found, GLOBUS)
     beside: dict[str, str] = {}
     text = HEAD + measured_on([*records, *runs]) + "\n\n## What the paper says, and what is here\n\n"
@@ -116,9 +117,10 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         numbers, beside_those = (", ".join(map(str, those)) for those in (GLOBUS_STREAMS, GLOBUS_EXTERNAL))
         text += (f"The paper's own tool, `globus-url-copy -p` with {numbers} streams beside {beside_those} external "
                  "ones: not measured yet.\n\n")
+    words = " ".join(CONTROLS)
     text += (f"## Figure 1 centre and right: controllers\n\n{CONTROL_S:g} s each. K is the least number of streams "
              f"with {ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed "
-             f"number runs in the same rotation. `python3 -m lab run {CONTROL}` measures it.\n\n")
+             f"number runs in the same rotation. `python3 -m lab run {words}` measures it.\n\n")
     text += control_table(levels, found_runs) if found_runs else "Not measured yet.\n\n"
     for external in EXTERNAL:
         level = next((level for level in levels if level.external == external), None)

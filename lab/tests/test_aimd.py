@@ -43,10 +43,11 @@ def equal(n: int, external: int) -> float:
 
 SWEEP = [swept(external, n, 960.0 - 30 * (n > 32) if external == 0 else equal(n, external))
          for external in (0, 4) for n in cases.STREAMS]
+CONTROL = "aimd-controllers-few"
 # One stream more a second up to sixteen, each bringing its share.
-CLIMB = record(shards.CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 55.0,
-               [min(i, 16) for i in range(1, 51)])
-BESIDE = record(shards.CONTROL, 4, "fixed 64", lambda _: 900.0, 55.0, [64] * 50)
+CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0,
+               [min(i, 16) for i in range(1, 91)])
+BESIDE = record(CONTROL, 4, "fixed 64", lambda _: 900.0, 95.0, [64] * 90)
 
 
 class Cases(unittest.TestCase):
@@ -93,7 +94,7 @@ class Figures(unittest.TestCase):
         self.assertIsNone(beside.gain(64))
 
     def test_epochs_of_a_climb(self) -> None:
-        [run] = found_in([CLIMB], shards.CONTROL)[cases.name(4)]["aimd"]
+        [run] = found_in([CLIMB], CONTROL)[cases.name(4)]["aimd"]
         self.assertEqual((figures.epochs_to_streams(run, 8), figures.epochs_to_streams(run, 17)), (8, None))
         self.assertEqual(figures.late_streams(run), 16)
         self.assertAlmostEqual(figures.late(run) / 1e6, equal(16, 4), delta=1)
@@ -111,9 +112,9 @@ class Page(unittest.TestCase):
 
     def test_a_controller_is_held_against_its_own_rotation(self) -> None:
         levels = figures.sweep(SWEEP, shards.SWEEP)
-        [bar] = bars.reached(levels, found_in([CLIMB, BESIDE], shards.CONTROL))
+        [bar] = bars.reached(levels, found_in([CLIMB, BESIDE], CONTROL))
         self.assertEqual((bar.measured, bar.met), ("0.85 (0.85–0.85)", False))
-        [bar] = bars.reached(levels, found_in([CLIMB], shards.CONTROL))
+        [bar] = bars.reached(levels, found_in([CLIMB], CONTROL))
         self.assertEqual(bar.measured.split()[0], f"{equal(16, 4) / equal(64, 4):.2f}")
 
     def test_nothing_measured(self) -> None:
