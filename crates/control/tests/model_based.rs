@@ -43,7 +43,8 @@ fn a_host_that_we_have_used_up_gets_no_more_workers() {
 
 #[test]
 fn a_host_busy_with_the_work_of_others_does() {
-    for load in [None, Some(CpuLoad { ours: 0.05, idle: 0.0 }), Some(CpuLoad { ours: 0.7, idle: 0.3 })] {
+    let loads = [(0.05, 0.0), (0.3, 0.03), (0.7, 0.3)];
+    for load in [None].into_iter().chain(loads.map(|(ours, idle)| Some(CpuLoad { ours, idle }))) {
         assert!(proposals(load).iter().any(|n| *n == PerStage::all(64)), "{load:?}");
     }
 }
@@ -365,5 +366,28 @@ fn a_path_that_carries_all_with_fewer_workers_than_the_surplus_is_not_climbed() 
             (slow * (250.0 * n).min(960.0 * n / (n + others)), 0.0)
         });
         assert_eq!(all.iter().any(|&n| n > 8), climbs, "{others}: {all:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_makes_no_path_a_far_one() {
+    // One of the farthest keeps streams to spare: 24 for 20.
+    for (expected, enough) in [(None, 24), (Some(20), 20)] {
+        let mut rule = ModelBased::new(Config::default());
+        if let Some(expected) = expected {
+            rule.expect(Duration::from_millis(expected));
+        }
+        assert_eq!(settled(&mut rule, 60), enough, "{expected:?}");
+    }
+}
+
+#[test]
+fn a_plain_gain_is_followed_at_once_but_on_the_farthest_paths() {
+    for (rtt, at) in [(1, 1), (100, 2)] {
+        let mut rule = ModelBased::new(Config::default());
+        let held = settled(&mut rule, rtt);
+        // Each stream moves twice as much.
+        let after = streams(&mut rule, rtt, held, 4, |n| ((100.0 * n).min(2000.0), 0.0));
+        assert_eq!(after.iter().position(|&n| n > held), Some(at), "{rtt} ms: {after:?}");
     }
 }

@@ -129,7 +129,7 @@ enum Phase {
 pub struct ModelBased {
     config: Config,
     phase: Phase,
-    /// What the path's round trip was said to be before the start.
+    /// The shortest round trip so far, that before the start included: what is more is a queue's.
     round_trip: Option<Duration>,
     /// So many workers to begin with are not worth finding out whether fewer would do.
     few: Concurrency,
@@ -259,7 +259,8 @@ impl Optimizer for ModelBased {
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
-        let Some(seen) = Seen::of(seen, bounds, self.config.margin) else {
+        self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
+        let Some(seen) = Seen::of(seen, bounds, self.config.margin, self.round_trip) else {
             return bounds.map(|bounds| bounds.min);
         };
         self.before = self.goodput.replace(seen.goodput).unwrap_or_default();

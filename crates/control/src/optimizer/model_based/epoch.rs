@@ -18,8 +18,8 @@ pub const WOUND: f64 = 0.0005;
 /// A host has no processor time to spare if less than this share of it is idle, ...
 const IDLE: f64 = 0.1;
 /// ... and this much of it is ours. Beside others' work our workers get their turn, and on a far path more
-/// of them move more.
-const OURS: f64 = 0.25;
+/// of them move more. 0.4: less than half, as one host may hold both ends.
+const OURS: f64 = 0.4;
 
 /// One epoch, reduced to what the rule uses.
 pub struct Seen {
@@ -49,8 +49,13 @@ pub struct Seen {
 
 impl Seen {
     /// What an observation says of the stages that may have more or fewer workers; `None` if there are none. Staging
-    /// is empty below a fill of `margin` and full above one less it.
-    pub fn of(seen: &Observation, bounds: PerStage<Bounds>, margin: f64) -> Option<Self> {
+    /// is empty below a fill of `margin` and full above one less it. The path takes `round_trip` without its queues.
+    pub fn of(
+        seen: &Observation,
+        bounds: PerStage<Bounds>,
+        margin: f64,
+        round_trip: Option<Duration>,
+    ) -> Option<Self> {
         let free = |stage: Stage| !bounds[stage].is_fixed();
         let mbps = seen.throughput.map(|rate| rate.as_mbps());
         let goodput = Stage::ALL.into_iter().filter(|&s| free(s)).map(|s| mbps[s]).reduce(f64::min)?;
@@ -58,7 +63,7 @@ impl Seen {
         let busy = Waiting::of(seen, PerStage::from_fn(free), margin).map(Waiting::is_busy);
         let seconds = seen.interval.as_secs_f64();
         let spent = spent(seen.cpu);
-        let beyond = |rtt| seen.rtt.is_some_and(|seen| seen >= rtt);
+        let beyond = |rtt| round_trip.is_some_and(|path| path >= rtt);
         let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
         let loss = seen.loss.filter(|_| far).unwrap_or_default();
         let (lossy, wounded) = (loss >= LOSSY, farthest && loss >= WOUND);
