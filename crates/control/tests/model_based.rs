@@ -391,3 +391,11 @@ fn a_plain_gain_is_followed_at_once_but_on_the_farthest_paths() {
         assert_eq!(after.iter().position(|&n| n > held), Some(at), "{rtt} ms: {after:?}");
     }
 }
+
+#[test]
+fn small_steps_of_a_ramp_end_where_one_brings_nothing() {
+    let mut rule = ModelBased::new(Config::default());
+    let held = *streams(&mut rule, 20, 2, 12, |n| ((93.0 * n).min(384.0), 0.0)).last().expect("some");
+    let after = streams(&mut rule, 20, held, 12, |n| ((93.0 * n).min(707.0), 0.0));
+    assert!(after.iter().all(|&n| n <= 11), "{after:?}");
+}

@@ -148,9 +148,16 @@ pub struct ModelBased {
     goodput: Option<f64>,
     /// Goodput of the epoch before.
     before: f64,
+    /// Its workers.
+    before_n: Concurrency,
     /// The share of packets that epoch lost.
     lost: f64,
     healing: Healing,
+}
+
+/// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
+fn gained(before: f64, now: f64, expected: f64, share: f64) -> bool {
+    now >= before * (1.0 + share * (expected - 1.0))
 }
 
 /// Whether a change of bounds matters to `n`: it is no longer allowed, or was held back.
@@ -178,6 +185,7 @@ impl ModelBased {
             patience: config.probe_every,
             goodput: None,
             before: 0.0,
+            before_n: PerStage::all(1),
             lost: 0.0,
             healing: Healing::default(),
         }
@@ -281,6 +289,7 @@ impl Optimizer for ModelBased {
             Phase::Probe { mean, first, back } => self.probe(&seen, (mean, first, back), bounds),
         };
         self.lost = seen.loss;
+        self.before_n = seen.n;
         bounds.clamp(next)
     }
 

@@ -1,7 +1,7 @@
 //! Content: staying, noticing that the path has changed, and a probe now and then.
 
 use crate::optimizer::model_based::epoch::Seen;
-use crate::optimizer::model_based::{FARTHEST_MEND, MEND, ModelBased, PLAIN, Phase, SPARE};
+use crate::optimizer::model_based::{FARTHEST_MEND, MEND, ModelBased, PLAIN, Phase, SPARE, gained};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// How much more a probe aims at.
@@ -119,9 +119,4 @@ impl ModelBased {
         let more = |n: u16| (f64::from(n) * (1.0 + gain)).ceil() as u16;
         PerStage::from_fn(|stage| bounds[stage].clamp(more(back[stage]).min(seen.n[stage])))
     }
-}
-
-/// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
-fn gained(before: f64, now: f64, expected: f64, share: f64) -> bool {
-    now >= before * (1.0 + share * (expected - 1.0))
 }

@@ -1,7 +1,7 @@
 //! On the way up: the ramp, what is made of its end, and the climb among the streams of others.
 
 use crate::optimizer::model_based::epoch::{Seen, WOUND};
-use crate::optimizer::model_based::{FARTHEST_MEND, FEW, Known, ModelBased, Phase, Rate};
+use crate::optimizer::model_based::{FARTHEST_MEND, FEW, Known, ModelBased, Phase, Rate, gained};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// An epoch of the ramp that lasted less than this share of the next one was a short one.
@@ -15,6 +15,8 @@ const FAR_GROWTH: f64 = 2.0;
 const FARTHEST_GROWTH: f64 = 1.5;
 /// ... and at least this share of the difference where it brought less.
 const FAR_STEP: f64 = 0.2;
+/// The share of what its workers promised that a step must bring at least: small steps on a full path cost a worker little.
+const LEAST: f64 = 0.25;
 /// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full. (After
 /// a small change [`WOUND`] is enough: what gaps held back arrives late and at once, and looks like a gain.)
 const FLOOD: f64 = 0.03;
@@ -31,6 +33,8 @@ impl ModelBased {
         let mut share: f64 = 1.0;
         for stage in Stage::ALL {
             let mbps = seen.each(stage);
+            let more = f64::from(seen.n[stage]) / f64::from(self.before_n[stage]);
+            let brought = more <= 1.0 || gained(self.before, seen.goodput, more, LEAST);
             let rate = &mut self.rates[stage];
             if !binding[stage] {
                 if rate.known == Known::AtLeast || mbps > (1.0 + self.config.change) * rate.mbps {
@@ -39,7 +43,7 @@ impl ModelBased {
             } else if rate.known == Known::AtLeast {
                 let few = seen.n[stage] <= self.few[stage] && !seen.lossy;
                 *rate = Rate { mbps, known: if few { Known::Exactly } else { Known::Shown } };
-            } else if mbps < self.config.full_gain * rate.mbps {
+            } else if mbps < self.config.full_gain * rate.mbps || !brought {
                 // Beyond what the path carries; that fewer moved less shows that it was them, before.
                 if seen.goodput > (1.0 + self.config.change) * self.before {
                     rate.known = Known::Exactly;
