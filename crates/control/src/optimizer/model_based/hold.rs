@@ -28,7 +28,7 @@ impl ModelBased {
         }
         let stray = (seen.goodput / mean - 1.0).abs();
         if stray > self.config.change.max(3.0 * self.stray) {
-            // A gain costs nothing to follow where it is plain, but on the farthest paths it may be a burst after losses.
+            // A plain gain costs only workers to follow, but on the farthest paths it may be a burst after losses.
             let plain = !seen.farthest && seen.goodput > (1.0 + PLAIN * self.stray) * mean;
             if off == 1 || plain {
                 return self.begin_again(seen, self.config.growth, bounds);

@@ -15,7 +15,8 @@ const FAR_GROWTH: f64 = 2.0;
 const FARTHEST_GROWTH: f64 = 1.5;
 /// ... and at least this share of the difference where it brought less.
 const FAR_STEP: f64 = 0.2;
-/// The share of what its workers promised that a step must bring at least: small steps on a full path cost a worker little.
+/// The share of what its workers promised that a step must bring at least: small steps on a full path cost a worker
+/// little.
 const LEAST: f64 = 0.25;
 /// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full. (After
 /// a small change [`WOUND`] is enough: what gaps held back arrives late and at once, and looks like a gain.)
