@@ -224,7 +224,12 @@ impl Shared {
     /// unless the server could not be reached: then another run goes on with it.
     fn conclude(&self, file: &Arc<File>) {
         let mut state = file.state.lock().expect("not poisoned");
-        let Some(error) = state.failed.clone().filter(|_| state.flying == 0 && !state.ended) else { return };
+        if state.flying > 0 || state.ended || state.concluded {
+            return;
+        }
+        let Some(error) = state.failed.clone() else { return };
+        // Once: who comes second must not end the file before its upload is removed.
+        state.concluded = true;
         let keep = matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy);
         let upload = state.upload.take().filter(|_| !keep);
         drop(state);

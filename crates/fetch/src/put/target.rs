@@ -97,6 +97,8 @@ pub struct Progress {
     pub failed: Option<Error>,
     /// Whether its end was told.
     pub ended: bool,
+    /// It failed, and how it ends was decided: its upload is being removed.
+    pub concluded: bool,
 }
 
 impl File {
