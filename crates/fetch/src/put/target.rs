@@ -97,7 +97,7 @@ pub struct Progress {
     pub failed: Option<Error>,
     /// Whether its end was told.
     pub ended: bool,
-    /// It failed, and how it ends was decided: its upload is being removed.
+    /// It failed, and how it ends was decided: what was sent of it is removed before its end is told.
     pub concluded: bool,
 }
 
