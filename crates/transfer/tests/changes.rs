@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Fixture, content, leftovers, slow_readers, write};
 use tidegate_control::{Environment, PerStage};
@@ -41,7 +42,7 @@ fn copy_while(
                 {
                     *wrong.lock().expect("sound") = Some(bytes.len());
                 }
-                thread::sleep(std::time::Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(5));
             }
         })
     };
@@ -162,4 +163,30 @@ fn old_content_stays_until_the_new_is_whole() {
         copy_while(&f, &from, &f.to_endpoint("target/"), &destination, &[old, new.clone()], || {});
     assert_eq!(totals.files_done, 1);
     assert_eq!(fs::read(&destination).expect("there"), new);
+}
+
+/// The one connection must not wait for a last block that could not be read.
+#[test]
+fn without_pipelining_a_last_block_that_is_gone_holds_nothing_up() {
+    let mut f = Fixture::new();
+    f.terms.pipelining = false;
+    // A second a block: the last one is waited for when the first has arrived.
+    f.terms.limits = slow_readers(1);
+    let tree = f.dir("source").join("tree");
+    let victim = tree.join("a-victim");
+    write(&victim, 200_000, 1);
+    for i in 0..20 {
+        write(&tree.join(format!("other/{i}")), 100 * i, i);
+    }
+    let mut transfer = begin(&f.local(&[tree]), &f.to_endpoint("target/"), &f.setup()).expect("begun");
+    let began = Instant::now();
+    while transfer.step(PerStage::all(1)).expect("goes on").is_some() {
+        if transfer.ledger().totals().bytes_moved > 0 {
+            OpenOptions::new().write(true).open(&victim).expect("opened").set_len(199_999).expect("cut");
+        }
+        assert!(began.elapsed() < Duration::from_secs(40), "it hangs: {:?}", transfer.ledger().totals());
+    }
+    let (totals, failures) = (transfer.ledger().totals(), transfer.ledger().failures());
+    assert_eq!((totals.files_done, totals.files_failed), (20, 1), "{failures:?}");
+    assert_eq!(failures[0].error.kind, ErrorKind::Changed, "{failures:?}");
 }

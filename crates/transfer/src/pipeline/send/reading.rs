@@ -90,10 +90,13 @@ impl Shared {
     pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) {
         match work {
             Work::Chunk(claim) => {
-                if let Err(error) = self.read_chunk(&claim, outlet, desk) {
+                let closed = self.read_chunk(&claim, outlet, desk).unwrap_or_else(|error| {
                     self.abandon(&claim.file, error);
+                    false
+                });
+                if !closed && !self.terms.pipelining {
+                    self.close_claim(&claim);
                 }
-                self.close_claim(&claim);
                 // Of a file that has ended nothing is given back: it would be handed out for ever.
                 if claim.file.ended.load(Relaxed) {
                     self.work.forget(&claim);
@@ -105,19 +108,21 @@ impl Shared {
         }
     }
 
-    fn read_chunk(&self, claim: &Claim<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) -> Result<()> {
-        let file = &claim.file;
+    /// Whether the last block that it delivered was marked as the claim's last.
+    fn read_chunk(&self, claim: &Claim<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) -> Result<bool> {
+        let (file, mut closed) = (&claim.file, false);
         if file.ended.load(Relaxed) {
-            return Ok(());
+            return Ok(closed);
         }
         let mut reader = self.source.open(&file.listed, claim.left())?;
         while outlet.goes_on() && !file.ended.load(Relaxed) {
-            let Some(mut block) = outlet.block() else { return Ok(()) };
+            let Some(mut block) = outlet.block() else { return Ok(closed) };
             let Some(range) = claim.next() else {
                 self.staging.release(block);
-                return Ok(());
+                return Ok(closed);
             };
-            block.work = (claim.number, claim.is_done());
+            closed = claim.is_done();
+            block.work = (claim.number, closed);
             let read = self.read_frame(file, &mut *reader, range, &mut block, desk);
             self.tell(&mut desk.hashes);
             match read {
@@ -128,15 +133,12 @@ impl Shared {
                 }
             }
         }
-        Ok(())
+        Ok(closed)
     }
 
     /// Without pipelining: tells the connection that nothing more comes of a claim that was given up.
     fn close_claim(&self, claim: &Claim<SendFile>) {
-        if !self.terms.pipelining
-            && !claim.is_done()
-            && let Some(mut block) = self.staging.acquire()
-        {
+        if let Some(mut block) = self.staging.acquire() {
             block.work = (claim.number, true);
             self.staging.put(block);
         }
