@@ -26,7 +26,7 @@ for failure in run.get("failures", []):
 PYTHON
     case $code in
         0) exit 0 ;;
-        2 | 3) exit "$code" ;;              # trying again would not help
+        2 | 3 | 5) exit "$code" ;;          # trying again would not help
         4) exit 4 ;;                        # somebody has to make room; the next run continues
     esac
     # 1: some files failed, or the network did. 130: somebody stopped us.

@@ -12,16 +12,18 @@ pub const USAGE: u8 = 2;
 pub const NOT_FOUND: u8 = 3;
 /// The destination has no room.
 pub const NO_SPACE: u8 = 4;
+/// Permission, the ticket or credentials do not suffice; trying again will not help.
+pub const REFUSED: u8 = 5;
 /// Interrupted; running the same command again continues.
 pub const INTERRUPTED: u8 = 130;
 
 /// Shown below `--help`.
 pub const HELP: &str = "Exit codes: 0 everything verified, 1 some files failed, 2 usage, 3 source not found, \
-4 no space left, 130 interrupted and resumable";
+4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable";
 
 /// Shown below `get --help`.
 pub const GET_HELP: &str = "Exit codes: 0 everything there, 1 some files failed, 2 usage, or nothing but malformed names, \
-3 nothing found, 4 no space left, 130 interrupted and resumable";
+3 nothing found, 4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable";
 
 /// The code for an error that ended everything.
 pub fn of_kind(kind: ErrorKind) -> u8 {
@@ -29,6 +31,7 @@ pub fn of_kind(kind: ErrorKind) -> u8 {
         ErrorKind::Usage => USAGE,
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::NoSpace => NO_SPACE,
+        ErrorKind::Authentication | ErrorKind::Denied => REFUSED,
         ErrorKind::Interrupted => INTERRUPTED,
         _ => SOME_FAILED,
     }

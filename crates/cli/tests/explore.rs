@@ -116,7 +116,7 @@ fn what_cannot_be_explored_is_refused_in_one_line() {
         (&[at_a, "--duration", "30"], 2, &["--duration"]),
         (&[at_a, "-o", "no/such/log"], 2, &["no/such/log"]),
         (&[at_a, "--scenario", "a"], 2, &["cannot write a"]),
-        (&[at_a], 1, &["read-only"]),
+        (&[at_a], 5, &["read-only"]),
         (&["--from", "nowhere"], 3, &["nowhere"]),
         (&["--from", "empty"], 1, &["empty: ", "no epochs"]),
         (&["--from", "cut"], 1, &["cut: line 1", "cut off"]),

@@ -466,7 +466,7 @@ fn certificates_are_checked_and_may_be_added() {
     };
     let url = nginx.secure_url("x").to_string();
     let ran = world.run(&["get", &url, "-o", "out", "--retries", "0"]);
-    assert!(ran.code == 1 && !world.path("out/x").exists(), "{ran:?}");
+    assert!(ran.code == 5 && !world.path("out/x").exists(), "{ran:?}");
     assert!(ran.err.contains("certificate"), "{ran:?}");
     let ca = nginx.certificates.ca.display().to_string();
     let ran = world.run(&["get", &url, "-o", "out", "--ca", &ca]);

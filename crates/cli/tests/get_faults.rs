@@ -222,8 +222,8 @@ fn a_directory_that_may_not_be_written_is_told_of_first() {
     };
     let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "1")], b"x"), Then::Keep));
     let ran = world.run(&["get", server.url("x").as_str(), "-o", "out"]);
-    assert!(ran.code == 1 && ran.err.contains("Read-only file system"), "{ran:?}");
+    assert!(ran.code == 5 && ran.err.contains("Read-only file system"), "{ran:?}");
     assert!(server.requests().is_empty(), "nothing was asked for");
     let ran = finish(world.command().args(["get", server.url("x").as_str(), "-o", "out", "--no-sidecars"]));
-    assert!(ran.code == 1 && ran.err.contains("Read-only file system"), "{ran:?}");
+    assert!(ran.code == 5 && ran.err.contains("Read-only file system"), "{ran:?}");
 }

@@ -123,7 +123,7 @@ fn what_people_get_wrong_is_said_in_one_line() {
             .env_remove("AWS_ACCESS_KEY_ID")
             .args([&one, "s3://bucket/"]),
     );
-    assert_eq!((nobody.code, nobody.err.contains("AWS_PROFILE")), (1, true), "{}", nobody.err);
+    assert_eq!((nobody.code, nobody.err.contains("AWS_PROFILE")), (5, true), "{}", nobody.err);
 }
 
 #[test]

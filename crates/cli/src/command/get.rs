@@ -247,6 +247,8 @@ fn code(got: u64, failures: &[ErrorKind]) -> u8 {
         exit::USAGE
     } else if all(&[ErrorKind::NotFound, ErrorKind::Usage, ErrorKind::UnsafeName]) {
         exit::NOT_FOUND
+    } else if all(&[ErrorKind::Authentication, ErrorKind::Denied]) {
+        exit::REFUSED
     } else {
         exit::SOME_FAILED
     }
@@ -292,7 +294,7 @@ mod tests {
 
     #[test]
     fn exit_codes_tell_what_happened() {
-        use ErrorKind::{Connection, NoSpace, NotFound, UnsafeName, Usage};
+        use ErrorKind::{Authentication, Connection, Denied, NoSpace, NotFound, UnsafeName, Usage};
         for (got, failures, wanted) in [
             (1, &[][..], 0),
             (0, &[], 3),
@@ -303,6 +305,8 @@ mod tests {
             (0, &[NotFound, Usage], 3),
             (0, &[NotFound, Connection], 1),
             (0, &[Connection], 1),
+            (0, &[Denied, Authentication], 5),
+            (1, &[Authentication], 1),
             (9, &[Connection, NoSpace], 4),
         ] {
             assert_eq!(code(got, failures), wanted, "{got} {failures:?}");

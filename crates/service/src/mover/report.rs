@@ -48,6 +48,7 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Ok(2) => Outcome::Failed(Class::Usage),
         Ok(3) => Outcome::Failed(Class::NotFound),
         Ok(4) => Outcome::Failed(Class::NoSpace),
+        Ok(5) => Outcome::Failed(Class::Denied),
         Ok(1) => Outcome::Failed(of_failures(failures)),
         // Asked to stop and then killed: it goes on later from its journal.
         Err(_) if exit.asked => Outcome::Stopped,
@@ -93,7 +94,7 @@ fn of_failures(failures: &[Failure]) -> Class {
     };
     if all(&["not_found"]) {
         Class::NotFound
-    } else if all(&["not_found", "denied", "unsafe_name", "usage"]) {
+    } else if all(&["not_found", "denied", "authentication", "unsafe_name", "usage"]) {
         Class::Denied
     } else {
         Class::Passing
@@ -166,8 +167,10 @@ mod tests {
             (2, String::new(), false, Failed(Class::Usage)),
             (3, String::new(), false, Failed(Class::NotFound)),
             (4, String::new(), false, Failed(Class::NoSpace)),
+            (5, String::new(), false, Failed(Class::Denied)),
             (1, some(&["not_found", "not_found"]), false, Failed(Class::NotFound)),
             (1, some(&["not_found", "denied"]), false, Failed(Class::Denied)),
+            (1, some(&["authentication"]), false, Failed(Class::Denied)),
             (1, some(&["not_found", "connection"]), false, Failed(Class::Passing)),
             (1, some(&[]), false, Failed(Class::Passing)),
             (-9, String::new(), false, Failed(Class::Passing)),
