@@ -187,12 +187,12 @@ class Learned:
         return len(self.said("converged_episodes"))
 
     def mean_sd(self, key: str, digits: int = 0, scale: float = 1.0) -> str:
-        """As the papers print it: mean ± standard deviation."""
+        """As the papers print it: mean ± standard deviation, which one value has none of."""
         values = [value * scale for value in self.said(key)]
         if not values:
             return "–"
-        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-        return f"{statistics.fmean(values):,.{digits}f} ± {deviation:,.{digits}f}"
+        deviation = f" ± {statistics.stdev(values):,.{digits}f}" if len(values) > 1 else ""
+        return f"{statistics.fmean(values):,.{digits}f}{deviation}"
 
 
 def courses_in(records: Iterable[Record], shard: str) -> list[Learned]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from lab.aimd.cases import name
 from lab.aimd.figures import ENOUGH, Level, late
 from lab.grid.figures import Found, Run
+from lab.ground.stats import shown, spread
 from lab.pages.parts import Bar
 
 CONTROLLERS = ("aimd", "auto")
@@ -38,10 +39,10 @@ def reached(levels: Sequence[Level], found: Found) -> list[Bar]:
     for rule in CONTROLLERS:
         for level in levels:
             if values := shares(level, found, rule):
-                middle = statistics.median(values)
+                middle = spread(values)
                 bars.append(Bar(f"`{rule}`, {level.external} external: last rate ÷ that of {level.best} streams",
-                                f"≥ {ENOUGH:g}", f"{middle:.2f} ({min(values):.2f}–{max(values):.2f})",
-                                middle >= ENOUGH, len(values)))
+                                f"≥ {ENOUGH:g}", shown(middle),
+                                middle.median >= ENOUGH, len(values)))
     return bars
 
 

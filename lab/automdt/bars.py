@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from lab.automdt import cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, LEAST_S, TABLE_I
 from lab.grid.figures import Found, Run, medians, ratio
-from lab.ground.stats import spread
+from lab.ground.stats import counted
 from lab.pages.parts import Bar
 from lab.runs import series
 from lab.runs.epochs import Epoch
@@ -45,16 +45,6 @@ def goodput_bps(path: str) -> float:
 
 def soon(there: Sequence[Run], path: str) -> list[float | None]:
     return [run.time_to(0.9 * goodput_bps(path)) for run in there]
-
-
-def counted(values: Sequence[float | None], digits: int = 0) -> str:
-    """Median and range, and how many never got there."""
-    got = [value for value in values if value is not None]
-    if not got:
-        return "never"
-    found, missing = spread(got), len(values) - len(got)
-    span = f" ({found.low:.{digits}f}–{found.high:.{digits}f})" if found.count > 1 else ""
-    return f"{found.median:.{digits}f}{span}" + (f", {missing} never" if missing else "")
 
 
 def path_bars(found: Found, path: str) -> list[Bar]:

@@ -9,6 +9,7 @@ from lab.automdt.pictures import learning, pictures
 from lab.grid.figures import Found, Run, found_in, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
+from lab.ground.stats import counted
 from lab.pages.parts import bars_table, csv, mbit, table
 from lab.runs import series
 from lab.shard import Page, known
@@ -45,12 +46,12 @@ def path_table(found: Found, path: str) -> str:
         late = [log for run in runs if (log := bars.steady(run))]
         usual = [series.usual(log) for log in late]
         moves = [series.deviations(log) for log in late]
-        lines.append([f"**{name}**" if name == bars.DEFAULT else name, bars.counted(bars.soon(runs, path)),
+        lines.append([f"**{name}**" if name == bars.DEFAULT else name, counted(bars.soon(runs, path)),
                       mbit(medians(runs)), mbit(medians(runs, lambda r: r.between(bars.STEADY_S, r.end_s))),
                       ", ".join(f"{statistics.median(n[i] for n in usual):g}" for i in range(3)) if usual else "",
-                      bars.counted([100 * s for s in bars.astray(runs, path)]) + " %" if usual else "",
+                      counted([100 * s for s in bars.astray(runs, path)]) + " %" if usual else "",
                       ", ".join(f"{statistics.median(d[i] for d in moves):.1f}" for i in range(3)) if moves else "",
-                      bars.counted(climbs(runs, FIGURE_5[path].slow, FIGURE_5[path].best[FIGURE_5[path].slow])),
+                      counted(climbs(runs, FIGURE_5[path].slow, FIGURE_5[path].best[FIGURE_5[path].slow])),
                       str(len(runs))])
     heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {bars.STEADY_S:.0f} s on",
              "workers: read, network, write",
@@ -81,7 +82,7 @@ def figure_three(found: Found) -> str:
     for mover in (rule.name for rule in (cases.AUTOMDT, cases.STEADY, cases.AGENT, cases.ROOMY, cases.AUTO)):
         if runs := bars.runs(found, "large", mover):
             most = [max((e.workers[1] for e in run.logs[0]), default=0) for run in runs if run.logs]
-            soon = bars.counted(climbs(runs, 1, 20), 1)
+            soon = counted(climbs(runs, 1, 20), 1)
             total = medians(runs, lambda r: r.record.seconds)
             lines.append([mover, "here", f"{total:.1f} s", f"{total / bars.least_s():.2f}",
                           f"18 of 20 after {soon} s; at most {statistics.median(most):g}" if most else "",

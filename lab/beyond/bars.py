@@ -10,6 +10,7 @@ from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
 from lab.grid.figures import Found, ratio
 from lab.grid.remarks import default_bars
+from lab.ground.stats import counted
 from lab.pages.parts import Bar
 
 LEAST = 0.95
@@ -36,16 +37,6 @@ def fixed_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:
     return [Bar(f"{of.name}: ÷ {mover}", f"≥ {LEAST:g}", str(pair), pair.median >= LEAST, pair.count),
             Bar(f"{of.name}: workers ÷ those of {mover}", f"≤ {MORE_WORKERS:g}", f"{own / best_number:.2f}",
                 own <= MORE_WORKERS * best_number, pair.count)]
-
-
-def counted(values: Sequence[float | None], digits: int = 0) -> str:
-    """Median and range, and how many never got there."""
-    got = sorted(value for value in values if value is not None)
-    if not got:
-        return "never" if values else ""
-    missing = len(values) - len(got)
-    span = f"{statistics.median(got):.{digits}f} ({got[0]:.{digits}f}–{got[-1]:.{digits}f})"
-    return span + (f", {missing} never" if missing else "")
 
 
 def all_within(values: Sequence[float | None], most: float) -> bool:

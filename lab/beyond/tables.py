@@ -3,11 +3,12 @@
 import statistics
 from collections.abc import Mapping
 
-from lab.beyond.bars import counted, shares
+from lab.beyond.bars import shares
 from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, harm as harm_case, steps
 from lab.beyond.figures import FAIR, FAIR_WITHIN_S, FIXED, again, harm, streams_after
 from lab.beyond.rules import CHANGING, HARMING, SHARING
 from lab.grid.figures import Found, medians
+from lab.ground.stats import counted
 from lab.pages.parts import mbit, table
 
 

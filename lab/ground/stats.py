@@ -30,6 +30,15 @@ def shown(value: Spread, digits: int = 2) -> str:
     return f"{value.median:.{digits}f} ({value.low:.{digits}f}–{value.high:.{digits}f})"
 
 
+def counted(values: Sequence[float | None], digits: int = 0) -> str:
+    """Median and range, and how many never got there."""
+    got = [value for value in values if value is not None]
+    if not got:
+        return "never" if values else ""
+    missing = len(values) - len(got)
+    return shown(spread(got), digits) + (f", {missing} never" if missing else "")
+
+
 def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 

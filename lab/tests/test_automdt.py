@@ -110,7 +110,7 @@ class Bars(unittest.TestCase):
         made_ = {bar.what: bar for bar in bars.path_bars(self.found, "read")}
         self.assertEqual(len(made_), 5)
         self.assertTrue(all(bar.met for bar in made_.values()), made_)
-        self.assertEqual(made_["read is slow: `auto`, s to 90 % of the link"].measured, "1 (1–1)")
+        self.assertEqual(made_["read is slow: `auto`, s to 90 % of the link"].measured, "1")
 
     def test_too_many_writers_are_seen(self) -> None:
         marlin = bars.runs(self.found, "write", MARLIN)
@@ -132,7 +132,7 @@ class Bars(unittest.TestCase):
         self.assertIn("the link allows 1.37 at most", globus.measured)
         figure3, = bars.figure3_bars(found)
         self.assertFalse(figure3.met)
-        self.assertEqual(figure3.measured, "1.50 (1.50–1.50)")
+        self.assertTrue(figure3.measured.startswith("1.50 (1.50–1.50); AutoMDT takes 0.90 times as long"))
 
     def test_learning_online_is_compared_in_second_halves(self) -> None:
         speed, count = bars.online_bars(found_in(online(), report.TUNE))
@@ -168,7 +168,7 @@ class Pages(unittest.TestCase):
             ElementTree.fromstring(page.beside[name])
         self.assertIn("automdt-read: 0 of 1 seeds came to the criterion", page.text)
         self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
-        self.assertIn("18 of 20 after 2.0 (2.0–2.0) s; at most 20", page.text)
+        self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
         self.assertNotIn("Not measured", page.text)
 
     def test_a_program_without_the_discrete_recipe(self) -> None:

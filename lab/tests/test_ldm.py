@@ -158,7 +158,7 @@ class Pages(unittest.TestCase):
             self.assertIn(f"## {heading}", page.text)
         self.assertIn("| Falcon | paper | 23.7 Gbit/s; 16.4 |", page.text)
         self.assertIn("- B, drl, repeat 1: it fell over", page.text)
-        self.assertIn("| throttled | ldm | 1 | 1 | 9,000 ± 0 |", page.text)
+        self.assertIn("| throttled | ldm | 1 | 1 | 9,000 |", page.text)
         self.assertIn("| set A: LDM ÷ Falcon | the paper's 1.7 | 4.00 (4.00–4.00) | 2 | yes |", page.text)
         for name in (n for n in page.beside if n.endswith(".svg")):
             ElementTree.fromstring(page.beside[name])

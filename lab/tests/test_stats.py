@@ -2,7 +2,7 @@
 
 import unittest
 
-from lab.ground.stats import geometric_mean, rotated, spread
+from lab.ground.stats import counted, geometric_mean, rotated, spread
 
 
 class Stats(unittest.TestCase):
@@ -10,6 +10,12 @@ class Stats(unittest.TestCase):
         self.assertEqual(spread([3.0, 1.0, 2.0]).median, 2.0)
         four = spread([4.0, 1.0, 3.0, 2.0])
         self.assertEqual((four.median, four.low, four.high, four.count), (2.5, 1.0, 4.0, 4))
+
+    def test_what_never_came_is_said_and_one_value_has_no_range(self) -> None:
+        self.assertEqual(counted([]), "")
+        self.assertEqual(counted([None, None]), "never")
+        self.assertEqual(counted([2.0, None, 4.0]), "3 (2–4), 1 never")
+        self.assertEqual(counted([2.0]), "2")
 
     def test_geometric_mean_balances_half_and_double(self) -> None:
         self.assertAlmostEqual(geometric_mean([0.5, 2.0]), 1.0)
