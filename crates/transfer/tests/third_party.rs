@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
-use tidegate_control::ByteCount;
+use tidegate_control::{ByteCount, Environment};
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
@@ -56,6 +56,22 @@ fn failures_between_endpoints_are_told_to_who_asked() {
     let writer = a.endpoint.address(&Claims { read: false, ..Claims::FULL }).expect("an address");
     let error = is_error(a.run(&From::Endpoint(writer, vec![b"tree".to_vec()]), &b.to_endpoint("in/")));
     assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+}
+
+/// The initiator is not on the path, but its rule is to begin as if it were.
+#[test]
+fn who_asked_knows_the_round_trip_and_may_hurry() {
+    let (a, b) = (Fixture::new(), Fixture::new());
+    let endless = Memory { bytes: ByteCount::mib(1 << 20) };
+    let mut setup = a.setup();
+    setup.pace = Pace::new(Duration::from_secs(4));
+    let from = From::EndpointZero(a.address.clone(), endless);
+    let mut transfer = begin(&from, &b.to_endpoint(""), &setup).expect("begun");
+    let round_trip = transfer.round_trip().expect("told");
+    assert!(round_trip < Duration::from_secs(1), "{round_trip:?}");
+    transfer.hurry(true);
+    let seen = transfer.step(a.setpoint).expect("goes on").expect("not over");
+    assert!(seen.interval < setup.pace.epoch, "a short epoch of {:?}", seen.interval);
 }
 
 #[test]

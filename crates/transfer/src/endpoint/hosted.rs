@@ -27,7 +27,7 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
-    DataPlane, IPERF3_SINCE, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
+    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -159,7 +159,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
                 settle: Duration::from_millis(u64::from(pace_ms.1)),
                 stop_after: None,
             };
-            relay(endpoint, outbox, inbox, (source_store, &source, single), &address, terms, pace)
+            relay(endpoint, (outbox, inbox, caller.version), (source_store, &source, single), &address, terms, pace)
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -315,8 +315,7 @@ fn run(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    outbox: &Outbox,
-    inbox: &Inbox,
+    (outbox, inbox, version): (&Outbox, &Inbox, u16),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
     terms: Terms,
@@ -340,6 +339,10 @@ fn relay(
     };
     let mut transfer = route::push(source, address, Request::Receive { id, sink, terms }, &setup)?;
     outbox.send(&Message::Accepted { token: random_bytes() });
+    if version >= HURRY_SINCE {
+        let round_trip = transfer.round_trip().unwrap_or_default();
+        outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
+    }
     let mut told = 0;
     loop {
         match inbox.receive()? {
@@ -361,12 +364,13 @@ fn relay(
                     return Ok(());
                 }
             }
+            Message::Hurry(hurried) => transfer.hurry(hurried),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
             }
             _ => {
                 return Err(Error::protocol(
-                    "the initiator of a third-party transfer only says step and stop",
+                    "the initiator of a third-party transfer only says hurry, step and stop",
                 ));
             }
         }

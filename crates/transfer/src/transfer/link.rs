@@ -125,8 +125,12 @@ impl Drop for Iperf3Server {
 mod tests {
     use std::path::Path;
 
+    use tidegate_control::{ByteCount, PerStage};
+
     use super::*;
     use crate::endpoint::{Config, Endpoint};
+    use crate::throttle::Limits;
+    use crate::wire::message::{Compare, DataPlane, Links, Memory, SourceSpec, Terms, Verify};
     use crate::wire::ticket::Claims;
 
     fn endpoint(directory: &Path) -> (Arc<Endpoint>, Address) {
@@ -146,6 +150,35 @@ mod tests {
         std::thread::spawn(move || serving.serve());
         let address = endpoint.address(&Claims::FULL).expect("an address");
         (endpoint, address)
+    }
+
+    #[test]
+    fn an_initiator_of_version_3_hears_nothing_of_version_4() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        for (newest, told) in [(3, false), (4, true)] {
+            let link = Link::open_within(&address, None, (1, newest)).expect("let in");
+            let source = SourceSpec::Zero(Memory { bytes: ByteCount::mib(1) });
+            let terms = Terms {
+                data_plane: DataPlane::Tls,
+                verify: Verify::Block,
+                compare: Compare::Recorded,
+                dry: false,
+                links: Links::Keep,
+                chunk: None,
+                pipelining: true,
+                limits: Limits::default(),
+                staging: ByteCount::mib(4),
+                max_workers: 4,
+            };
+            let request = Request::SendTo { source, destination: address.to_bytes(), pace_ms: (100, 0), terms };
+            link.request(request).expect("agreed");
+            link.outbox.send(&Message::Step(PerStage::all(1)));
+            let answer = link.answer().expect("an answer");
+            assert_eq!(matches!(answer, Message::RoundTrip(_)), told, "version {newest}: {answer:?}");
+            link.outbox.close();
+        }
+        endpoint.drain();
     }
 
     #[test]

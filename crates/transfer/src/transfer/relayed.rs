@@ -7,9 +7,9 @@ use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
+use crate::transfer::link::Link;
 use crate::transfer::{Interrupt, Pace};
-use crate::wire::message::Message;
-use crate::wire::session::{Inbox, Outbox};
+use crate::wire::message::{HURRY_SINCE, Message};
 
 /// How long beyond an epoch the sending endpoint may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,8 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A transfer between two endpoints.
 #[derive(Debug)]
 pub struct RelayedTransfer {
-    outbox: Outbox,
-    inbox: Inbox,
+    link: Link,
+    round_trip: Option<Duration>,
+    hurried: bool,
     bounds: PerStage<Bounds>,
     pace: Pace,
     interrupt: Interrupt,
@@ -27,15 +28,18 @@ pub struct RelayedTransfer {
 }
 
 impl RelayedTransfer {
-    /// Drives the endpoint at the other end of this session.
-    pub fn new(
-        outbox: Outbox,
-        inbox: Inbox,
-        bounds: PerStage<Bounds>,
-        pace: Pace,
-        interrupt: Interrupt,
-    ) -> Self {
-        Self { outbox, inbox, bounds, pace, interrupt, ledger: Arc::default(), started: Instant::now() }
+    /// Drives the endpoint at the other end of this session, which has agreed to send.
+    pub fn start(link: Link, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Result<Self> {
+        // We are not on the path; its ends know how long it is.
+        let round_trip = match link.version >= HURRY_SINCE {
+            true => match link.answer()? {
+                Message::RoundTrip(us) => (us > 0).then(|| Duration::from_micros(us)),
+                _ => return Err(Error::protocol("the endpoint did not say how long the path is")),
+            },
+            false => None,
+        };
+        let (ledger, started) = (Arc::default(), Instant::now());
+        Ok(Self { link, round_trip, hurried: false, bounds, pace, interrupt, ledger, started })
     }
 
     /// The transfer's books, as of the last epoch.
@@ -51,21 +55,32 @@ impl Environment for RelayedTransfer {
         self.bounds
     }
 
+    fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    fn hurry(&mut self, hurried: bool) {
+        if self.hurried != hurried && self.link.version >= HURRY_SINCE {
+            self.link.outbox.send(&Message::Hurry(hurried));
+            self.hurried = hurried;
+        }
+    }
+
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
         if self.pace.stop_after.is_some_and(|time| self.started.elapsed() >= time) {
-            self.outbox.send(&Message::Stop);
+            self.link.outbox.send(&Message::Stop);
             return Ok(None);
         }
-        self.outbox.send(&Message::Step(setpoint));
+        self.link.outbox.send(&Message::Step(setpoint));
         let mut waited = Duration::ZERO;
         let tick = Duration::from_millis(50);
         loop {
             if self.interrupt.is_raised() {
-                self.outbox.send(&Message::Stop);
+                self.link.outbox.send(&Message::Stop);
                 let why = "interrupted; run the same command again to continue";
                 return Err(Error::new(ErrorKind::Interrupted, why));
             }
-            match self.inbox.receive_within(tick)? {
+            match self.link.inbox.receive_within(tick)? {
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
@@ -84,6 +99,6 @@ impl Environment for RelayedTransfer {
 
 impl Drop for RelayedTransfer {
     fn drop(&mut self) {
-        self.outbox.close();
+        self.link.outbox.close();
     }
 }

@@ -100,14 +100,14 @@ impl Environment for Transfer {
     fn round_trip(&self) -> Option<Duration> {
         match self {
             Self::Live(transfer) => transfer.round_trip(),
-            // The ends know; we are not on it.
-            Self::Relayed(_) => None,
+            Self::Relayed(transfer) => transfer.round_trip(),
         }
     }
 
     fn hurry(&mut self, hurried: bool) {
-        if let Self::Live(transfer) = self {
-            transfer.hurry(hurried);
+        match self {
+            Self::Live(transfer) => transfer.hurry(hurried),
+            Self::Relayed(transfer) => transfer.hurry(hurried),
         }
     }
 
@@ -226,7 +226,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
     let bounds = bounds(setup.terms.max_workers, true, true);
-    let transfer = RelayedTransfer::new(link.outbox, link.inbox, bounds, setup.pace, setup.interrupt.clone());
+    let transfer = RelayedTransfer::start(link, bounds, setup.pace, setup.interrupt.clone())?;
     Ok(Transfer::Relayed(Box::new(transfer)))
 }
 

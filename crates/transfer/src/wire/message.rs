@@ -19,13 +19,16 @@ use crate::sys::processors::CpuTime;
 use crate::throttle::Limits;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 3);
+pub const VERSIONS: (u16, u16) = (1, 4);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub const IPERF3_SINCE: u16 = 2;
 
 /// The version since which a clear data stream proves itself without waiting for a nonce, one round trip sooner.
 pub const PROMPT_SINCE: u16 = 3;
+
+/// The version since which the initiator of a third-party transfer learns the round trip and may hurry epochs.
+pub const HURRY_SINCE: u16 = 4;
 
 /// The highest version within both ranges.
 pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -351,6 +354,12 @@ pub enum Message {
         /// The port.
         port: u16,
     },
+
+    /// Third party, sender to initiator, behind `Accepted`: the round trip of the path in µs, the shortest known so far
+    /// (0 for none); since version 4.
+    RoundTrip(u64),
+    /// Third party, initiator to sender: whether the next epochs may be short ones; since version 4.
+    Hurry(bool),
 }
 
 /// How far a transfer has come.
