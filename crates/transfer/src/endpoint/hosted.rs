@@ -159,7 +159,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
                 settle: Duration::from_millis(u64::from(pace_ms.1)),
                 stop_after: None,
             };
-            relay(endpoint, (outbox, inbox, caller.version), (source_store, &source, single), &address, terms, pace)
+            let from = (source_store, &source, single);
+            relay(endpoint, (outbox, inbox, caller.version), from, &address, terms, pace)
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);

@@ -171,7 +171,8 @@ mod tests {
                 staging: ByteCount::mib(4),
                 max_workers: 4,
             };
-            let request = Request::SendTo { source, destination: address.to_bytes(), pace_ms: (100, 0), terms };
+            let request =
+                Request::SendTo { source, destination: address.to_bytes(), pace_ms: (100, 0), terms };
             link.request(request).expect("agreed");
             link.outbox.send(&Message::Step(PerStage::all(1)));
             let answer = link.answer().expect("an answer");
