@@ -108,8 +108,7 @@ def figure3_bars(found: Found) -> list[Bar]:
 
 def second_half(run: Run) -> tuple[float, float]:
     """Mean Mbit/s and workers of all stages in the second half of a run."""
-    log = series.since(run.logs[0], run.end_s / 2)
-    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(series.mean(log)) if log else 0.0
+    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(series.mean(run.logs[0], run.end_s / 2))
 
 
 def online_bars(found: Found) -> list[Bar]:

@@ -18,10 +18,11 @@ def usual(run: Sequence[Epoch]) -> tuple[float, ...]:
     return tuple(statistics.median(e.workers[i] for e in run) for i in range(len(STAGES)))
 
 
-def mean(run: Sequence[Epoch]) -> tuple[float, ...]:
-    """Mean workers of each stage over time."""
-    long = lasted(run)
-    return tuple(sum(e.workers[i] * length for e, length in zip(run, long)) / sum(long) for i in range(len(STAGES)))
+def mean(run: Sequence[Epoch], since_s: float = 0.0) -> tuple[float, ...]:
+    """Mean workers of each stage over time, in the epochs of a whole run that begin then or later."""
+    late = [(e, length) for e, length in zip(run, lasted(run)) if e.end_s - length >= since_s - 0.05]
+    whole = sum(length for _, length in late)
+    return tuple(sum(e.workers[i] * length for e, length in late) / whole if late else 0.0 for i in range(len(STAGES)))
 
 
 def deviations(run: Sequence[Epoch]) -> tuple[float, ...]:

@@ -17,6 +17,9 @@ class Workers(unittest.TestCase):
         self.assertEqual(series.deviations(run), (0, 1, 0))
         self.assertEqual(series.usual(run), (1, 7, 1))
         self.assertEqual(series.mean(run), (1, 7, 1))
+        # The first epoch of a later part weighs no more than the others.
+        self.assertEqual(series.mean(made([1, 1, 1, 1], workers=[50, 50, 6, 8]), 2.0), (1, 7, 1))
+        self.assertEqual(series.mean(run, 9.0), (0, 0, 0))
         self.assertAlmostEqual(series.furthest((13, 9, 4), (13, 7, 5)), 2 / 7)
 
     def test_when_workers_were_first_there(self) -> None:
