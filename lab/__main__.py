@@ -51,7 +51,11 @@ def main() -> int:
         case "list":
             return listed()
         case "report":
-            return report(chosen)
+            try:
+                return report(chosen)
+            except OSError as error:
+                print(f"a page cannot be written: {error}", file=sys.stderr)
+                return 1
         case "install":
             return install.everything()
         case "get" if chosen.tables or chosen.plan:

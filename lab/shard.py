@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,16 @@ from lab.grid.run import Cell, Settings, run_all
 
 class NotHere(SystemExit):
     """A word that names nothing in this shard; it may in another."""
+
+
+def named(what: str, only: Sequence[str], *groups: Iterable[str]) -> list[set[str]]:
+    """Those of each group that the words name; all of a group of which they name none."""
+    there = [set(group) for group in groups]
+    if unknown := set(only).difference(*there):
+        # Names may have commas and spaces in them.
+        raise NotHere(f"no {what} here is called {' or '.join(sorted(unknown))}; there are "
+                      + "; ".join(sorted(set().union(*there))))
+    return [group & set(only) or group for group in there]
 
 
 @dataclass(frozen=True)
@@ -91,9 +101,6 @@ def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], lis
 
 def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     """Words choose among links, among movers, or both."""
-    cases, movers = {cell.case.name for cell in cells}, {cell.contender.name for cell in cells}
-    if unknown := [word for word in only if word not in cases | movers]:
-        raise NotHere(f"no link or mover here is called {' or '.join(unknown)}; there are "
-                         f"{', '.join(sorted(cases))} and {', '.join(sorted(movers))}")
-    cases, movers = cases & set(only) or cases, movers & set(only) or movers
+    cases, movers = named("link or mover", only, (cell.case.name for cell in cells),
+                          (cell.contender.name for cell in cells))
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]

@@ -21,7 +21,7 @@ from lab.ground.shell import run
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
-from lab.shard import NotHere, Options, Shard, known, results
+from lab.shard import Options, Shard, known, named, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
@@ -125,11 +125,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
 
 def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
-    paths, recipes = {course.path for course in courses}, {course.recipe for course in courses}
-    if unknown := [word for word in only if word not in paths | recipes]:
-        raise NotHere(f"no path or recipe here is called {' or '.join(unknown)}; there are "
-                         f"{', '.join(sorted(paths))} and {', '.join(sorted(recipes))}")
-    paths, recipes = paths & set(only) or paths, recipes & set(only) or recipes
+    paths, recipes = named("path or recipe", only, (course.path for course in courses),
+                           (course.recipe for course in courses))
     return [course for course in courses if course.path in paths and course.recipe in recipes]
 
 

@@ -52,6 +52,14 @@ def streams_after(run: Run, step: Step) -> float | None:
     return usual(late)[NETWORK] if late else None
 
 
+def streams_between(run: Run, begin_s: float, end_s: float) -> float:
+    """Mean streams between two seconds, as far as the log goes."""
+    if not run.logs:
+        return run.streams
+    logged = mean_between(run.logs[0], 0.0, begin_s, end_s, lambda e: 1.0)
+    return mean_between(run.logs[0], 0.0, begin_s, end_s, lambda e: e.streams) / logged if logged else 0.0
+
+
 # Links that are shared.
 
 @dataclass(frozen=True)

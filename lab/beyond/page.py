@@ -80,6 +80,7 @@ def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[s
             "changes, so they are compared with each other only.\n\n")
     for link in LINKS:
         text += f"### {link}\n\n{case(link).title}.\n\n" + case_table(found, case(link), DEFAULT)
+        text += tables.parts_table(found, link)
         text += tables.sweep_line(swept, link, best) + picture(link, beside)
         text += picture(f"{link}-stages", beside)
     return text

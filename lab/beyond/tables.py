@@ -1,14 +1,16 @@
 """The tables about what happens during a run: steps, shares and harm."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from lab.beyond.bars import shares
 from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, harm as harm_case, steps
-from lab.beyond.figures import FAIR, FAIR_WITHIN_S, FIXED, again, harm, streams_after
+from lab.beyond.figures import FAIR, FAIR_WITHIN_S, FIXED, again, harm, streams_after, streams_between
 from lab.beyond.rules import CHANGING, HARMING, SHARING
-from lab.grid.figures import Found, medians
+from lab.grid.figures import Found, Run, medians
 from lab.ground.stats import counted
+from lab.links.schema import Scenario, at
 from lab.pages.parts import mbit, table
 
 
@@ -20,6 +22,29 @@ def sweep_line(swept: Found, link: str, best: Mapping[str, int]) -> str:
         return "The sweep of fixed numbers: not measured yet.\n\n"
     told = ", ".join(f"{n}: {mbit(bps)}" for n, bps in sorted(there.items()))
     return f"The sweep of fixed numbers, Mbit/s: {told}; best is {best[link]}, the least within 1 %.\n\n"
+
+
+def parts_table(found: Found, name: str) -> str:
+    """Each part of a run through which the traffic of others comes and goes; nothing where it does not."""
+    there, path = found.get(name, {}), case(name)
+    comings = [step.at_s for step in path.scenario.timeline if step.others_streams is not None]
+    if not there or not comings:
+        return ""
+    parts = list(pairwise([0.0, *comings, path.seconds]))
+
+    def cell(runs: Sequence[Run], part: tuple[float, float]) -> str:
+        used = medians(runs, lambda run: streams_between(run, *part))
+        return f"{mbit(medians(runs, lambda run: run.between(*part)))} ({used:.1f})"
+
+    heads = [f"{begin:g} to {end:g} s, {beside(path.scenario, begin)}" for begin, end in parts]
+    rows = [[f"`{mover}`", *(cell(there[mover], part) for part in parts)]
+            for mover in sorted(there, key=lambda mover: -medians(there[mover]))]
+    return "Mbit/s, and mean streams, while others come and go:\n\n" + table(["mover", *heads], rows)
+
+
+def beside(path: Scenario, at_s: float) -> str:
+    streams = at(path, at_s).others.streams
+    return f"beside {streams}" if streams else "alone"
 
 
 def steps_table(found: Found) -> str:

@@ -15,7 +15,7 @@ from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
 from lab.rivals.tidegate import Tidegate
-from lab.shard import NotHere, Options, known, results
+from lab.shard import Options, known, named, results
 
 Where = TypeVar("Where")
 SEED = 1
@@ -64,11 +64,7 @@ def name_of(shard: str, options: Options) -> str:
 
 def selected(tasks: Sequence[Task[Where]], only: Sequence[str]) -> list[Task[Where]]:
     """Words choose among rows, among columns, or both."""
-    sets, contenders = {task.set for task in tasks}, {task.contender for task in tasks}
-    if unknown := [word for word in only if word not in sets | contenders]:
-        raise NotHere(f"nothing here is called {' or '.join(unknown)}; there are "
-                         f"{', '.join(sorted(sets))} and {', '.join(sorted(contenders))}")
-    sets, contenders = sets & set(only) or sets, contenders & set(only) or contenders
+    sets, contenders = named("set or contender", only, (task.set for task in tasks), (task.contender for task in tasks))
     return [task for task in tasks if task.set in sets and task.contender in contenders]
 
 

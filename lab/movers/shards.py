@@ -8,7 +8,7 @@ from lab.rivals import contenders
 from lab.rivals.base import LIMIT, Contender
 from lab.runs.datasets import NAMES
 from lab.runs.setting import LONG, OPEN, Setting
-from lab.shard import NotHere, Options, Page, Shard
+from lab.shard import Options, Page, Shard, named
 
 PAGE = "copy"
 REPEATS = 5
@@ -19,15 +19,11 @@ LEVELS = ("a", "b", "c")
 def wanted(setting: Setting, sets: str, only: tuple[str, ...]) -> tuple[str, list[Contender]]:
     """Words choose sets, levels of trust and tools; iperf3 and cp go with every level."""
     there = contenders(setting)
-    names = {contender.name for contender in there}
-    if unknown := [word for word in only if word not in {*sets, *LEVELS, *names}]:
-        raise NotHere(f"no set, level or tool here is called {' or '.join(unknown)}; there are {', '.join(sets)}, "
-                         f"{', '.join(LEVELS)}, {', '.join(sorted(names))}")
+    chosen, *_ = named("set, level or tool", only, sets, LEVELS, (each.name for each in there))
     levels = [word for word in only if word in LEVELS]
-    named = [word for word in only if word in names]
-    if levels or named:
-        there = [each for each in there if each.name in named or (levels and each.level in (*levels, LIMIT))]
-    return "".join(name for name in sets if name in only) or sets, there
+    if set(only) - chosen:
+        there = [each for each in there if each.name in only or (levels and each.level in (*levels, LIMIT))]
+    return "".join(name for name in sets if name in chosen), there
 
 
 def shard(name: str, setting: Setting, sets: str, minutes: int, title: str) -> Shard:

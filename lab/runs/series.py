@@ -66,14 +66,15 @@ def at(run: Sequence[Epoch], joined_s: float, second: float) -> float:
     return 0.0
 
 
-def mean_between(run: Sequence[Epoch], joined_s: float, begin_s: float, end_s: float) -> float:
-    """Mean goodput between two seconds of the experiment."""
-    bits, before = 0.0, joined_s
+def mean_between(run: Sequence[Epoch], joined_s: float, begin_s: float, end_s: float,
+                 value: Callable[[Epoch], float] = lambda e: e.goodput_bps) -> float:
+    """Mean of something, goodput as a rule, between two seconds of the experiment."""
+    whole, before = 0.0, joined_s
     for e in run:
         end = joined_s + e.end_s
-        bits += e.goodput_bps * max(0.0, min(end, end_s) - max(before, begin_s))
+        whole += value(e) * max(0.0, min(end, end_s) - max(before, begin_s))
         before = end
-    return bits / (end_s - begin_s)
+    return whole / (end_s - begin_s)
 
 
 def first_second(begin_s: float, end_s: float, good: Callable[[float], bool], step_s: float = 1.0) -> float | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from lab.beyond import bars, cases, figures, rules, shards
+from lab.beyond import bars, cases, figures, rules, shards, tables
 from lab.beyond.page import page
 from lab.beyond.pictures import pictures
 from lab.grid.figures import Run, found_in
@@ -115,6 +115,16 @@ class Cases(unittest.TestCase):
 class Figures(unittest.TestCase):
     def test_the_best_fixed_is_the_least_that_is_as_good(self) -> None:
         self.assertEqual(figures.best_fixed(found_in(SWEEP, shards.SWEEP)), {"rtt-20": 10})
+
+    def test_traffic_that_comes_and_goes_is_told_part_by_part(self) -> None:
+        rates = [950.0] * 10 + [500.0] * 15 + [900.0] * 10 + [300.0] * 15 + [800.0] * 10
+        run = record("beyond-links-cross", "cross-traffic", "auto", rates,
+                     [logged(rates, [5] * 10 + [8] * 15 + [6] * 10 + [9] * 15 + [16] * 10)])
+        found = found_in([run], "beyond-links-cross")
+        told = tables.parts_table(found, "cross-traffic")
+        self.assertIn("| 10 to 25 s, beside 4 | 25 to 35 s, alone | 35 to 50 s, beside 16 |", told)
+        self.assertIn("| `auto` | 950 (5.0) | 500 (8.0) | 900 (6.0) | 300 (9.0) | 800 (16.0) |", told)
+        self.assertEqual(tables.parts_table(found, "rtt-20"), "")
 
     def test_workers_are_those_of_the_stage_that_has_most(self) -> None:
         self.assertAlmostEqual(figures.workers(Run(RTT[0])), 11)

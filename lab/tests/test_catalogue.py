@@ -24,7 +24,7 @@ from lab.links.check import found_files
 from lab.links.scenario import read
 from lab.movers import shards as movers
 from lab.runs.setting import OPEN
-from lab.shard import NotHere, Options, Page, Shard
+from lab.shard import NotHere, Options, Page, Shard, named
 
 
 def invented(name: str, measured: list[str], good: bool = True) -> Shard:
@@ -97,11 +97,16 @@ class Run(unittest.TestCase):
 
     def test_bad_input_is_one_line(self) -> None:
         for line in ("run nonsense", "run movers --only nonsense", "run get-fig6 --only nonsense", "report nonsense",
-                     "run movers --n 0", "run movers --n x"):
+                     "report far --output /proc/none", "run movers --n 0", "run movers --n x"):
             done = subprocess.run([sys.executable, "-m", "lab", *line.split()], capture_output=True, text=True,
                                   cwd=places.REPOSITORY)
             self.assertNotEqual(done.returncode, 0)
             self.assertNotIn("Traceback", done.stderr)
+
+    def test_names_with_commas_are_told_apart(self) -> None:
+        with self.assertRaisesRegex(NotHere, "no tool here is called z; there are a; cp, two processes; x$"):
+            named("tool", ("a", "z"), ("x",), ("cp, two processes", "a"))
+        self.assertEqual(named("tool", ("a",), ("x", "y"), ("b", "a")), [{"x", "y"}, {"a"}])
 
 
 class Amounts(unittest.TestCase):
