@@ -24,6 +24,11 @@ const STARTING: Duration = Duration::from_secs(5);
 /// What it prints then.
 const LISTENING: &str = "Server listening";
 
+/// What it says when its port went to somebody else between our look and its start, or when a child that was begun at
+/// that moment still held our look open; so often another port is tried.
+const IN_USE: &str = "Address already in use";
+const TRIES: usize = 8;
+
 /// Most of its messages that is looked at.
 const MOST_SAID: u64 = 4096;
 
@@ -61,6 +66,16 @@ impl Servers {
 
     /// Starts one for one test, and waits until it listens on `address`.
     pub fn start(&self, address: IpAddr, limit: Duration) -> Result<Server<'_>> {
+        let mut tries = 1;
+        loop {
+            match self.start_once(address, limit) {
+                Err(error) if tries < TRIES && error.to_string().contains(IN_USE) => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn start_once(&self, address: IpAddr, limit: Duration) -> Result<Server<'_>> {
         let taken = self.take(address)?;
         let mut command = Command::new("iperf3");
         // It forgets itself if nobody is left to end it: we may be killed.
@@ -86,7 +101,9 @@ impl Servers {
             let why = format!("{MOST} iperf3 servers run already: try again in a moment");
             return Err(Error::new(ErrorKind::Busy, why));
         }
-        let mut untaken = self.ports.clone().filter(|port| *port == 0 || !taken.contains(port));
+        // Any free port may be one of a server that does not listen yet.
+        let ports = std::iter::repeat_n(self.ports.clone(), if *self.ports.end() == 0 { TRIES } else { 1 });
+        let mut untaken = ports.flatten().filter(|port| !taken.contains(port));
         let free = untaken.find_map(|port| {
             let listener = TcpListener::bind((address, port)).ok()?;
             listener.local_addr().ok().map(|local| local.port()).filter(|port| !taken.contains(port))
