@@ -99,14 +99,33 @@ fn what_little_a_probe_finds_is_kept() {
 #[test]
 fn a_ramp_aims_the_higher_the_nearer_the_other_end_is() {
     let bounds = PerStage::all(Bounds::new(1, 64));
-    for (rtt, third) in [(1, 32), (30, 16), (100, 12)] {
+    for (rtt, third) in [(Some(1), 32), (Some(30), 16), (Some(100), 12), (None, 16)] {
         let mut rule = ModelBased::new(Config::default());
         let mut n = rule.start(bounds);
         for _ in 0..2 {
-            let epoch = Observation { rtt: Some(Duration::from_millis(rtt)), ..seen(n, None) };
+            let epoch = Observation { rtt: rtt.map(Duration::from_millis), ..seen(n, None) };
             n = rule.propose(&epoch, bounds);
         }
-        assert_eq!(n, PerStage::all(third), "{rtt} ms");
+        assert_eq!(n, PerStage::all(third), "{rtt:?} ms");
+    }
+}
+
+#[test]
+fn a_server_that_few_connections_exhaust_is_asked_for_no_more_than_twice_as_many() {
+    let bounds = PerStage::new(Bounds::fixed(1), Bounds::new(1, 64), Bounds::fixed(1));
+    for (enough, most, settled) in [(1, 16, 2), (6, 16, 6), (10, 16, 10), (12, 17, 12)] {
+        let mut rule = ModelBased::new(Config::default());
+        let mut n = PerStage::new(1, 8, 1);
+        let mut seen_most = 0;
+        for _ in 0..10 {
+            let mbps = 100 * u64::from(n.network.min(enough));
+            n = rule.propose(
+                &Observation { throughput: PerStage::all(BitRate::mbps(mbps)), ..seen(n, None) },
+                bounds,
+            );
+            seen_most = seen_most.max(n.network);
+        }
+        assert_eq!((seen_most, n.network), (most, settled), "{enough}");
     }
 }
 

@@ -134,6 +134,8 @@ pub struct ModelBased {
     /// So many workers to begin with are not worth finding out whether fewer would do.
     few: Concurrency,
     rates: PerStage<Rate>,
+    /// What they were before the ramp's last step, in Mbit/s.
+    rates_before: PerStage<f64>,
     /// Goodput the path can carry, in Mbit/s.
     capacity: f64,
     bounds: Option<PerStage<Bounds>>,
@@ -177,6 +179,7 @@ impl ModelBased {
             round_trip: None,
             few: PerStage::all(FEW),
             rates: PerStage::default(),
+            rates_before: PerStage::default(),
             capacity: 0.0,
             bounds: None,
             growth: config.growth,
@@ -225,6 +228,7 @@ impl ModelBased {
     fn restart(&mut self, growth: f64) {
         self.phase = Phase::Ramp;
         self.few = PerStage::all(FEW);
+        self.rates_before = PerStage::default();
         self.growth = growth;
         self.climbed = false;
         self.patience = self.config.probe_every;

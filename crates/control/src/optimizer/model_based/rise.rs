@@ -9,7 +9,8 @@ const SHORT: f64 = 0.5;
 /// What twice the workers must bring for a climb to go on.
 const CLIMB: f64 = 1.1;
 /// How much higher the ramp aims on a far path once it has more than a few workers, as streams that have lost packets to
-/// their own number take seconds to recover there: so much where the last step brought all that was expected, ...
+/// their own number take seconds to recover there, and where nobody tells how far it is, as a server that is not ours
+/// bears no four times of what it needs: so much where the last step brought all that was expected, ...
 const FAR_GROWTH: f64 = 2.0;
 /// ... less on the farthest, ...
 const FARTHEST_GROWTH: f64 = 1.5;
@@ -32,6 +33,7 @@ impl ModelBased {
         let mut grows = false;
         // The least that a worker moved, by what one did before.
         let mut share: f64 = 1.0;
+        let rates = self.rates.map(|rate| rate.mbps);
         for stage in Stage::ALL {
             let mbps = seen.each(stage);
             let more = f64::from(seen.n[stage]) / f64::from(self.before_n[stage]);
@@ -49,6 +51,11 @@ impl ModelBased {
                 if seen.goodput > (1.0 + self.config.change) * self.before {
                     rate.known = Known::Exactly;
                 }
+                if !brought && !seen.far {
+                    // It was full before this step, so what a worker moved before that one is what it can. (On far
+                    // paths new streams are quicker than they will be.)
+                    rate.mbps = rate.mbps.max(self.rates_before[stage]);
+                }
                 continue;
             } else {
                 share = share.min(mbps / rate.mbps);
@@ -59,8 +66,9 @@ impl ModelBased {
             }
             grows |= binding[stage] && !seen.spent[stage];
         }
-        let growth =
-            if seen.far && seen.n.network > FEW { self.far_growth(seen, share) } else { self.growth };
+        self.rates_before = rates;
+        let careful = (seen.far || self.round_trip.is_none()) && seen.n.network > FEW;
+        let growth = if careful { self.careful_growth(seen, share) } else { self.growth };
         let target = self.workers_for(growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
             let n = bounds[stage].clamp(seen.n[stage]);
@@ -82,8 +90,9 @@ impl ModelBased {
         next
     }
 
-    /// How much higher the ramp aims on a far path, after a step in which a worker moved this share of what it had.
-    fn far_growth(&self, seen: &Seen, share: f64) -> f64 {
+    /// How much higher the ramp aims on a path that is far, or may be, after a step in which a worker moved this share
+    /// of what it had.
+    fn careful_growth(&self, seen: &Seen, share: f64) -> f64 {
         let (full, most) = (self.config.full_gain, if seen.farthest { FARTHEST_GROWTH } else { FAR_GROWTH });
         let step = ((share - full) / (1.0 - full)).clamp(FAR_STEP, 1.0);
         self.growth.min(1.0 + (most - 1.0) * step)
