@@ -29,6 +29,10 @@ use url::Url;
 
 use crate::checksum::Checksums;
 
+/// How long a parked worker keeps its connections. Servers count those too that nobody uses, and may refuse others
+/// for them; a worker that is only parked for an epoch or two needs no new one.
+pub const WARM: Duration = Duration::from_secs(2);
+
 /// Makes remotes, one a worker. What they share (TLS settings, resolved names, credentials) lives here.
 pub trait Remotes: Send + Sync {
     /// A remote with no connection yet.

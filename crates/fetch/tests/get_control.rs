@@ -51,6 +51,22 @@ fn a_setpoint_takes_effect_in_the_middle_of_a_file() {
 }
 
 #[test]
+fn a_worker_that_is_not_needed_any_more_closes_its_connection() {
+    let (world, place) = (World::new(1), Place::new());
+    // Parts that end soon leave connections that could be used again.
+    for i in 0..40 {
+        world.put(&format!("http://h/{i}"), Item::new(i, 64 * MIB));
+    }
+    world.rules("h", Rules { rate: Some(16 * MIB), ..Rules::default() });
+    let records = (0..40).map(|i| record(&i.to_string(), &[&format!("http://h/{i}")])).collect();
+    let (mut download, _) = start(&world, &place, records, |_| {});
+    until(&mut download, 8, || world.connections.load(Relaxed) == 8);
+    until(&mut download, 2, || world.connections.load(Relaxed) == 2);
+    // One that is needed again opens another.
+    until(&mut download, 5, || world.connections.load(Relaxed) == 5);
+}
+
+#[test]
 fn bounds_are_what_hosts_with_work_bear() {
     let (world, place) = (World::new(1), Place::new());
     let mut ceilings = Ceilings::default();

@@ -88,7 +88,7 @@ impl Crew {
             Pool::new("network", most, move |index, gate| {
                 let _witness = Witness(&shared);
                 shared.connected.fetch_add(1, Relaxed);
-                Worker::new(&shared, remotes.remote()).work(index, gate);
+                Worker::new(&shared, &*remotes).work(index, gate);
                 shared.connected.fetch_sub(1, Relaxed);
             })
         };

@@ -1,5 +1,5 @@
 //! What one connection does: asks for a beginning, a part, or what a server says of a file, and sees to what
-//! comes of it. Its connections stay with it, also while it is parked.
+//! comes of it. Its connections stay with it, and for a while also when it is parked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::get::memory::fingerprint;
 use crate::get::queue::{Asker, Held, Job, Order, Task};
 use crate::get::shared::Shared;
 use crate::host::Host;
-use crate::remote::{Ask, Refusal, Remote, Version, Why};
+use crate::remote::{Ask, Refusal, Remote, Remotes, Version, WARM, Why};
 
 /// Hosts whose answers a worker remembers.
 const PROVEN: usize = 64;
@@ -25,6 +25,7 @@ const PROVEN: usize = 64;
 /// One network worker.
 pub(super) struct Worker<'s> {
     pub(super) shared: &'s Shared,
+    remotes: &'s dyn Remotes,
     pub(super) remote: Box<dyn Remote>,
     pub(super) throttle: Option<Throttle>,
     /// Hosts that answered its last request.
@@ -59,15 +60,16 @@ impl Asker for AtGate<'_, '_> {
 }
 
 impl<'s> Worker<'s> {
-    pub(super) fn new(shared: &'s Shared, remote: Box<dyn Remote>) -> Self {
+    pub(super) fn new(shared: &'s Shared, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(shared.settings.limits.network);
-        Self { shared, remote, throttle, proven: Vec::new(), rate: 0.0 }
+        Self { shared, remotes, remote: remotes.remote(), throttle, proven: Vec::new(), rate: 0.0 }
     }
 
     /// Works until the download ends.
     pub(super) fn work(&mut self, index: u16, gate: &Gate) {
-        while gate.pass(index) && !self.shared.is_stopped() {
-            let job = self.shared.queue.take(&AtGate { worker: self, index, gate });
+        let (shared, remotes) = (self.shared, self.remotes);
+        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.is_stopped() {
+            let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
             match &job.order {
@@ -76,7 +78,7 @@ impl<'s> Worker<'s> {
                 Order::Part(held) => self.part(&job, held, &parked),
             }
             job.file.hosts[job.mirror].leave();
-            self.shared.queue.nudge();
+            shared.queue.nudge();
         }
     }
 

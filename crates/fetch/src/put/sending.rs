@@ -1,4 +1,4 @@
-//! The network's workers: each has a warm connection, and with it begins, sends, completes and aborts.
+//! The network's workers: each has a connection that stays warm, and with it begins, sends, completes and aborts.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidegate_transfer::throttle::Throttle;
 use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Room, Sending};
 use crate::put::shared::Shared;
 use crate::put::target::{Content, DEFAULT_PART, File, Lane, Md5Sum, Stored};
-use crate::remote::{Refusal, Why};
+use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
 const NAP: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
         Ok(lane) => Worker { shared, lane, proven: false },
         Err(error) => return shared.desk.stop(Some(error)),
     };
-    while gate.pass(index) && !shared.is_over() {
+    while gate.pass_or_rest(index, WARM, || worker.disconnect()) && !shared.is_over() {
         match shared.desk.next_sending(|| gate.is_open(index)) {
             Some(Sending::Begin(file)) => worker.begin(&file),
             Some(Sending::Piece(piece)) => worker.send(piece, throttle.as_ref()),
@@ -64,6 +64,14 @@ impl Drop for Worker<'_> {
 }
 
 impl Worker<'_> {
+    /// Closes its connection; the next request opens another.
+    fn disconnect(&mut self) {
+        match self.shared.target.lane() {
+            Ok(lane) => self.lane = lane,
+            Err(error) => tracing::debug!("a connection is kept: {error}"),
+        }
+    }
+
     /// Does `what` once the server bears another request.
     fn request<T>(&mut self, what: impl FnOnce(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
         let (shared, host) = (self.shared, &self.shared.host);

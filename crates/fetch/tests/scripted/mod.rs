@@ -131,6 +131,8 @@ pub struct World {
     rng: Mutex<Rng>,
     /// Each part that was asked for: which, and of what.
     pub asked: Mutex<Vec<(String, Range<u64>)>>,
+    /// Connections that are open, whether used or not.
+    pub connections: AtomicUsize,
 }
 
 impl World {
@@ -141,6 +143,7 @@ impl World {
             served: Mutex::default(),
             rng: Mutex::new(Rng::new(seed)),
             asked: Mutex::default(),
+            connections: AtomicUsize::new(0),
         })
     }
 
@@ -166,13 +169,23 @@ impl World {
     }
 }
 
-struct Link(Arc<World>);
+/// A worker's way, which is connected by its first request.
+struct Link {
+    world: Arc<World>,
+    connected: bool,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.world.connections.fetch_sub(usize::from(self.connected), Relaxed);
+    }
+}
 
 pub struct Servers(pub Arc<World>);
 
 impl Remotes for Servers {
     fn remote(&self) -> Box<dyn Remote> {
-        Box::new(Link(Arc::clone(&self.0)))
+        Box::new(Link { world: Arc::clone(&self.0), connected: false })
     }
 }
 
@@ -189,15 +202,16 @@ fn refusal(why: Why, url: &Url, retry_after: Option<Duration>) -> Refusal {
 }
 
 impl Link {
-    fn ask(&self, ask: &Ask<'_>) -> Result<(Item, Rules, Arc<Served>), Refusal> {
+    fn ask(&mut self, ask: &Ask<'_>) -> Result<(Item, Rules, Arc<Served>), Refusal> {
+        self.world.connections.fetch_add(usize::from(!std::mem::replace(&mut self.connected, true)), Relaxed);
         let host = ask.url.host_str().unwrap_or_default().to_owned();
-        let rules = self.0.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
-        let served = self.0.served(&host);
+        let rules = self.world.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
+        let served = self.world.served(&host);
         std::thread::sleep(rules.latency);
-        if rules.down || self.0.one_in(rules.breaks) {
+        if rules.down || self.world.one_in(rules.breaks) {
             return Err(refusal(Why::Broken, ask.url, None));
         }
-        let mut items = self.0.items.lock().unwrap();
+        let mut items = self.world.items.lock().unwrap();
         let Some((item, asked)) = items.get_mut(ask.url.as_str()) else {
             return Err(refusal(Why::Missing, ask.url, None));
         };
@@ -223,7 +237,7 @@ impl Remote for Link {
     fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
         let (item, rules, served) = self.ask(ask)?;
         served.opens.fetch_add(1, Relaxed);
-        self.0.asked.lock().unwrap().push((ask.url.to_string(), ask.range.clone()));
+        self.world.asked.lock().unwrap().push((ask.url.to_string(), ask.range.clone()));
         let active = served.active.fetch_add(1, Relaxed) + 1;
         let guard = Guard(Arc::clone(&served));
         if rules.bears.is_some_and(|bears| active > bears) {
@@ -240,8 +254,8 @@ impl Remote for Link {
         };
         let ends = range.end.min(promised) + item.surplus;
         let length = ends - range.start;
-        let drops_at = (length > 0 && self.0.one_in(rules.drops))
-            .then(|| range.start + self.0.rng.lock().unwrap().next_u64() % length);
+        let drops_at = (length > 0 && self.world.one_in(rules.drops))
+            .then(|| range.start + self.world.rng.lock().unwrap().next_u64() % length);
         let silent = rules.silent == Some(served.opens.load(Relaxed));
         let body = Body {
             at: range.start,

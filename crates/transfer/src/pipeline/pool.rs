@@ -1,9 +1,10 @@
 //! A pool of workers whose number can change while they run. Too many of them park between blocks and
-//! keep what they hold, such as a warm connection; none is ended before the transfer is.
+//! keep what they hold, such as a warm connection, until they rest; none is ended before the transfer is.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Lets the first `n` of a pool's workers run.
 #[derive(Debug, Default)]
@@ -22,22 +23,28 @@ impl Gate {
 
     /// Parks worker `index` until it may run; `false` once the pool is closed.
     pub fn pass(&self, index: u16) -> bool {
-        if self.closed.load(Relaxed) {
-            return false;
+        if self.is_parked(index) {
+            let guard = self.lock.lock().expect("not poisoned");
+            let _guard = self.changed.wait_while(guard, |()| self.is_parked(index)).expect("not poisoned");
         }
-        if self.is_open(index) {
-            return true;
-        }
-        let mut guard = self.lock.lock().expect("not poisoned");
-        loop {
-            if self.closed.load(Relaxed) {
-                return false;
+        !self.closed.load(Relaxed)
+    }
+
+    /// As [`pass`](Self::pass); one that stays parked for `patience` does `rest`, once.
+    pub fn pass_or_rest(&self, index: u16, patience: Duration, rest: impl FnOnce()) -> bool {
+        if self.is_parked(index) {
+            let guard = self.lock.lock().expect("not poisoned");
+            let parked = |(): &mut ()| self.is_parked(index);
+            let waited = self.changed.wait_timeout_while(guard, patience, parked).expect("not poisoned").1;
+            if waited.timed_out() {
+                rest();
             }
-            if self.is_open(index) {
-                return true;
-            }
-            guard = self.changed.wait(guard).expect("not poisoned");
         }
+        self.pass(index)
+    }
+
+    fn is_parked(&self, index: u16) -> bool {
+        !self.closed.load(Relaxed) && !self.is_open(index)
     }
 
     fn change(&self, change: impl FnOnce()) {
@@ -114,7 +121,7 @@ impl std::fmt::Debug for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     fn eventually(what: impl Fn() -> bool) -> bool {
         let end = Instant::now() + Duration::from_secs(10);
@@ -125,6 +132,31 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         false
+    }
+
+    #[test]
+    fn one_that_stays_parked_rests_once() {
+        let rested = Arc::new(AtomicU16::new(0));
+        let pool = {
+            let rested = Arc::clone(&rested);
+            Pool::new("test", 2, move |index, gate| {
+                let rest = || {
+                    rested.fetch_add(1, Relaxed);
+                };
+                while gate.pass_or_rest(index, Duration::from_millis(20), rest) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            })
+        };
+        pool.resize(2);
+        thread::sleep(Duration::from_millis(60));
+        assert_eq!(rested.load(Relaxed), 0, "one that runs does not rest");
+        pool.resize(1);
+        assert!(eventually(|| rested.load(Relaxed) == 1));
+        thread::sleep(Duration::from_millis(60));
+        assert_eq!(rested.load(Relaxed), 1, "once");
+        pool.close();
+        pool.join();
     }
 
     #[test]
