@@ -98,8 +98,9 @@ def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, M
         "connection's a pacing rate set by eBPF. All data on tmpfs, the destination fresh for every run. `tidegate` "
         "is called with a list and a directory and no other setting; the list has MD5 sums, which it checks. Wall "
         "time from the start of the process to its exit. After every run the MD5 sum of every file was compared, "
-        "whatever the exit status said. Arrivals and connections are counted four times a second from outside. "
-        "Downloaders take turns, and the order changes. Medians with the range; ratios are ratios of medians.\n",
+        "whatever the exit status said. Arrivals and connections are counted four times a second from outside; those of "
+        "`tidegate` are its workers by its own log. Downloaders take turns, and the order changes. Medians with the "
+        "range; ratios are ratios of medians.\n",
         f"Sets have the shapes of FastBioDL's table 2 and last {SECONDS:g} s at the optimum. Settings that are "
         "searched by hand (fixed numbers, aria2, rclone, curl) run once each, and the best of each family as often as "
         "the others. Fixed numbers too low to end in "
