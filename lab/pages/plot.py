@@ -1,11 +1,14 @@
 """Staircases over time as SVG: panels one below the other with a common axis of seconds."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, GAP, FOOT = 820, 180, 58, 20, 46, 60, 46
+# Characters of a title that fit in a line; there is room for a second one.
+TITLE = 92
 # Colours that remain apart for those who see fewer.
 BLUE, ORANGE, SKY, BLACK = "#0072b2", "#d55e00", "#56b4e9", "#222222"
 STYLE = ("text { font: 13px system-ui, sans-serif; fill: #333 } .title { font-weight: 600; font-size: 15px } "
@@ -135,7 +138,8 @@ def draw(title: str, panels: Sequence[Panel], remark: str = "") -> str:
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" '
            f'height="{height:g}" role="img" aria-label="{escape(title)}">',
            f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{height:g}" fill="white"/>',
-           f'<text class="title" x="{LEFT}" y="24">{escape(title)}</text>',
+           *(f'<text class="title" x="{LEFT}" y="{24 + 18 * i}">{escape(line)}</text>'
+             for i, line in enumerate(textwrap.wrap(title, TITLE))),
            *legend(panels[0].lines, frames[0].top - 12 - more)]
     for frame in frames:
         out += frame.svg()

@@ -30,6 +30,12 @@ class Picture(unittest.TestCase):
         self.assertEqual(len([each for each in tree.findall("{*}line") if each.get("class") == "mark"]), 1)
         self.assertIn("a < b", [each.text for each in tree.findall("{*}text")])
 
+    def test_a_long_title_has_two_lines(self) -> None:
+        panel = plot.Panel("p", [plot.Line("l", "red", RUN)])
+        texts = ElementTree.fromstring(plot.draw("word " * 25, [panel])).findall("{*}text[@class='title']")
+        self.assertEqual([each.text.count("word") for each in texts], [18, 7])
+        self.assertEqual([each.get("y") for each in texts], ["24", "42"])
+
     def test_a_legend_that_would_run_into_the_label_has_a_line_of_its_own(self) -> None:
         short, long = (plot.Panel("p" * 40, [plot.Line("l" * n, "red", RUN) for _ in range(4)]) for n in (2, 20))
         heights = [float(ElementTree.fromstring(plot.draw("t", [panel])).attrib["height"]) for panel in (short, long)]
