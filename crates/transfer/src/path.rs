@@ -59,15 +59,20 @@ impl RelPath {
 
     /// The path of the containing directory (empty at the root) and the last name.
     pub fn split(&self) -> (&[u8], &[u8]) {
-        match self.0.iter().rposition(|&b| b == b'/') {
-            Some(slash) => (&self.0[..slash], &self.0[slash + 1..]),
-            None => (&[], &self.0),
-        }
+        split(&self.0)
     }
 
     /// `name` inside this directory.
     pub fn join(&self, name: &[u8]) -> Result<Self> {
         join(&self.0, name)
+    }
+}
+
+/// The containing directory of `path` (empty at the root) and the last name.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&[], path),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::path::RelPath;
-use crate::pipeline::receive::Receiver;
+use crate::pipeline::receive::{Asked, Receiver};
 use crate::pipeline::send::Sender;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -137,7 +137,9 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             here(outbox)?;
             let (sink, journal, catalogue) = open_sink(endpoint, &sink, &id, &terms)?;
             let make = |ledger| {
-                let receiver = Receiver::start(sink, journal, catalogue, terms, outbox.clone(), ledger);
+                let asked = Asked::Anything;
+                let receiver =
+                    Receiver::start(asked, sink, journal, catalogue, terms, outbox.clone(), ledger);
                 Side::Receive(Arc::new(receiver), None)
             };
             run(endpoint, outbox, inbox, None, make)
@@ -275,7 +277,7 @@ fn open_source(
             for path in paths {
                 may_use(claims, path)?;
             }
-            let source = FileSource::beneath(&endpoint.root, paths, terms.links)?;
+            let source = FileSource::beneath(&endpoint.root, &claims.path, paths, terms.links)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }

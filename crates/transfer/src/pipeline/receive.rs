@@ -29,10 +29,14 @@ use crate::wire::message::{Again, Counters, Message, OFFER_ENTRIES, Outcome, Ter
 use crate::wire::session::Outbox;
 
 mod desk;
+mod offered;
 mod preparing;
 mod writing;
 
+pub use offered::Asked;
+
 use desk::StreamDesk;
+use offered::Offered;
 use preparing::Intent;
 
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
@@ -73,8 +77,14 @@ struct Shared {
     stopped: AtomicBool,
     finished: AtomicBool,
     taken: Mutex<HashMap<u32, Taken>>,
+    /// What the sender was asked for.
+    asked: Asked,
     /// The number of the next entry that is offered.
     next: Mutex<FileId>,
+    /// The places of those that were.
+    offered: Mutex<Offered>,
+    /// Whether the sender has said that there are no more.
+    listed: AtomicBool,
     /// Entries that wait to be prepared.
     waiting: AtomicUsize,
 }
@@ -94,8 +104,9 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Starts receiving into `sink`; nothing is written before workers are allowed.
+    /// Starts receiving what was `asked` for into `sink`; nothing is written before workers are allowed.
     pub fn start(
+        asked: Asked,
         sink: Arc<dyn Sink>,
         journal: Option<Journal>,
         catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -125,7 +136,10 @@ impl Receiver {
             stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
+            asked,
             next: Mutex::default(),
+            offered: Mutex::default(),
+            listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             terms,
         });
@@ -225,7 +239,10 @@ impl Receiver {
                 }
             }
             Message::Problem(path, error) => shared.ledger.failed(&path, error, false),
-            Message::Listed => shared.ledger.all_listed(),
+            Message::Listed => {
+                shared.listed.store(true, Relaxed);
+                shared.ledger.all_listed();
+            }
             Message::Refused(error) => {
                 shared.fail(error.clone());
                 return Err(error);
@@ -295,8 +312,12 @@ impl Receiver {
         self.shared.journal.lock().expect("not poisoned").take();
     }
 
-    /// Numbers in order, each used once, and sizes that a file can have.
+    /// Numbers in order, each used once, sizes that a file can have, and nothing that was not asked for.
     fn check_offer(&self, first: FileId, entries: &[Entry]) -> Result<()> {
+        if self.shared.listed.load(Relaxed) {
+            return Err(Error::protocol("an offer after the last one"));
+        }
+        entries.iter().try_for_each(|entry| self.shared.asked.check(entry))?;
         let mut next = self.shared.next.lock().expect("not poisoned");
         let following = first.checked_add(entries.len() as FileId).filter(|_| first == *next);
         *next = following.ok_or_else(|| Error::protocol("an offer whose numbers are not the next ones"))?;

@@ -316,7 +316,11 @@ impl Shared {
                 self.finish_if_done();
             }
             Message::Finished => {
-                self.pending.lock().expect("not poisoned").finished = true;
+                let mut pending = self.pending.lock().expect("not poisoned");
+                if !pending.finish_sent {
+                    return Err(Error::protocol("the receiver finished before everything was sent"));
+                }
+                pending.finished = true;
                 return Ok(true);
             }
             Message::Refused(error) => {

@@ -2,17 +2,23 @@
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, Stat, fstat, readlinkat, seek, statat};
-use rustix::io::{Errno, pread};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, readlinkat, statat};
+use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{Entry, Fingerprint, Kind, Timestamp};
-use crate::path::{RelPath, WORK_DIR, join};
-use crate::store::{Found, Listed, Piece, RangeReader, Source};
-use crate::sys::confined::{self, Root};
+use crate::manifest::{Entry, Kind, Timestamp};
+use crate::path::{RelPath, WORK_DIR, join, split};
+use crate::store::{Found, Listed, RangeReader, Source};
+use crate::sys::confined::Root;
+use crate::text::show;
 use crate::wire::message::Links;
+
+mod reader;
+mod tree;
+
+use reader::{FileReader, changed, fingerprint};
+use tree::{Tree, is_dots};
 
 /// Deepest directory nesting walked into.
 const MAX_DEPTH: usize = 1000;
@@ -24,82 +30,45 @@ pub struct FileSource {
     links: Links,
 }
 
-/// One argument: a directory's contents under a prefix, or one file.
-#[derive(Debug)]
-struct Tree {
-    base: Root,
-    /// What entries' paths begin with at the destination; empty for `dir/`.
-    prefix: Vec<u8>,
-    /// The one file's name beneath `base`; `None` for a directory.
-    file: Option<Vec<u8>>,
-}
-
 impl FileSource {
     /// Opens what the local user named; a trailing slash on a directory means its contents.
     pub fn local(paths: &[Vec<u8>], links: Links) -> Result<Self> {
-        let open = |path: &Vec<u8>| {
-            let failed = |error| Error::io("read", path, error);
-            let (trimmed, contents) = trim(path);
-            let stat = confined::stat_trusted(trimmed).map_err(failed)?;
-            // Symlinks, `.` and `..` in what the user typed are resolved here, once.
-            let real = confined::canonical(trimmed).map_err(failed)?;
-            let (parent, name) = match real.iter().rposition(|&b| b == b'/') {
-                Some(0) => (&b"/"[..], &real[1..]),
-                Some(slash) => (&real[..slash], &real[slash + 1..]),
-                None => (&b"."[..], &real[..]),
-            };
-            if FileType::from_raw_mode(stat.st_mode).is_dir() {
-                let prefix = if contents || is_dots(trimmed) { Vec::new() } else { last_name(trimmed, name) };
-                return Ok(Tree { base: Root::open(&real).map_err(failed)?, prefix, file: None });
-            }
-            let base = Root::open(parent).map_err(failed)?;
-            Ok(Tree { base, prefix: last_name(trimmed, name), file: Some(name.to_vec()) })
-        };
-        Self::new(paths.iter().map(open).collect::<Result<_>>()?, links)
+        Self::new(paths.iter().map(|path| Tree::local(path)).collect::<Result<_>>()?, links)
     }
 
-    /// Opens paths beneath `root`, as a peer named them.
-    pub fn beneath(root: &Root, paths: &[Vec<u8>], links: Links) -> Result<Self> {
-        let open = |path: &Vec<u8>| {
-            let failed = |error| Error::io("read", path, error);
-            let (trimmed, contents) = trim(path);
-            if trimmed.is_empty() {
-                return Ok(Tree { base: root.dir(b"").map_err(failed)?, prefix: Vec::new(), file: None });
-            }
-            let checked = RelPath::new(trimmed)?;
-            let (parent, name) = checked.split();
-            let parent = root.dir(parent).map_err(failed)?;
-            let stat = parent.stat(name).map_err(failed)?;
-            if FileType::from_raw_mode(stat.st_mode).is_dir() {
-                let prefix = if contents { Vec::new() } else { name.to_vec() };
-                return Ok(Tree { base: parent.dir(name).map_err(failed)?, prefix, file: None });
-            }
-            Ok(Tree { base: parent, prefix: name.to_vec(), file: Some(name.to_vec()) })
-        };
-        Self::new(paths.iter().map(open).collect::<Result<_>>()?, links)
+    /// Opens paths beneath `root`, as a peer named them; nothing outside `claim`, the part of it that the peer's
+    /// ticket covers, is opened, wherever links lead.
+    pub fn beneath(root: &Root, claim: &[u8], paths: &[Vec<u8>], links: Links) -> Result<Self> {
+        Self::new(paths.iter().map(|path| Tree::beneath(root, claim, path)).collect::<Result<_>>()?, links)
     }
 
     fn new(roots: Vec<Tree>, links: Links) -> Result<Self> {
-        let one_name = |tree: &Tree| tree.file.is_some() || !tree.prefix.is_empty();
-        for (i, tree) in roots.iter().enumerate() {
-            if one_name(tree) && roots[..i].iter().any(|other| one_name(other) && other.prefix == tree.prefix)
-            {
-                let name = crate::text::show(&tree.prefix).into_owned();
-                return Err(Error::new(
-                    ErrorKind::Usage,
-                    format!("two sources would both become '{name}' at the destination: copy them apart"),
-                ));
-            }
-        }
         if u16::try_from(roots.len()).is_err() {
             return Err(Error::new(ErrorKind::Usage, "more than 65535 sources in one command"));
+        }
+        for (i, tree) in roots.iter().enumerate() {
+            roots[..i].iter().try_for_each(|earlier| tree.differs_from(earlier))?;
         }
         Ok(Self { roots, links })
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
     pub fn is_single_file(&self) -> bool {
-        matches!(self.roots.as_slice(), [tree] if tree.file.is_some())
+        matches!(self.roots.as_slice(), [tree] if tree.file().is_some())
+    }
+
+    /// Whether the sources before `root` leave the name of `entry` to it; `false` if it is a directory that one
+    /// of them has as well, and an error if both cannot have it. Looked up, so that no list is held.
+    fn is_free(&self, root: u16, inner: &[u8], entry: &Entry) -> Result<bool> {
+        let (earlier, tree) = (&self.roots[..usize::from(root)], &self.roots[usize::from(root)]);
+        for other in earlier {
+            match other.bears(entry.path.as_bytes(), self.links) {
+                None => {}
+                Some(kind) if kind.is_dir() && entry.kind == Kind::Directory => return Ok(false),
+                Some(_) => return Err(tree.clash(inner, other, &entry.path)),
+            }
+        }
+        Ok(true)
     }
 
     fn walk(&self, tree: &Tree, root: u16, found: &mut dyn FnMut(Found) -> bool) -> Result<bool> {
@@ -114,8 +83,10 @@ impl FileSource {
                 mode: permissions(&stat),
                 mtime: mtime(&stat),
             };
-            if !found(Found::Entry(Listed { entry, root })) {
-                return Ok(false);
+            match self.is_free(root, b"", &entry) {
+                Ok(true) if !found(Found::Entry(Listed { entry, root })) => return Ok(false),
+                Ok(_) => {}
+                Err(error) => return Ok(found(Found::Problem(tree.prefix.clone(), error))),
             }
         }
         let mut levels = vec![Level::open(top, Vec::new(), &stat).map_err(|e| failed(&tree.prefix, e))?];
@@ -139,8 +110,15 @@ impl FileSource {
                     continue;
                 }
             };
-            let entry = match self.entry(tree, level, &name, &inner, path) {
-                Ok(Some((entry, stat))) => {
+            let entry = match self.look(tree, level, &name, &inner, path) {
+                Ok(Look::At(entry, stat)) => {
+                    let free = match self.is_free(root, &inner, &entry) {
+                        Ok(free) => free,
+                        Err(error) => match found(Found::Problem(inner, error)) {
+                            true => continue,
+                            false => return Ok(false),
+                        },
+                    };
                     if entry.kind == Kind::Directory {
                         match enter(&levels, tree, &inner, &stat, self.links) {
                             Ok(Some(level)) => levels.push(level),
@@ -158,10 +136,13 @@ impl FileSource {
                             }
                         }
                     }
+                    if !free {
+                        continue;
+                    }
                     Found::Entry(Listed { entry, root })
                 }
-                Ok(None) => Found::Note(inner, "neither a file, a directory nor a link"),
-                Err(error) if error.kind == ErrorKind::Usage => continue,
+                Ok(Look::Special) => Found::Note(inner, "neither a file, a directory nor a link"),
+                Ok(Look::Skipped) => continue,
                 Err(error) => Found::Problem(inner, error),
             };
             if !found(entry) {
@@ -171,40 +152,28 @@ impl FileSource {
         Ok(true)
     }
 
-    /// What `name` is; `None` for something that is not copied.
-    fn entry(
-        &self,
-        tree: &Tree,
-        level: &Level,
-        name: &[u8],
-        inner: &[u8],
-        path: RelPath,
-    ) -> Result<Option<(Entry, Stat)>> {
+    /// What `name` is.
+    fn look(&self, tree: &Tree, level: &Level, name: &[u8], inner: &[u8], path: RelPath) -> Result<Look> {
         let failed = |error| Error::io("read", inner, error);
         let mut stat = statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         let mut kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_symlink() {
-            match self.links {
+            match tree.links(self.links) {
                 Links::Keep => {
                     let target = readlinkat(&level.dir, name, Vec::new()).map_err(failed)?.into_bytes();
                     let kind = Kind::Symlink { target };
                     let mode = permissions(&stat);
-                    return Ok(Some((Entry { path, kind, mode, mtime: mtime(&stat) }, stat)));
+                    return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, stat));
                 }
-                // Left out without a word, as asked; the kind is not reported.
-                Links::Skip => return Err(Error::new(ErrorKind::Usage, "skipped")),
+                Links::Skip => return Ok(Look::Skipped),
                 Links::Follow => {
-                    let target =
-                        tree.base.open_following(inner, OFlags::PATH).map_err(|error| match error {
-                            Errno::XDEV => Error::new(
-                                ErrorKind::UnsafeName,
-                                format!(
-                                    "{} points out of the source tree: not followed",
-                                    crate::text::show(inner)
-                                ),
-                            ),
-                            error => failed(error),
-                        })?;
+                    let target = tree.open_following(inner, OFlags::PATH).map_err(|error| match error {
+                        Errno::XDEV => {
+                            let why = format!("{} points out of the source tree: not followed", show(inner));
+                            Error::new(ErrorKind::UnsafeName, why)
+                        }
+                        error => failed(error),
+                    })?;
                     stat = fstat(&target).map_err(failed)?;
                     kind = FileType::from_raw_mode(stat.st_mode);
                 }
@@ -215,22 +184,22 @@ impl FileSource {
         } else if kind.is_file() {
             Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(&stat) }
         } else {
-            return Ok(None);
+            return Ok(Look::Special);
         };
-        Ok(Some((Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, stat)))
+        Ok(Look::At(Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, stat))
     }
 
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
         let tree = &self.roots[usize::from(file.root)];
         let path = file.entry.path.as_bytes();
-        let inner = match &tree.file {
-            Some(name) => name,
+        let inner = match tree.file() {
+            Some(inner) => inner,
             None if tree.prefix.is_empty() => path,
             None => &path[tree.prefix.len() + 1..],
         };
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let opened = match self.links {
-            Links::Follow => tree.base.open_following(inner, flags),
+        let opened = match tree.links(self.links) {
+            Links::Follow => tree.open_following(inner, flags),
             _ => tree.base.open_beneath(inner, flags, Mode::empty()),
         };
         opened.map_err(|error| match error {
@@ -245,30 +214,26 @@ impl Source for FileSource {
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         for (index, tree) in self.roots.iter().enumerate() {
             let root = index as u16;
-            let Some(name) = &tree.file else {
+            let Some(inner) = tree.file() else {
                 if !self.walk(tree, root, found)? {
                     return Ok(());
                 }
                 continue;
             };
-            let level = Level {
-                dir: tree.base.dir(b"").map_err(|e| Error::io("list", name, e))?,
-                path: Vec::new(),
-                names: Vec::new(),
-                id: (0, 0),
-            };
+            let failed = |error| Error::io("list", inner, error);
+            let (parent, name) = split(inner);
+            let dir = tree.base.dir(parent).map_err(failed)?;
+            let level = Level { dir, path: parent.to_vec(), names: Vec::new(), id: (0, 0) };
             let path = RelPath::new(tree.prefix.clone())?;
-            let next = match self.entry(tree, &level, name, name, path) {
-                Ok(Some((entry, _))) => Found::Entry(Listed { entry, root }),
-                Ok(None) => Found::Problem(
-                    name.clone(),
-                    Error::new(
-                        ErrorKind::Usage,
-                        format!("{} is not a regular file", crate::text::show(name)),
-                    ),
-                ),
-                Err(error) => Found::Problem(name.clone(), error),
+            let free = |entry: Entry| self.is_free(root, b"", &entry).map(|_| entry);
+            let next = match self.look(tree, &level, name, inner, path) {
+                Ok(Look::At(entry, _)) => free(entry).map(|entry| Found::Entry(Listed { entry, root })),
+                Ok(Look::Special | Look::Skipped) => {
+                    Err(Error::new(ErrorKind::Usage, format!("{} is not a regular file", show(inner))))
+                }
+                Err(error) => Err(error),
             };
+            let next = next.unwrap_or_else(|error| Found::Problem(inner.to_vec(), error));
             if !found(next) {
                 return Ok(());
             }
@@ -283,17 +248,19 @@ impl Source for FileSource {
         let path = file.entry.path.as_bytes().to_vec();
         let fd = self.open_file(file)?;
         let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
-        let reader = FileReader {
-            fd: Arc::new(fd),
-            path,
-            fingerprint,
-            sparse: (stat.st_blocks as u64) * 512 < size,
-            hole: 0..0,
-            data_end: range.start,
-        };
-        reader.check(&stat)?;
+        let reader = FileReader::new(fd, path, &stat, (size, fingerprint), range.start)?;
         Ok(Box::new(reader))
     }
+}
+
+/// What was found under a name.
+enum Look {
+    /// Something to copy.
+    At(Entry, Stat),
+    /// A link, which are left out without a word, as asked.
+    Skipped,
+    /// Something that is not copied.
+    Special,
 }
 
 /// One directory on the way down.
@@ -324,7 +291,7 @@ impl Level {
 /// Opens the directory `inner`; `None` if a followed link leads back to where we are.
 fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links) -> Result<Option<Level>> {
     if levels.len() >= MAX_DEPTH {
-        return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", crate::text::show(inner))));
+        return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(inner))));
     }
     if links == Links::Follow && levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) {
         return Ok(None);
@@ -340,122 +307,10 @@ fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links)
     Level::open(dir, inner.to_vec(), stat).map(Some).map_err(failed)
 }
 
-/// An open file, known to be one version.
-struct FileReader {
-    fd: Arc<OwnedFd>,
-    path: Vec<u8>,
-    fingerprint: Fingerprint,
-    sparse: bool,
-    hole: Range<u64>,
-    data_end: u64,
-}
-
-impl FileReader {
-    fn check(&self, stat: &Stat) -> Result<()> {
-        if fingerprint(stat) == self.fingerprint {
-            return Ok(());
-        }
-        Err(changed(&self.path, "it was written to while it was being sent"))
-    }
-
-    /// Whether all of `range` is a hole.
-    fn in_hole(&mut self, range: &Range<u64>) -> bool {
-        if !self.sparse {
-            return false;
-        }
-        if range.end > self.hole.end && range.start >= self.data_end {
-            // The next data at or after the range, and where it ends; no more data is one long hole.
-            let data = match seek(&self.fd, SeekFrom::Data(range.start)) {
-                Ok(data) => data,
-                Err(Errno::NXIO) => u64::MAX,
-                Err(_) => {
-                    self.sparse = false;
-                    return false;
-                }
-            };
-            self.hole = range.start..data;
-            self.data_end = match seek(&self.fd, SeekFrom::Hole(data.min(i64::MAX as u64))) {
-                Ok(end) if data < u64::MAX => end,
-                _ => data,
-            };
-        }
-        self.hole.start <= range.start && range.end <= self.hole.end
-    }
-}
-
-impl RangeReader for FileReader {
-    fn sendable(&self) -> Option<&Arc<OwnedFd>> {
-        Some(&self.fd)
-    }
-
-    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece> {
-        let piece = if self.in_hole(&(offset..offset + buffer.len() as u64)) {
-            Piece::Zero
-        } else {
-            let mut filled = 0;
-            while filled < buffer.len() {
-                match pread(&self.fd, &mut buffer[filled..], offset + filled as u64) {
-                    Ok(0) => return Err(changed(&self.path, "it became shorter")),
-                    Ok(n) => filled += n,
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(Error::io("read", &self.path, error)),
-                }
-            }
-            Piece::Data
-        };
-        // After the read: what was read belongs to the version that was listed.
-        self.check(&fstat(&self.fd).map_err(|error| Error::io("read", &self.path, error))?)?;
-        Ok(piece)
-    }
-}
-
-fn changed(path: &[u8], how: &str) -> Error {
-    Error::new(
-        ErrorKind::Changed,
-        format!("{} was not copied: {how}; copy it again once it rests", crate::text::show(path)),
-    )
-}
-
-/// The path without trailing slashes, and whether it had one.
-fn trim(path: &[u8]) -> (&[u8], bool) {
-    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
-    if end == 0 && path.first() == Some(&b'/') {
-        (&path[..1], true)
-    } else {
-        (&path[..end], end < path.len())
-    }
-}
-
-fn is_dots(name: &[u8]) -> bool {
-    name == b"." || name == b".."
-}
-
-/// The name the user typed, or the real one where what was typed ends in dots.
-fn last_name(typed: &[u8], real: &[u8]) -> Vec<u8> {
-    let name = typed.rsplit(|&b| b == b'/').next().unwrap_or(typed);
-    if is_dots(name) || name.is_empty() { real.to_vec() } else { name.to_vec() }
-}
-
 fn permissions(stat: &Stat) -> u32 {
     stat.st_mode & 0o777
 }
 
 fn mtime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
-}
-
-fn fingerprint(stat: &Stat) -> Fingerprint {
-    let mut hasher = blake3::Hasher::new();
-    for number in [
-        stat.st_dev,
-        stat.st_ino,
-        stat.st_size as u64,
-        stat.st_mtime as u64,
-        stat.st_mtime_nsec,
-        stat.st_ctime as u64,
-        stat.st_ctime_nsec,
-    ] {
-        hasher.update(&number.to_le_bytes());
-    }
-    hasher.finalize().as_bytes()[..16].try_into().expect("sixteen bytes")
 }

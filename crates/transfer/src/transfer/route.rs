@@ -14,7 +14,7 @@ use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::lanes::Dialer;
-use crate::pipeline::receive::Receiver;
+use crate::pipeline::receive::{Asked, Receiver};
 use crate::pipeline::send::Sender;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -184,8 +184,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
     }
-    let (sink, journal, catalogue): (Arc<dyn Sink>, _, _) = match to {
-        None => (Arc::new(NullSink), None, None),
+    let (asked, sink, journal, catalogue): (_, Arc<dyn Sink>, _, _) = match to {
+        None => (Asked::OneFile, Arc::new(NullSink), None, None),
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
@@ -194,12 +194,12 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let sink = FileSink::new(&local.root, &local.path, single, &id, setup.terms.dry)?;
             let journal = sink.work().map(Journal::open).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
-            (Arc::new(sink), journal, catalogue)
+            (Asked::of(paths, local.takes_name), Arc::new(sink), journal, catalogue)
         }
     };
-    let ledger = Arc::new(Ledger::default());
+    let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
     let receiver =
-        Receiver::start(sink, journal, catalogue, setup.terms.clone(), outbox.clone(), Arc::clone(&ledger));
+        Receiver::start(asked, sink, journal, catalogue, terms, outbox.clone(), Arc::clone(&ledger));
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
@@ -240,6 +240,8 @@ struct LocalDestination {
     root: Root,
     path: Vec<u8>,
     absolute: Vec<u8>,
+    /// Whether the path's last name is that of the one file.
+    takes_name: bool,
 }
 
 impl LocalDestination {
@@ -275,7 +277,7 @@ impl LocalDestination {
         } else if !path.is_empty() {
             path.push(b'/');
         }
-        Ok(Self { root: Root::open(&base).map_err(failed)?, path, absolute })
+        Ok(Self { root: Root::open(&base).map_err(failed)?, path, absolute, takes_name })
     }
 }
 

@@ -198,6 +198,7 @@ pub fn is_error<T>(result: Result<T>) -> Error {
     }
 }
 
+pub mod peer;
 pub mod proxy;
 
 /// Waits until `what` holds; fails after half a minute.

@@ -10,6 +10,7 @@ use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, SEGMENT};
+use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::store::Standing;
 use crate::wire::message::{Compare, Message, Verdict, Verify};
@@ -114,6 +115,11 @@ impl Shared {
     }
 
     fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Result<Verdict> {
+        // Directories may merge; what is offered as anything else has its place for itself.
+        if entry.kind != Kind::Directory {
+            let place = self.sink.place(entry);
+            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
+        }
         let standing = self.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
             if entry.kind == Kind::Directory
@@ -219,8 +225,32 @@ impl Shared {
         }
     }
 
+    fn open_places(&self) -> Vec<RelPath> {
+        let files = self.files.read().expect("not poisoned");
+        let compared = self.compared.lock().expect("not poisoned");
+        let open = files.values().map(|file| &*file.entry).chain(compared.values());
+        open.map(|entry| self.sink.place(entry).clone()).collect()
+    }
+
+    /// A sender's word is not enough: what it offered has ended, one way or another.
+    fn check_finish(&self) -> Result<()> {
+        let open = self.open_places();
+        match (self.listed.load(Relaxed), open.first()) {
+            (true, None) => Ok(()),
+            (false, _) => Err(Error::protocol("the sender finished before it had listed everything")),
+            (true, Some(first)) => {
+                let why = format!(
+                    "the sender finished although {} of its files are open, such as {first}: run the same command again",
+                    open.len()
+                );
+                Err(Error::protocol(why))
+            }
+        }
+    }
+
     /// Directories last: putting files into them has changed their times.
     fn finish(&self) -> Result<()> {
+        self.check_finish()?;
         let Some(journal) = self.journal() else { return Ok(()) };
         let directories = journal.lock().expect("not poisoned").directories()?;
         for entry in directories.iter().rev() {

@@ -1,0 +1,144 @@
+//! What a sender may offer: names beneath what was asked for, and each only once. Neither depends on the sender:
+//! two files of one name would share an unfinished file, and whoever is asked for one file must not choose names.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::{Entry, Kind};
+use crate::path::{RelPath, split};
+
+/// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
+const MOST_NAMES: usize = 1 << 20;
+
+/// What a transfer was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Whatever the sender names, as the destination's ticket allows.
+    Anything,
+    /// One file, which gets the destination's name.
+    OneFile,
+    /// Entries of these names and what lies beneath them.
+    Beneath(Vec<Vec<u8>>),
+}
+
+impl Asked {
+    /// What these paths of an endpoint may turn out to be; `single` if they are one file that gets another name.
+    pub fn of(paths: &[Vec<u8>], single: bool) -> Self {
+        if single {
+            return Self::OneFile;
+        }
+        match paths.iter().any(|path| path.is_empty() || path.ends_with(b"/")) {
+            // The contents of a directory: any name is one of them.
+            true => Self::Anything,
+            false => Self::Beneath(paths.iter().map(|path| split(path).1.to_vec()).collect()),
+        }
+    }
+
+    /// Refuses an entry that nobody asked for.
+    pub fn check(&self, entry: &Entry) -> Result<()> {
+        let refuse = |why: &str| {
+            let why = format!("the other end offered {}, {why}: nothing more is taken from it", entry.path);
+            Err(Error::new(ErrorKind::UnsafeName, why))
+        };
+        let path = entry.path.as_bytes();
+        match self {
+            Self::Anything => Ok(()),
+            Self::OneFile if matches!(entry.kind, Kind::File { .. }) => Ok(()),
+            Self::OneFile => refuse("which is no file, where one file was asked for"),
+            Self::Beneath(names) => match names.iter().find(|name| lies_beneath(path, name)) {
+                None => refuse("which was not asked for"),
+                Some(name) if name.len() == path.len() && matches!(entry.kind, Kind::Symlink { .. }) => {
+                    refuse("a link where a file or a directory was asked for")
+                }
+                Some(_) => Ok(()),
+            },
+        }
+    }
+}
+
+fn lies_beneath(path: &[u8], name: &[u8]) -> bool {
+    path.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|&b| b == b'/'))
+}
+
+/// The places that were offered in this run.
+#[derive(Debug)]
+pub struct Offered {
+    /// Keyed at random, so that no sender can choose two names that look like one.
+    hasher: RandomState,
+    seen: HashSet<u64>,
+    most: usize,
+}
+
+impl Default for Offered {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MOST_NAMES }
+    }
+}
+
+impl Offered {
+    /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
+    /// those that have not ended, which are never forgotten.
+    pub fn take<'p>(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> Result<()> {
+        if self.seen.len() >= self.most {
+            let open = open();
+            self.seen = open.iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
+        }
+        match self.seen.insert(self.hasher.hash_one(place.as_bytes())) {
+            true => Ok(()),
+            false => {
+                let why = format!("{place} is offered twice: only the first is taken");
+                Err(Error::new(ErrorKind::Usage, why))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Timestamp;
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o644, mtime: Timestamp::default() }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_accepted() {
+        let file = |path| entry(path, Kind::File { size: 1, fingerprint: [0; 16] });
+        let link = |path| entry(path, Kind::Symlink { target: b"/etc/passwd".to_vec() });
+        let asked = Asked::of(&[b"data/report.pdf".to_vec(), b"tree".to_vec()], false);
+        for fine in [file("report.pdf"), file("tree"), file("tree/a/b"), link("tree/link")] {
+            asked.check(&fine).expect("asked for");
+        }
+        for bad in [file(".bashrc"), file("report.pdf2"), file("data/report.pdf"), link("report.pdf")] {
+            assert_eq!(asked.check(&bad).expect_err("not asked for").kind, ErrorKind::UnsafeName);
+        }
+        let one = Asked::of(&[b"report.pdf".to_vec()], true);
+        one.check(&file("report.pdf")).expect("it gets another name anyway");
+        for bad in [link("report.pdf"), entry("report.pdf", Kind::Directory)] {
+            one.check(&bad).expect_err("no file");
+        }
+        for contents in ["tree/", ""] {
+            assert_eq!(Asked::of(&[contents.into()], false), Asked::Anything);
+        }
+    }
+
+    #[test]
+    fn a_place_is_taken_once_and_what_is_open_is_not_forgotten() {
+        let place = |number: usize| RelPath::new(format!("f{number}")).expect("a name");
+        let mut offered = Offered { most: 4, ..Offered::default() };
+        for number in 0..4 {
+            offered.take(&place(number), Vec::new).expect("new");
+            offered.take(&place(number), Vec::new).expect_err("offered twice");
+            // The last one makes room.
+            if number == 3 {
+                break;
+            }
+        }
+        offered.take(&place(9), || vec![place(2)]).expect("new");
+        offered.take(&place(2), Vec::new).expect_err("it is open");
+        offered.take(&place(0), Vec::new).expect("long ended");
+        assert!(offered.seen.len() <= 4);
+    }
+}

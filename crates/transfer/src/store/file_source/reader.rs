@@ -1,0 +1,120 @@
+//! Reading one version of a file, and telling when it is no longer that version.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{SeekFrom, Stat, fstat, seek};
+use rustix::io::{Errno, pread};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::Fingerprint;
+use crate::store::{Piece, RangeReader};
+use crate::text::show;
+
+/// An open file, known to be one version.
+pub(super) struct FileReader {
+    fd: Arc<OwnedFd>,
+    path: Vec<u8>,
+    fingerprint: Fingerprint,
+    sparse: bool,
+    hole: Range<u64>,
+    data_end: u64,
+}
+
+impl FileReader {
+    /// Reads `fd`, whose state is `stat`, from `start` on, as long as it is the listed version.
+    pub(super) fn new(
+        fd: OwnedFd,
+        path: Vec<u8>,
+        stat: &Stat,
+        (size, fingerprint): (u64, Fingerprint),
+        start: u64,
+    ) -> Result<Self> {
+        let sparse = (stat.st_blocks as u64) * 512 < size;
+        let reader = Self { fd: Arc::new(fd), path, fingerprint, sparse, hole: 0..0, data_end: start };
+        reader.check(stat)?;
+        Ok(reader)
+    }
+
+    fn check(&self, stat: &Stat) -> Result<()> {
+        if fingerprint(stat) == self.fingerprint {
+            return Ok(());
+        }
+        Err(changed(&self.path, "it was written to while it was being sent"))
+    }
+
+    /// Whether all of `range` is a hole.
+    fn in_hole(&mut self, range: &Range<u64>) -> bool {
+        if !self.sparse {
+            return false;
+        }
+        if range.end > self.hole.end && range.start >= self.data_end {
+            // The next data at or after the range, and where it ends; no more data is one long hole.
+            let data = match seek(&self.fd, SeekFrom::Data(range.start)) {
+                Ok(data) => data,
+                Err(Errno::NXIO) => u64::MAX,
+                Err(_) => {
+                    self.sparse = false;
+                    return false;
+                }
+            };
+            self.hole = range.start..data;
+            self.data_end = match seek(&self.fd, SeekFrom::Hole(data.min(i64::MAX as u64))) {
+                Ok(end) if data < u64::MAX => end,
+                _ => data,
+            };
+        }
+        self.hole.start <= range.start && range.end <= self.hole.end
+    }
+}
+
+impl RangeReader for FileReader {
+    fn sendable(&self) -> Option<&Arc<OwnedFd>> {
+        Some(&self.fd)
+    }
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece> {
+        let piece = if self.in_hole(&(offset..offset + buffer.len() as u64)) {
+            Piece::Zero
+        } else {
+            let mut filled = 0;
+            while filled < buffer.len() {
+                match pread(&self.fd, &mut buffer[filled..], offset + filled as u64) {
+                    Ok(0) => return Err(changed(&self.path, "it became shorter")),
+                    Ok(n) => filled += n,
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(Error::io("read", &self.path, error)),
+                }
+            }
+            Piece::Data
+        };
+        // After the read: what was read belongs to the version that was listed.
+        self.check(&fstat(&self.fd).map_err(|error| Error::io("read", &self.path, error))?)?;
+        Ok(piece)
+    }
+}
+
+pub(super) fn changed(path: &[u8], how: &str) -> Error {
+    Error::new(
+        ErrorKind::Changed,
+        format!("{} was not copied: {how}; copy it again once it rests", show(path)),
+    )
+}
+
+/// What tells this version of a file from others.
+pub(super) fn fingerprint(stat: &Stat) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new();
+    for number in [
+        stat.st_dev,
+        stat.st_ino,
+        stat.st_size as u64,
+        stat.st_mtime as u64,
+        stat.st_mtime_nsec,
+        stat.st_ctime as u64,
+        stat.st_ctime_nsec,
+    ] {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.finalize().as_bytes()[..16].try_into().expect("sixteen bytes")
+}

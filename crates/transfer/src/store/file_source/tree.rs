@@ -1,0 +1,204 @@
+//! What was named as a source: a directory's contents, a directory, or a file.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat};
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelPath;
+use crate::sys::confined::{self, Root};
+use crate::text::show;
+use crate::wire::message::Links;
+
+/// One argument: a directory's contents under a prefix, or one file.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// What everything is opened beneath.
+    pub(super) base: Root,
+    /// What entries' paths begin with at the destination; empty for `dir/`.
+    pub(super) prefix: Vec<u8>,
+    place: Place,
+    /// The argument as typed, without trailing slashes.
+    named: Vec<u8>,
+}
+
+/// What of a tree's base is meant.
+#[derive(Debug)]
+enum Place {
+    /// All of it.
+    Directory,
+    /// The file at this path; a link is followed as long as it stays beneath the base.
+    File(Vec<u8>),
+    /// The file of this name and nothing else: a link is not followed.
+    FileAlone(Vec<u8>),
+}
+
+impl Tree {
+    /// What the local user named, who is trusted.
+    pub(super) fn local(path: &[u8]) -> Result<Self> {
+        let failed = |error| Error::io("read", path, error);
+        let (trimmed, contents) = trim(path);
+        let stat = confined::stat_trusted(trimmed).map_err(failed)?;
+        // Symlinks, `.` and `..` in what the user typed are resolved here, once.
+        let real = confined::canonical(trimmed).map_err(failed)?;
+        let (parent, name) = match real.iter().rposition(|&b| b == b'/') {
+            Some(0) => (&b"/"[..], &real[1..]),
+            Some(slash) => (&real[..slash], &real[slash + 1..]),
+            None => (&b"."[..], &real[..]),
+        };
+        let named = trimmed.to_vec();
+        if FileType::from_raw_mode(stat.st_mode).is_dir() {
+            let prefix = if contents || is_dots(trimmed) { Vec::new() } else { last_name(trimmed, name) };
+            let base = Root::open(&real).map_err(failed)?;
+            return Ok(Self { base, prefix, place: Place::Directory, named });
+        }
+        let base = Root::open(parent).map_err(failed)?;
+        Ok(Self { base, prefix: last_name(trimmed, name), place: Place::File(name.to_vec()), named })
+    }
+
+    /// What a peer named beneath `root`, whose ticket covers `claim`.
+    pub(super) fn beneath(root: &Root, claim: &[u8], path: &[u8]) -> Result<Self> {
+        let failed = |error| Error::io("read", path, error);
+        let (trimmed, contents) = trim(path);
+        let named = trimmed.to_vec();
+        if trimmed.is_empty() {
+            let base = root.dir(b"").map_err(failed)?;
+            return Ok(Self { base, prefix: Vec::new(), place: Place::Directory, named });
+        }
+        let checked = RelPath::new(trimmed)?;
+        let (parent, name) = checked.split();
+        let parent = root.dir(parent).map_err(failed)?;
+        let stat = parent.stat(name).map_err(failed)?;
+        if FileType::from_raw_mode(stat.st_mode).is_dir() {
+            let prefix = if contents { Vec::new() } else { name.to_vec() };
+            let base = parent.dir(name).map_err(failed)?;
+            return Ok(Self { base, prefix, place: Place::Directory, named });
+        }
+        // A link that is named is followed, and may lead anywhere within what the ticket covers: nowhere, if that
+        // is the link itself.
+        let prefix = name.to_vec();
+        let inner = trimmed.strip_prefix(claim).map(|inner| inner.strip_prefix(b"/").unwrap_or(inner));
+        let Some(inner) = inner.filter(|inner| !inner.is_empty()) else {
+            return Ok(Self { base: parent, place: Place::FileAlone(prefix.clone()), prefix, named });
+        };
+        let base = root.dir(claim).map_err(failed)?;
+        match base.open_following(inner, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(directory) => {
+                let prefix = if contents { Vec::new() } else { prefix };
+                Ok(Self { base: Root::from(directory), place: Place::Directory, prefix, named })
+            }
+            Err(_) => Ok(Self { base, place: Place::File(inner.to_vec()), prefix, named }),
+        }
+    }
+
+    /// The one file's path beneath the base; `None` for a directory.
+    pub(super) fn file(&self) -> Option<&[u8]> {
+        match &self.place {
+            Place::Directory => None,
+            Place::File(inner) | Place::FileAlone(inner) => Some(inner),
+        }
+    }
+
+    /// What to do about links: one that was named is followed.
+    pub(super) fn links(&self, otherwise: Links) -> Links {
+        if self.file().is_some() { Links::Follow } else { otherwise }
+    }
+
+    /// Opens what `inner` leads to, by way of links that stay within what may be opened.
+    pub(super) fn open_following(&self, inner: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self.place {
+            Place::FileAlone(_) => match self.base.open_beneath(inner, flags, Mode::empty()) {
+                Err(Errno::LOOP) => Err(Errno::XDEV),
+                opened => opened,
+            },
+            _ => self.base.open_following(inner, flags),
+        }
+    }
+
+    /// Refuses two arguments that would be one thing at the destination.
+    pub(super) fn differs_from(&self, other: &Self) -> Result<()> {
+        let one_name = |tree: &Self| tree.file().is_some() || !tree.prefix.is_empty();
+        if one_name(self) && one_name(other) && self.prefix == other.prefix {
+            let why = format!(
+                "{} and {} would both become {} at the destination: copy them apart",
+                show(&other.named),
+                show(&self.named),
+                show(&self.prefix)
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let id = |tree: &Self| fstat(&tree.base).ok().map(|stat| (stat.st_dev, stat.st_ino));
+        let contents = |tree: &Self| tree.file().is_none() && tree.prefix.is_empty();
+        if contents(self) && contents(other) && id(self).is_some() && id(self) == id(other) {
+            let why = format!(
+                "{} and {} are the same directory: name it once",
+                show(&other.named),
+                show(&self.named)
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        Ok(())
+    }
+
+    /// What this tree puts at `path` of the destination; `None` if nothing.
+    pub(super) fn bears(&self, path: &[u8], links: Links) -> Option<FileType> {
+        let inner = match self.file() {
+            Some(inner) if path == self.prefix => inner,
+            Some(_) => return None,
+            None if self.prefix.is_empty() => path,
+            None if path == self.prefix => return Some(FileType::Directory),
+            None => path.strip_prefix(&self.prefix[..])?.strip_prefix(b"/")?,
+        };
+        let found = match self.links(links) {
+            Links::Follow => self.open_following(inner, OFlags::PATH),
+            _ => self.base.open_beneath(inner, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty()),
+        };
+        let kind = FileType::from_raw_mode(fstat(&found.ok()?).ok()?.st_mode);
+        let is_copied = kind.is_file() || kind.is_dir() || (kind.is_symlink() && links == Links::Keep);
+        is_copied.then_some(kind)
+    }
+
+    /// `inner` of this tree cannot have the name `place`: an earlier tree has it.
+    pub(super) fn clash(&self, inner: &[u8], earlier: &Self, place: &RelPath) -> Error {
+        let first = match earlier.file() {
+            Some(_) => show(&earlier.named).into_owned(),
+            None => earlier.source_of(place.as_bytes()),
+        };
+        let second = match (self.file(), inner) {
+            (Some(_), _) | (None, b"") => show(&self.named).into_owned(),
+            (None, inner) => show(&[&self.named[..], b"/", inner].concat()).into_owned(),
+        };
+        let why = format!("{first} and {second} would both become {place}: only the first is copied");
+        Error::new(ErrorKind::Usage, why)
+    }
+
+    fn source_of(&self, place: &[u8]) -> String {
+        let inner = match self.prefix.is_empty() {
+            true => place,
+            false => place.get(self.prefix.len() + 1..).unwrap_or_default(),
+        };
+        show(&[&self.named[..], b"/", inner].concat()).into_owned()
+    }
+}
+
+/// The path without trailing slashes, and whether it had one.
+fn trim(path: &[u8]) -> (&[u8], bool) {
+    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
+    if end == 0 && path.first() == Some(&b'/') {
+        (&path[..1], true)
+    } else {
+        (&path[..end], end < path.len())
+    }
+}
+
+/// Whether `name` is `.` or `..`.
+pub(super) fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
+/// The name the user typed, or the real one where what was typed ends in dots.
+fn last_name(typed: &[u8], real: &[u8]) -> Vec<u8> {
+    let name = typed.rsplit(|&b| b == b'/').next().unwrap_or(typed);
+    if is_dots(name) || name.is_empty() { real.to_vec() } else { name.to_vec() }
+}
