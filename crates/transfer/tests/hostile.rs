@@ -315,6 +315,7 @@ fn a_hash_that_is_wrong_keeps_the_name_from_the_bytes() {
     assert!(!hand.f.root.join("in/lie").exists());
     // A sender that gives up leaves nothing.
     hand.outbox.send(&Message::Abandon(0, Error::new(ErrorKind::Changed, "changed")));
+    hand.outbox.send(&Message::Listed);
     hand.outbox.send(&Message::Finish);
     assert!(matches!(hand.next(), Ok(Message::Finished)));
     assert_eq!(fs::read_dir(hand.f.root.join("in")).expect("listed").count(), 0);
