@@ -2,6 +2,7 @@
 //! certificate, lets nobody near a file before they have proved themselves, and owns no control loop:
 //! whoever initiates a transfer decides.
 
+mod accounts;
 mod hosted;
 mod iperf3;
 mod turns;
@@ -21,6 +22,7 @@ use rustls::ServerConfig;
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::quota::{Allowance, Held, remember};
 use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
@@ -28,6 +30,7 @@ use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
 use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
+use accounts::{Account, Accounts};
 use hosted::Hosted;
 use iperf3::Servers;
 use turns::Turns;
@@ -59,6 +62,8 @@ pub struct Config {
     /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
     /// free, and `None` runs none.
     pub iperf3: Option<RangeInclusive<u16>>,
+    /// What the holder of one ticket may use at one time; all of them together four times as much.
+    pub allowance: Allowance,
 }
 
 /// A running endpoint.
@@ -77,7 +82,8 @@ pub struct Endpoint {
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     turns: Turns,
-    once: Mutex<HashMap<[u8; 16], Instant>>,
+    accounts: Accounts,
+    once: Mutex<HashMap<[u8; 16], OneTime>>,
     iperf3: Option<Servers>,
 }
 
@@ -117,6 +123,7 @@ impl Endpoint {
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             turns: Turns::default(),
+            accounts: Accounts::new(config.allowance),
             once: Mutex::default(),
             iperf3: config.iperf3.clone().map(Servers::new),
             config,
@@ -224,11 +231,11 @@ impl Endpoint {
         match opening {
             Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
-                Ok((claims, version)) => {
+                Ok((claims, account, version)) => {
                     let welcome = encode(&Message::Welcome(version));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", &error))?;
-                    hosted::host(self, channel, &claims, version)
+                    hosted::host(self, channel, &claims, &account.0, version)
                 }
                 Err(error) => {
                     let _ =
@@ -240,7 +247,13 @@ impl Endpoint {
         }
     }
 
-    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<(Claims, u16)> {
+    /// What the peer may, whose account that is and its place there, and the version to speak.
+    fn admit_session(
+        &self,
+        channel: &Channel,
+        hello: &Hello,
+        binding: &[u8],
+    ) -> Result<(Claims, (Arc<Account>, Held), u16)> {
         let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
         if !matches!(channel, Channel::Tls(_)) {
             return refuse("sessions need TLS");
@@ -266,16 +279,19 @@ impl Endpoint {
             }
         };
         claims.check_time(SystemTime::now())?;
-        if let Some(once) = &claims.once {
-            let issued = self.once.lock().expect("not poisoned").remove(once);
-            if issued.is_none_or(|at| at.elapsed() >= ONE_TIME) {
-                return refuse("the one-time ticket has been used or has expired");
-            }
-        }
+        let account = match &claims.once {
+            None => self.accounts.of(hello.claims.as_deref(), channel.peer_certificate()),
+            // It counts as the one that it came of.
+            Some(once) => match self.once.lock().expect("not poisoned").remove(once) {
+                Some(issued) if issued.at.elapsed() < ONE_TIME => issued.account,
+                _ => return refuse("the one-time ticket has been used or has expired"),
+            },
+        };
         if self.draining.load(Relaxed) {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
-        Ok((claims, version))
+        let place = account.enter()?;
+        Ok((claims, (account, place), version))
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -290,13 +306,14 @@ impl Endpoint {
         hosted.stream_arrived(hello.index, channel)
     }
 
-    fn issue_one_time(&self, path: &[u8]) -> String {
+    fn issue_one_time(&self, path: &[u8], account: &Arc<Account>) -> Result<String> {
         let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
-        once.retain(|_, at| at.elapsed() < ONE_TIME);
-        once.insert(nonce, Instant::now());
+        once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
+        let held = remember(&account.share.books, 4 * size_of::<OneTime>())?;
+        once.insert(nonce, OneTime { at: Instant::now(), account: Arc::clone(account), _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-        self.ticket(&Claims { read: false, write: true, path, expires: None, once: Some(nonce) }).encode()
+        Ok(self.ticket(&Claims { read: false, write: true, path, expires: None, once: Some(nonce) }).encode())
     }
 
     /// Makes `hosted` known to data streams.
@@ -315,6 +332,14 @@ impl Endpoint {
             self.wake();
         }
     }
+}
+
+/// A ticket that holds once.
+#[derive(Debug)]
+struct OneTime {
+    at: Instant,
+    account: Arc<Account>,
+    _held: Held,
 }
 
 /// Stream numbers seen in one session; each may be used once.

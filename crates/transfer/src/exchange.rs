@@ -1,7 +1,7 @@
 //! One end of a running transfer, and the conversation between the two: acts on the peer's messages,
 //! answers its polls, obeys its set-points.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::Concurrency;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::lanes::Dialer;
+use crate::pipeline::lanes::{Dialer, in_vain_pause};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::wire::channel::Channel;
@@ -60,7 +60,7 @@ impl Side {
     pub fn stream_arrived(&self, index: u32, channel: Channel) {
         match self {
             Self::Send(sender) => sender.stream_arrived(index, channel),
-            Self::Receive(receiver, _) => receiver.stream_arrived(index, channel, || {}),
+            Self::Receive(receiver, _) => receiver.stream_arrived(index, channel, |_| {}),
         }
     }
 
@@ -119,7 +119,15 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
     loop {
-        let message = match inbox.receive_within(CONFIRM) {
+        // Who does not read is not listened to.
+        let heard = match outbox.is_backed_up() {
+            true => {
+                thread::sleep(CONFIRM);
+                Ok(None)
+            }
+            false => inbox.receive_within(CONFIRM),
+        };
+        let message = match heard {
             Ok(message) => message,
             // The sender hangs up once it knows that everything is durable.
             Err(_) if matches!(side, Side::Receive(receiver, _) if receiver.is_finished()) => return Ok(()),
@@ -174,6 +182,8 @@ pub struct StreamKeeper {
 struct Keeping {
     wanted: Mutex<(u16, u16)>,
     changed: Condvar,
+    /// Streams since the last one that carried anything: the sender has no room for them.
+    in_vain: AtomicU32,
     over: AtomicBool,
     failure: Mutex<Option<Error>>,
 }
@@ -184,6 +194,7 @@ impl StreamKeeper {
         let shared = Arc::new(Keeping {
             wanted: Mutex::default(),
             changed: Condvar::new(),
+            in_vain: AtomicU32::new(0),
             over: AtomicBool::new(false),
             failure: Mutex::default(),
         });
@@ -198,7 +209,7 @@ impl StreamKeeper {
                         let lost = Arc::clone(&keeping);
                         // Counted before it can be lost.
                         keeping.add(1);
-                        receiver.stream_arrived(index, channel, move || lost.add(-1));
+                        receiver.stream_arrived(index, channel, move |useful| lost.lose(useful));
                     }
                     Err(error) if error.is_retryable() && failures < DIAL_ATTEMPTS => {
                         thread::sleep(Duration::from_millis(50 << failures));
@@ -246,10 +257,30 @@ impl Keeping {
                 return false;
             }
             if wanted.1 < wanted.0 {
-                return true;
+                drop(wanted);
+                self.rest();
+                return !self.over.load(Relaxed);
             }
             wanted = self.changed.wait(wanted).expect("not poisoned");
         }
+    }
+
+    /// A pause that grows while one stream after the other is of no use.
+    fn rest(&self) {
+        let in_vain = self.in_vain.load(Relaxed);
+        let end = Instant::now() + in_vain_pause(in_vain);
+        while Instant::now() < end && !self.over.load(Relaxed) {
+            thread::sleep(CONFIRM);
+        }
+    }
+
+    fn lose(&self, useful: bool) {
+        if useful {
+            self.in_vain.store(0, Relaxed);
+        } else {
+            self.in_vain.fetch_add(1, Relaxed);
+        }
+        self.add(-1);
     }
 
     fn add(&self, change: i16) {

@@ -14,8 +14,6 @@ use crate::manifest::{BLOCK, SEGMENT, segment_count, segment_range};
 /// A hash: a root, or the chaining value of a subtree.
 pub type Digest = [u8; 32];
 
-const BLOCKS_A_SEGMENT: usize = (SEGMENT / BLOCK) as usize;
-
 /// The hash of the block at `offset` of a file of `size` bytes. A file of one block is its root.
 pub fn block_digest(data: &[u8], offset: u64, size: u64) -> Digest {
     if size <= BLOCK {
@@ -43,12 +41,13 @@ fn merge(leaves: &[Digest], root: bool) -> Digest {
 #[derive(Debug)]
 struct Open {
     have: u32,
-    leaves: Box<[Digest; BLOCKS_A_SEGMENT]>,
+    /// The hashes of those it has, in their order.
+    leaves: Vec<Digest>,
 }
 
 /// Which blocks of one file are there, and their hashes so far.
 ///
-/// Memory: some 64 bytes for every 4 MiB that is there, and 1 KiB for every segment in work. It grows
+/// Memory: some 64 bytes for every 4 MiB that is there, and 32 for every block of a segment in work. It grows
 /// with what arrives, never with the size a peer claims.
 #[derive(Debug)]
 pub struct FileHash {
@@ -56,12 +55,14 @@ pub struct FileHash {
     done: BTreeMap<u64, Digest>,
     left: u64,
     open: HashMap<u64, Open>,
+    /// Leaves of all open segments.
+    leaves: usize,
 }
 
 impl FileHash {
     /// A file of `size` bytes of which nothing is there.
     pub fn new(size: u64) -> Self {
-        Self { size, done: BTreeMap::new(), left: segment_count(size), open: HashMap::new() }
+        Self { size, done: BTreeMap::new(), left: segment_count(size), open: HashMap::new(), leaves: 0 }
     }
 
     /// The file's size in bytes.
@@ -86,17 +87,16 @@ impl FileHash {
         let (segment, bit) = place(offset);
         let range = segment_range(segment, self.size);
         let blocks = ((range.end - range.start).div_ceil(BLOCK) as usize).max(1);
-        let open = self
-            .open
-            .entry(segment)
-            .or_insert_with(|| Open { have: 0, leaves: Box::new([[0; 32]; BLOCKS_A_SEGMENT]) });
+        let open = self.open.entry(segment).or_insert_with(|| Open { have: 0, leaves: Vec::new() });
+        let before = (open.have & ((1 << bit) - 1)).count_ones() as usize;
         open.have |= 1 << bit;
-        open.leaves[bit] = digest;
-        if open.have.count_ones() as usize != blocks {
+        open.leaves.insert(before, digest);
+        self.leaves += 1;
+        if open.leaves.len() != blocks {
             return None;
         }
-        let digest = merge(&open.leaves[..blocks], segment_count(self.size) == 1);
-        self.open.remove(&segment);
+        let digest = merge(&open.leaves, segment_count(self.size) == 1);
+        self.forget_open(segment);
         self.add_segment(segment, digest);
         Some((segment, digest))
     }
@@ -113,10 +113,19 @@ impl FileHash {
 
     /// Forgets a segment that turned out to be wrong.
     pub fn drop_segment(&mut self, segment: u64) {
-        self.open.remove(&segment);
+        self.forget_open(segment);
         if self.done.remove(&segment).is_some() {
             self.left += 1;
         }
+    }
+
+    fn forget_open(&mut self, segment: u64) {
+        self.leaves -= self.open.remove(&segment).map_or(0, |open| open.leaves.len());
+    }
+
+    /// Bytes that segments in work take, about: what a peer can make grow by leaving them so.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.open.len() * 4 * size_of::<Open>() + self.leaves * 2 * size_of::<Digest>()
     }
 
     /// The complete segments and their hashes, in order.

@@ -9,6 +9,7 @@ use crate::wire::message::Totals;
 
 /// Most failures that are kept one by one; further ones are only counted.
 const MOST_FAILURES: usize = 10_000;
+const MOST_FAILURE_BYTES: usize = 8 << 20;
 
 /// A file that did not arrive, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +35,14 @@ pub struct Ledger {
     pub bytes_moved: AtomicU64,
     /// Bytes that were sent again.
     pub bytes_again: AtomicU64,
-    failures: Mutex<Vec<Failure>>,
+    failures: Mutex<Failures>,
+}
+
+/// The first failures.
+#[derive(Debug, Default)]
+struct Failures {
+    list: Vec<Failure>,
+    bytes: usize,
 }
 
 impl Ledger {
@@ -86,15 +94,25 @@ impl Ledger {
             self.files_listed.fetch_add(1, Relaxed);
         }
         self.files_failed.fetch_add(1, Relaxed);
+        self.keep(std::iter::once(Failure { path: path.to_vec(), error }));
+    }
+
+    /// Failures are told by the other end too, which must not fill our memory with them.
+    fn keep(&self, more: impl Iterator<Item = Failure>) {
         let mut failures = self.failures.lock().expect("not poisoned");
-        if failures.len() < MOST_FAILURES {
-            failures.push(Failure { path: path.to_vec(), error });
+        for failure in more {
+            let bytes = size_of::<Failure>() + failure.path.len() + failure.error.message.len();
+            if failures.list.len() >= MOST_FAILURES || failures.bytes + bytes > MOST_FAILURE_BYTES {
+                return;
+            }
+            failures.bytes += bytes;
+            failures.list.push(failure);
         }
     }
 
-    /// The failures so far, the first 10,000 of them.
+    /// The failures so far: the first 10,000 of them, or 8 MiB.
     pub fn failures(&self) -> Vec<Failure> {
-        self.failures.lock().expect("not poisoned").clone()
+        self.failures.lock().expect("not poisoned").list.clone()
     }
 
     /// Everything but the failures' reasons.
@@ -126,7 +144,6 @@ impl Ledger {
         self.bytes_moved.store(totals.bytes_moved, Relaxed);
         self.bytes_again.store(totals.bytes_again, Relaxed);
         self.listed.store(totals.listed, Relaxed);
-        let mut failures = self.failures.lock().expect("not poisoned");
-        failures.extend(totals.failures.into_iter().map(|(path, error)| Failure { path, error }));
+        self.keep(totals.failures.into_iter().map(|(path, error)| Failure { path, error }));
     }
 }

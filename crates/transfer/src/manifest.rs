@@ -70,6 +70,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Bytes that it takes in memory while it is on its way, about.
+    pub fn memory(&self) -> usize {
+        let target = match &self.kind {
+            Kind::Symlink { target } => target.len(),
+            _ => 0,
+        };
+        4 * size_of::<Self>() + self.path.as_bytes().len() + target
+    }
+
     /// Bytes to move for it.
     pub fn size(&self) -> u64 {
         match self.kind {

@@ -1,5 +1,6 @@
 //! What travels between two ends (docs/protocol.md): a session of messages and streams of frames.
 
+pub mod bounded;
 pub mod channel;
 pub mod frame;
 pub mod handshake;

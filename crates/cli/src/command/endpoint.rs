@@ -9,13 +9,15 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use clap::Args;
+use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::Error;
+use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
-use crate::settings::{Plane, TrustArgs};
+use crate::settings::{Plane, TrustArgs, staging_size};
 
 /// Serve a directory to those who hold a ticket.
 ///
@@ -45,6 +47,15 @@ pub struct EndpointArgs {
         default_missing_value = "5201-5204", value_parser = ports
     )]
     iperf3: Option<RangeInclusive<u16>>,
+    /// Most sessions of one ticket at a time; of all tickets together there are four times as many
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: u32,
+    /// Most threads that work for one ticket at a time, beyond the few of each session; likewise
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: u32,
+    /// Most memory that one ticket takes, half of it for staging; likewise
+    #[arg(long, value_name = "SIZE", default_value = "384MiB", value_parser = staging_size)]
+    memory: ByteCount,
     #[command(flatten)]
     trust: TrustArgs,
 }
@@ -70,6 +81,11 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         pki: args.trust.pki()?,
         advertise: args.advertise.clone(),
         iperf3: args.iperf3.clone(),
+        allowance: Allowance {
+            sessions: args.sessions as usize,
+            threads: args.threads as usize,
+            memory: args.memory,
+        },
     };
     if args.iperf3.is_some() {
         let version =
@@ -136,6 +152,7 @@ impl Loopback {
             pki: None,
             advertise: None,
             iperf3: None,
+            allowance: Allowance::UNLIMITED,
         };
         let endpoint = Endpoint::bind(config)?;
         let serving = {

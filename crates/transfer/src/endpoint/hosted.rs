@@ -13,15 +13,16 @@ use crate::endpoint::{Endpoint, Seen};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
+use crate::endpoint::accounts::Account;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::path::RelPath;
-use crate::pipeline::receive::{Asked, Receiver};
+use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::store::{Sink, Source};
+use crate::store::Source;
 use crate::transfer::route::{self, Setup, Transfer, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
@@ -88,6 +89,8 @@ impl Hosted {
 struct Caller<'a> {
     /// What its ticket allows.
     claims: &'a Claims,
+    /// Whose ticket it is.
+    account: &'a Arc<Account>,
     /// The protocol version agreed on.
     version: u16,
     /// The address of ours that it reached.
@@ -95,12 +98,19 @@ struct Caller<'a> {
 }
 
 /// Serves one authenticated session to its end.
-pub fn host(endpoint: &Arc<Endpoint>, channel: Channel, claims: &Claims, version: u16) -> Result<()> {
+pub fn host(
+    endpoint: &Arc<Endpoint>,
+    channel: Channel,
+    claims: &Claims,
+    account: &Arc<Account>,
+    version: u16,
+) -> Result<()> {
     let peer =
         channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
     let reached = channel.socket().local_addr().ok().map(|address| address.ip().to_canonical());
-    let (outbox, inbox) = session::start(channel, &peer)?;
-    let result = answer(endpoint, &Caller { claims, version, reached }, &outbox, &inbox);
+    let (outbox, inbox) = session::start_within(channel, &peer, &account.share.books)?;
+    let caller = Caller { claims, account, version, reached };
+    let result = answer(endpoint, &caller, &outbox, &inbox);
     if let Err(error) = &result {
         outbox.send(&Message::Refused(error.clone()));
     }
@@ -119,7 +129,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path)));
+            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.account)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
@@ -135,11 +145,11 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let stop = outbox.clone();
             let _turn = endpoint.turns.take(id, LET_GO, move || stop.close())?;
             here(outbox)?;
-            let (sink, journal, catalogue) = open_sink(endpoint, &sink, &id, &terms)?;
+            let destination = open_sink(endpoint, &sink, &id, &terms)?;
+            let share = caller.account.share.clone();
             let make = |ledger| {
                 let asked = Asked::Anything;
-                let receiver =
-                    Receiver::start(asked, sink, journal, catalogue, terms, outbox.clone(), ledger);
+                let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
             };
             run(endpoint, outbox, inbox, None, make)
@@ -148,7 +158,9 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
-            let make = |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger));
+            let share = &caller.account.share;
+            let make =
+                |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share));
             run(endpoint, outbox, inbox, Some(single), make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
@@ -254,15 +266,15 @@ fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
     Ok(terms)
 }
 
-type OpenSink = (Arc<dyn Sink>, Option<Journal>, Option<Arc<Mutex<crate::catalogue::Catalogue>>>);
-
-fn open_sink(endpoint: &Endpoint, spec: &SinkSpec, id: &TransferId, terms: &Terms) -> Result<OpenSink> {
-    let SinkSpec::Files { path, single } = spec else { return Ok((Arc::new(NullSink), None, None)) };
+fn open_sink(endpoint: &Endpoint, spec: &SinkSpec, id: &TransferId, terms: &Terms) -> Result<Destination> {
+    let SinkSpec::Files { path, single } = spec else {
+        return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
+    };
     let sink = FileSink::new(&endpoint.root, path, *single, id, terms.dry)?;
     let journal = sink.work().map(Journal::open).transpose()?;
     let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
     let catalogue = endpoint.catalogues.of(&absolute);
-    Ok((Arc::new(sink), journal, catalogue))
+    Ok(Destination { sink: Arc::new(sink), journal, catalogue })
 }
 
 fn open_source(
@@ -355,7 +367,8 @@ fn relay(
                 let failures = transfer.ledger().failures();
                 for some in failures[told..].chunks(FAILURES_A_MESSAGE) {
                     let failures = some.iter().map(|f| (f.path.clone(), f.error.clone())).collect();
-                    outbox.send(&Message::Progress(Totals { failures, ..totals.clone() }));
+                    let told = Message::Progress(Totals { failures, ..totals.clone() });
+                    outbox.send_patiently(&told, || false);
                 }
                 told = failures.len();
                 outbox.send(&Message::Progress(totals));

@@ -10,8 +10,13 @@ use std::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{Entry, FileId, segment_count, segment_range};
+use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::{Sink, SinkFile};
 use crate::wire::message::Verify;
+
+/// What a hash that waits for its segment takes in memory, about, and the steps that what changes is counted in.
+const EXPECTED: usize = 96;
+const STEP: usize = 256;
 
 /// A file on its way in.
 pub struct Incoming {
@@ -45,6 +50,10 @@ struct State {
     /// Segments verified and not yet in the journal.
     fresh: Vec<(u64, Digest)>,
     part: Option<Arc<dyn SinkFile>>,
+    /// What the file takes in memory while nothing has come of it, and what it takes with segments in work and
+    /// hashes.
+    base: usize,
+    held: Held,
 }
 
 /// What a written block or a hash changed.
@@ -62,7 +71,19 @@ pub enum Change {
 
 impl Incoming {
     /// A file of which these segments are `left` from an earlier run, if its unfinished file is.
-    pub fn new(id: FileId, entry: Entry, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// `Busy` if `books` have no room for what the sender says of it.
+    pub fn new(
+        id: FileId,
+        entry: Entry,
+        verify: Verify,
+        left: Option<HashMap<u64, Digest>>,
+        books: &Arc<Quota>,
+    ) -> Result<Self> {
+        let base = size_of::<Self>() + entry.memory();
+        let held = remember(books, base)?;
         let size = entry.size();
         let mut hash = FileHash::new(size);
         let resumed = left.is_some();
@@ -83,8 +104,10 @@ impl Incoming {
             writing: HashSet::new(),
             fresh: Vec::new(),
             part: None,
+            base,
+            held,
         };
-        Self {
+        Ok(Self {
             id,
             entry: Arc::new(entry),
             size,
@@ -94,7 +117,7 @@ impl Incoming {
             state: Mutex::new(state),
             ended: AtomicBool::new(false),
             busy: AtomicBool::new(false),
-        }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -182,13 +205,12 @@ impl Incoming {
     }
 
     /// The block at `offset` is written.
-    pub fn written(&self, offset: u64, digest: Digest) -> Change {
+    pub fn written(&self, offset: u64, digest: Digest) -> Result<Change> {
         let mut state = self.lock();
         state.writing.remove(&offset);
-        match state.hash.add_block(offset, digest) {
-            Some((segment, _)) => self.verify(&mut state, segment),
-            None => Change::Nothing,
-        }
+        let completed = state.hash.add_block(offset, digest);
+        state.count()?;
+        Ok(completed.map_or(Change::Nothing, |(segment, _)| self.verify(&mut state, segment)))
     }
 
     /// The sender says what a segment hashes to.
@@ -198,7 +220,9 @@ impl Incoming {
         }
         let mut state = self.lock();
         state.expected.insert(segment, digest);
-        Ok(self.verify(&mut state, segment))
+        let change = self.verify(&mut state, segment);
+        state.count()?;
+        Ok(change)
     }
 
     /// Compares a segment with what the sender says, once both are known.
@@ -237,6 +261,17 @@ impl Incoming {
     }
 }
 
+impl State {
+    /// Counts what a peer can make grow by leaving it unfinished.
+    fn count(&mut self) -> Result<()> {
+        let bytes = self.base + self.hash.unfinished_bytes() + self.expected.len() * EXPECTED;
+        match self.held.resize(bytes.next_multiple_of(STEP)) {
+            true => Ok(()),
+            false => Err(too_much_to_remember(self.held.quota())),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +281,8 @@ mod tests {
     fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {
         let kind = Kind::File { size, fingerprint: [0; 16] };
         let path = RelPath::new(*b"file").expect("a name");
-        Incoming::new(1, Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }, verify, left)
+        let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+        Incoming::new(1, entry, verify, left, &Quota::new(64 << 10)).expect("room")
     }
 
     #[test]
@@ -254,12 +290,12 @@ mod tests {
         let data = vec![7; BLOCK as usize];
         let digest = block_digest(&data, 0, BLOCK);
         let file = incoming(BLOCK, Verify::Blake3, None);
-        assert_eq!(file.written(0, digest), Change::Nothing);
+        assert_eq!(file.written(0, digest), Ok(Change::Nothing));
         assert_eq!(file.expect(0, digest), Ok(Change::Complete));
         assert_eq!(file.expect(0, digest), Ok(Change::Nothing), "said twice");
         let file = incoming(BLOCK, Verify::Blake3, None);
         assert_eq!(file.expect(0, digest), Ok(Change::Nothing));
-        assert_eq!(file.written(0, digest), Change::Complete);
+        assert_eq!(file.written(0, digest), Ok(Change::Complete));
         assert_eq!(file.root(), *blake3::hash(&data).as_bytes());
         assert!(file.expect(1, digest).is_err());
     }
@@ -268,9 +304,9 @@ mod tests {
     fn a_wrong_segment_must_come_again() {
         let right = block_digest(&[1; 10], 0, 10);
         let file = incoming(10, Verify::Blake3, None);
-        file.written(0, block_digest(&[2; 10], 0, 10));
+        file.written(0, block_digest(&[2; 10], 0, 10)).expect("room");
         assert_eq!(file.expect(0, right), Ok(Change::Damaged(0..10)));
-        assert_eq!(file.written(0, right), Change::Complete);
+        assert_eq!(file.written(0, right), Ok(Change::Complete));
     }
 
     #[test]
@@ -280,9 +316,9 @@ mod tests {
         assert_eq!((file.kept, file.kept_segments()), (SEGMENT, vec![(0, [9; 32])]));
         assert!(!file.is_complete());
         for block in 0..SEGMENT / BLOCK - 1 {
-            assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Change::Nothing);
+            assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Ok(Change::Nothing));
         }
-        assert_eq!(file.written(2 * SEGMENT - BLOCK, [0; 32]), Change::Complete);
+        assert_eq!(file.written(2 * SEGMENT - BLOCK, [0; 32]), Ok(Change::Complete));
     }
 
     #[test]
@@ -290,5 +326,20 @@ mod tests {
         let file = incoming(0, Verify::Blake3, None);
         assert!(file.is_complete());
         assert_eq!(file.root(), *blake3::hash(b"").as_bytes());
+    }
+
+    #[test]
+    fn what_is_left_unfinished_is_bounded_whatever_size_is_claimed() {
+        let file = incoming(1 << 50, Verify::Blake3, None);
+        let refused = (0..10_000).find(|&segment| file.expect(segment, [1; 32]).is_err());
+        assert!(refused.is_some_and(|hashes| hashes > 500), "{refused:?}");
+        let file = incoming(1 << 50, Verify::Blake3, None);
+        let refused = (0..10_000).find(|&segment| file.written(segment * SEGMENT, [1; 32]).is_err());
+        assert!(refused.is_some_and(|segments| segments > 100), "{refused:?}");
+        // What is complete takes nothing of it.
+        let file = incoming(1 << 50, Verify::Block, None);
+        for block in 0..32 * 2000 {
+            file.written(block * BLOCK, [1; 32]).expect("room");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -26,8 +26,20 @@ use crate::wire::ticket::Address;
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
 const QUEUED: Duration = Duration::from_millis(50);
 
+/// Longest pause between streams that carry nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+
 /// Least of it that is allowed: whoever fills a stream is woken at half of it, and has a block in hand.
 const LEAST_QUEUED: u32 = 2 * BLOCK as u32;
+
+/// How long to wait before another stream is opened after so many in a row that carried nothing: the other end has
+/// no room for them now.
+pub fn in_vain_pause(streams: u32) -> Duration {
+    match streams {
+        0 => Duration::ZERO,
+        _ => LONGEST_PAUSE.min(Duration::from_millis(50) * 2u32.pow(streams.min(8))),
+    }
+}
 
 /// What is needed to dial another data stream.
 #[derive(Clone, Debug)]
@@ -102,6 +114,8 @@ struct Flight<F> {
     socket: TcpStream,
     /// Bytes that may wait in the kernel to be sent.
     queued: u32,
+    /// Whether the receiver has taken anything from it.
+    useful: Arc<AtomicBool>,
 }
 
 /// One stream in the hands of one worker.
@@ -109,6 +123,7 @@ struct Flight<F> {
 pub struct Lane {
     index: u32,
     channel: Channel,
+    useful: Arc<AtomicBool>,
 }
 
 impl<F> Lanes<F> {
@@ -123,9 +138,16 @@ impl<F> Lanes<F> {
     }
 
     /// A stream that the peer dialled.
-    pub fn arrived(&self, index: u32, channel: Channel) {
+    ///
+    /// It is closed at once if `most` wait already.
+    pub fn arrived(&self, index: u32, channel: Channel, most: usize) {
         if let Supply::Await(queue, changed) = &self.supply {
-            queue.lock().expect("not poisoned").push_back((index, channel));
+            let mut queue = queue.lock().expect("not poisoned");
+            if queue.len() >= most {
+                tracing::debug!("stream {index} is one too many");
+                return;
+            }
+            queue.push_back((index, channel));
             changed.notify_one();
         }
     }
@@ -150,13 +172,20 @@ impl<F> Lanes<F> {
             .socket()
             .try_clone()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot watch a stream: {error}")))?;
-        let flight = Flight { unconfirmed: VecDeque::new(), confirmed: 0, socket, queued: u32::MAX };
+        let useful = Arc::new(AtomicBool::new(false));
+        let flight = Flight {
+            unconfirmed: VecDeque::new(),
+            confirmed: 0,
+            socket,
+            queued: u32::MAX,
+            useful: Arc::clone(&useful),
+        };
         let mut flights = self.flights.lock().expect("not poisoned");
         if flights.closed {
             return Ok(None);
         }
         flights.live.insert(index, flight);
-        Ok(Some(Lane { index, channel }))
+        Ok(Some(Lane { index, channel, useful }))
     }
 
     /// Sends `block`; its frames are remembered until confirmed, also when this fails.
@@ -189,6 +218,7 @@ impl<F> Lanes<F> {
             let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
             flight.unconfirmed.drain(..fresh as usize);
             flight.confirmed += fresh;
+            flight.useful.fetch_or(fresh > 0, Relaxed);
         }
     }
 
@@ -274,6 +304,11 @@ impl Lane {
     pub fn index(&self) -> u32 {
         self.index
     }
+
+    /// Whether the receiver has taken anything from it.
+    pub fn was_useful(&self) -> bool {
+        self.useful.load(Relaxed)
+    }
 }
 
 fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
@@ -294,7 +329,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let (_peer, _) = listener.accept().expect("connected");
         stream.set_nonblocking(true).expect("a socket");
-        lanes.arrived(index, Channel::Clear(stream));
+        lanes.arrived(index, Channel::Clear(stream), 1);
         let mut lane = lanes.open().expect("arrived").expect("open");
         if shorten {
             lanes.shorten_queues();

@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::quota::{Held, Quota};
+
 /// Lets the first `n` of a pool's workers run.
 #[derive(Debug, Default)]
 pub struct Gate {
@@ -59,15 +61,26 @@ pub struct Pool {
     name: &'static str,
     gate: Arc<Gate>,
     work: Arc<dyn Fn(u16, &Gate) + Send + Sync>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<(JoinHandle<()>, Option<Held>)>>,
     most: u16,
+    quota: Arc<Quota>,
 }
 
 impl Pool {
     /// A pool of at most `most` workers that each run `work(index, gate)` once, on a thread of their
     /// own that is started when first allowed.
     pub fn new(name: &'static str, most: u16, work: impl Fn(u16, &Gate) + Send + Sync + 'static) -> Self {
-        Self { name, gate: Arc::default(), work: Arc::new(work), threads: Mutex::default(), most }
+        Self::within(name, most, Quota::unlimited(), work)
+    }
+
+    /// As [`new`](Self::new); workers but the first are only as many as `quota` has room for.
+    pub fn within(
+        name: &'static str,
+        most: u16,
+        quota: Arc<Quota>,
+        work: impl Fn(u16, &Gate) + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, gate: Arc::default(), work: Arc::new(work), threads: Mutex::default(), most, quota }
     }
 
     /// Lets `n` workers run.
@@ -77,12 +90,17 @@ impl Pool {
         self.gate.change(|| self.gate.allowed.store(n, Relaxed));
         while threads.len() < usize::from(n) && !self.gate.closed.load(Relaxed) {
             let index = threads.len() as u16;
+            let held = if index == 0 { None } else { self.quota.take(1) };
+            if index > 0 && held.is_none() {
+                tracing::debug!("no more than {index} {} workers for now: the others' threads are in use", self.name);
+                break;
+            }
             let (gate, work) = (Arc::clone(&self.gate), Arc::clone(&self.work));
             let spawned = thread::Builder::new()
                 .name(format!("{}-{index}", self.name))
                 .spawn(move || work(index, &gate));
             match spawned {
-                Ok(thread) => threads.push(thread),
+                Ok(thread) => threads.push((thread, held)),
                 Err(error) => {
                     tracing::warn!("cannot start another {} worker: {error}", self.name);
                     break;
@@ -104,7 +122,7 @@ impl Pool {
     /// Waits until every worker has ended.
     pub fn join(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().expect("not poisoned"));
-        for thread in threads {
+        for (thread, _held) in threads {
             if thread.join().is_err() {
                 tracing::error!("a {} worker panicked", self.name);
             }

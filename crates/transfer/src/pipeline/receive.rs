@@ -22,6 +22,7 @@ use crate::pipeline::intake::{Arrived, take_in};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
+use crate::quota::{Held, Share, remember};
 use crate::store::Sink;
 use crate::sys::processors::CpuTime;
 use crate::wire::channel::Channel;
@@ -50,20 +51,38 @@ const MOST_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 pub struct Receiver {
     shared: Arc<Shared>,
     writers: Pool,
-    streams: Mutex<Vec<(JoinHandle<()>, Option<TcpStream>)>>,
-    offers: Mutex<Option<mpsc::Sender<Intent>>>,
+    streams: Mutex<Vec<Stream>>,
+    offers: Mutex<Option<mpsc::Sender<(Intent, Held)>>>,
     background: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Where received files go.
+pub struct Destination {
+    /// Names and directories.
+    pub sink: Arc<dyn Sink>,
+    /// What is safe; none for memory.
+    pub journal: Option<Journal>,
+    /// What is verified for ever; none if another process holds it.
+    pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+}
+
+/// The thread that takes in one stream.
+struct Stream {
+    thread: JoinHandle<()>,
+    socket: Option<TcpStream>,
+    _held: Option<Held>,
 }
 
 struct Shared {
     sink: Arc<dyn Sink>,
     terms: Terms,
     outbox: Outbox,
+    share: Share,
     ledger: Arc<Ledger>,
     started: Instant,
     files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
-    compared: Mutex<HashMap<FileId, Entry>>,
+    compared: Mutex<HashMap<FileId, (Entry, Held)>>,
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
     /// Around the queue, while writing is as quick as memory.
@@ -104,21 +123,21 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Starts receiving what was `asked` for into `sink`; nothing is written before workers are allowed.
+    /// Starts receiving what was `asked` for; nothing is written before workers are allowed.
     pub fn start(
         asked: Asked,
-        sink: Arc<dyn Sink>,
-        journal: Option<Journal>,
-        catalogue: Option<Arc<Mutex<Catalogue>>>,
+        destination: Destination,
         terms: Terms,
         outbox: Outbox,
         ledger: Arc<Ledger>,
+        share: Share,
     ) -> Self {
+        let Destination { sink, journal, catalogue } = destination;
         // Bounded: complete files keep a descriptor open until they are committed.
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
         let shared = Arc::new(Shared {
-            staging: Staging::new(terms.staging, terms.max_workers),
+            staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.limits.write.is_none()),
             sink,
             outbox,
@@ -138,14 +157,16 @@ impl Receiver {
             taken: Mutex::default(),
             asked,
             next: Mutex::default(),
-            offered: Mutex::default(),
+            offered: Mutex::new(Offered::new(&share.books)),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            share,
             terms,
         });
         let writers = {
             let shared = Arc::clone(&shared);
-            Pool::new("write", shared.terms.max_workers, move |index, gate| shared.write(index, gate))
+            let (most, threads) = (shared.terms.max_workers, Arc::clone(&shared.share.threads));
+            Pool::within("write", most, threads, move |index, gate| shared.write(index, gate))
         };
         let committer = {
             let shared = Arc::clone(&shared);
@@ -181,24 +202,30 @@ impl Receiver {
         self.shared.shortcut.resize(self.writers.size());
     }
 
-    /// Takes in what comes on a new data stream.
-    pub fn stream_arrived(&self, index: u32, mut channel: Channel, closed: impl FnOnce() + Send + 'static) {
+    /// Takes in what comes on a new data stream; `closed` is told whether it was of any use.
+    pub fn stream_arrived(
+        &self,
+        index: u32,
+        mut channel: Channel,
+        closed: impl FnOnce(bool) + Send + 'static,
+    ) {
         let shared = Arc::clone(&self.shared);
         let socket = channel.socket().try_clone().ok();
         let work = move || {
             let desk = StreamDesk { shared: &shared, index };
             let result = take_in(&mut channel, &shared.staging, shared.terms.verify, &desk);
             shared.report_taken();
+            let useful = result.is_ok() || shared.taken.lock().expect("not poisoned").contains_key(&index);
             if let Err(error) = result
                 && !shared.stopped.load(Relaxed)
             {
                 tracing::debug!("stream {index}: {error}");
                 shared.outbox.send(&Message::StreamLost(index));
             }
-            closed();
+            closed(useful);
         };
         let mut streams = self.streams.lock().expect("not poisoned");
-        streams.retain(|(stream, _)| !stream.is_finished());
+        streams.retain(|stream| !stream.thread.is_finished());
         // `join` looks for streams after `stopped` is set: later ones are not taken in.
         if streams.len() >= LINGERING * usize::from(self.shared.terms.max_workers)
             || self.shared.stopped.load(Relaxed)
@@ -206,8 +233,14 @@ impl Receiver {
             tracing::debug!("stream {index} is one too many");
             return;
         }
+        // One moves everything, if need be.
+        let held = if streams.is_empty() { None } else { self.shared.share.threads.take(1) };
+        if held.is_none() && !streams.is_empty() {
+            tracing::debug!("no thread is free for stream {index}");
+            return;
+        }
         match thread::Builder::new().name(format!("network-{index}")).spawn(work) {
-            Ok(stream) => streams.push((stream, socket)),
+            Ok(thread) => streams.push(Stream { thread, socket, _held: held }),
             Err(error) => tracing::warn!("cannot take in stream {index}: {error}"),
         }
     }
@@ -292,11 +325,11 @@ impl Receiver {
         self.shared.stop();
         // A stream may wait for a peer that is silent, and would keep the journal open until then.
         let streams = std::mem::take(&mut *self.streams.lock().expect("not poisoned"));
-        for socket in streams.iter().filter_map(|(_, socket)| socket.as_ref()) {
+        for socket in streams.iter().filter_map(|stream| stream.socket.as_ref()) {
             let _ = socket.shutdown(Shutdown::Both);
         }
-        for (stream, _) in streams {
-            if stream.join().is_err() {
+        for stream in streams {
+            if stream.thread.join().is_err() {
                 tracing::error!("a stream's worker panicked");
             }
         }
@@ -337,8 +370,9 @@ impl Receiver {
                 "more than {WINDOW} entries are offered and have not ended"
             )));
         }
+        let held = remember(&shared.share.books, intent.bytes())?;
         if let Some(offers) = &*self.offers.lock().expect("not poisoned") {
-            let _ = offers.send(intent);
+            let _ = offers.send((intent, held));
         }
         Ok(())
     }
@@ -380,6 +414,10 @@ impl Shared {
     }
 
     fn report_taken(&self) {
+        // A later one says the same: none is due while the sender has yet to read earlier ones.
+        if self.outbox.is_backed_up() {
+            return;
+        }
         let counts: Vec<_> = {
             let mut taken = self.taken.lock().expect("not poisoned");
             let news = taken.iter_mut().filter(|(_, taken)| taken.told < taken.frames);

@@ -20,6 +20,7 @@ use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::store::{Listed, Source};
+use crate::quota::Share;
 use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
@@ -32,6 +33,9 @@ mod streaming;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
+
+/// Streams that may wait for a worker beyond one each: they may be quicker than the set-point they belong to.
+const SPARE_STREAMS: usize = 8;
 
 /// A file on its way.
 #[derive(Debug)]
@@ -92,6 +96,8 @@ struct Pending {
     files: HashMap<FileId, Arc<SendFile>>,
     /// Entries that are no files and wait for a verdict.
     others: HashMap<FileId, Listed>,
+    /// Bytes of all their names.
+    names: usize,
     listed: bool,
     finish_sent: bool,
     finished: bool,
@@ -111,11 +117,12 @@ impl Sender {
         outbox: Outbox,
         dialer: Option<Dialer>,
         ledger: Arc<Ledger>,
+        share: &Share,
     ) -> Self {
         let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
-            staging: Staging::new(terms.staging, terms.max_workers),
+            staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
             lanes: Lanes::new(dialer),
@@ -137,11 +144,11 @@ impl Sender {
         let most = shared.terms.max_workers;
         let readers = {
             let shared = Arc::clone(&shared);
-            Pool::new("read", most, move |index, gate| shared.read(index, gate))
+            Pool::within("read", most, Arc::clone(&share.threads), move |index, gate| shared.read(index, gate))
         };
         let streams = {
             let shared = Arc::clone(&shared);
-            Pool::new("network", most, move |index, gate| match shared.terms.pipelining {
+            Pool::within("network", most, Arc::clone(&share.threads), move |index, gate| match shared.terms.pipelining {
                 true => shared.stream(index, gate),
                 false => shared.stream_one_by_one(index, gate),
             })
@@ -183,7 +190,9 @@ impl Sender {
 
     /// A stream that the receiver dialled.
     pub fn stream_arrived(&self, index: u32, channel: Channel) {
-        self.shared.lanes.arrived(index, channel);
+        // As many as are wanted come at once; workers that are parked have theirs.
+        let most = SPARE_STREAMS + usize::from(self.streams.size());
+        self.shared.lanes.arrived(index, channel, most);
     }
 
     /// Acts on a message of the receiver; `true` once everything is durable there.
@@ -335,7 +344,12 @@ impl Shared {
     fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) {
         let mut pieces = Vec::new();
         for (id, verdict) in (first..).zip(verdicts) {
-            let other = self.pending.lock().expect("not poisoned").others.remove(&id);
+            let other = {
+                let mut pending = self.pending.lock().expect("not poisoned");
+                let other = pending.others.remove(&id);
+                pending.names -= other.as_ref().map_or(0, |other| other.entry.memory());
+                other
+            };
             if let Some(other) = other {
                 self.room.notify_one();
                 if let Verdict::Failed(error) = verdict {
@@ -462,6 +476,7 @@ impl Shared {
     fn end(&self, id: FileId, say: impl FnOnce(&SendFile)) {
         let mut pending = self.pending.lock().expect("not poisoned");
         if let Some(file) = pending.files.remove(&id) {
+            pending.names -= file.listed.entry.memory();
             file.ended.store(true, Relaxed);
             say(&file);
             self.room.notify_one();

@@ -9,10 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use tidegate_control::ByteCount;
 
 use crate::manifest::BLOCK;
+use crate::quota::{Held, Quota};
 use crate::wire::frame::HEADER;
 
 /// Room for a full block with its header, and for the header that follows it on the wire.
 pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
+
+/// Blocks without which nothing moves, whatever else is short.
+const LEAST: usize = 4;
 
 /// How many queued blocks a choosy worker looks at, and how many may wait for their worker before
 /// another one helps.
@@ -61,6 +65,8 @@ pub struct Staging<F> {
     capacity: usize,
     /// Most blocks in all.
     most: usize,
+    /// What they count in, beyond the least.
+    quota: Arc<Quota>,
 }
 
 #[derive(Debug)]
@@ -68,6 +74,7 @@ struct State<F> {
     empty: Vec<Block<F>>,
     full: VecDeque<Block<F>>,
     made: usize,
+    held: Vec<Held>,
     /// Nothing more is put in; what is there may be taken.
     closed: bool,
     /// Nothing may be taken or made any more.
@@ -79,18 +86,25 @@ struct State<F> {
 impl<F> Staging<F> {
     /// Staging of `size`, at least four blocks, for at most `workers` on either side.
     pub fn new(size: ByteCount, workers: u16) -> Self {
+        Self::within(size, workers, Quota::unlimited())
+    }
+
+    /// As [`new`](Self::new); no more blocks are made than `quota` has room for, a few aside.
+    pub fn within(size: ByteCount, workers: u16, quota: Arc<Quota>) -> Self {
         let state = State {
             empty: Vec::new(),
             full: VecDeque::new(),
             made: 0,
+            held: Vec::new(),
             closed: false,
             aborted: false,
             waiting_to_fill: 0,
             waiting_to_take: 0,
         };
-        let capacity = ((size.0 / BLOCK) as usize).max(4);
+        let capacity = ((size.0 / BLOCK) as usize).max(LEAST);
         let most = capacity + 2 * usize::from(workers);
-        Self { state: Mutex::new(state), emptied: Condvar::new(), filled: Condvar::new(), capacity, most }
+        let (emptied, filled) = (Condvar::new(), Condvar::new());
+        Self { state: Mutex::new(state), emptied, filled, capacity, most, quota }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>> {
@@ -104,14 +118,24 @@ impl<F> Staging<F> {
             if state.aborted {
                 return None;
             }
-            let one_left = !state.empty.is_empty() || state.made < self.most;
-            if state.full.len() < self.capacity && one_left {
+            if state.full.len() < self.capacity && (!state.empty.is_empty() || self.may_make(&mut state)) {
                 return Some(reuse_or_make(state));
             }
             state.waiting_to_fill += 1;
             state = self.emptied.wait(state).expect("not poisoned");
             state.waiting_to_fill -= 1;
         }
+    }
+
+    /// Whether one more may be made.
+    fn may_make(&self, state: &mut State<F>) -> bool {
+        if state.made < LEAST {
+            return true;
+        }
+        let held = (state.made < self.most).then(|| self.quota.take(BUFFER)).flatten();
+        let may = held.is_some();
+        state.held.extend(held);
+        may
     }
 
     /// An empty block that will not be queued, for a worker with no other in hand; `None` once aborted.

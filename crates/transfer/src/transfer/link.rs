@@ -143,6 +143,7 @@ mod tests {
             pki: None,
             advertise: None,
             iperf3: None,
+            allowance: crate::quota::Allowance::default(),
         };
         std::fs::create_dir(&config.state).expect("made");
         let endpoint = Endpoint::bind(config).expect("listens");

@@ -14,12 +14,13 @@ use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::lanes::Dialer;
-use crate::pipeline::receive::{Asked, Receiver};
+use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::store::{Sink, Source};
+use crate::quota::Share;
+use crate::store::Source;
 use crate::sys::confined::{self, Root};
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
@@ -166,7 +167,7 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
     let ledger = Arc::new(Ledger::default());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
     let sender =
-        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger));
+        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger), &Share::own());
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
     let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, pace, interrupt)?;
@@ -184,8 +185,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
     }
-    let (asked, sink, journal, catalogue): (_, Arc<dyn Sink>, _, _) = match to {
-        None => (Asked::OneFile, Arc::new(NullSink), None, None),
+    let (asked, destination) = match to {
+        None => {
+            (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None })
+        }
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
@@ -194,12 +197,13 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let sink = FileSink::new(&local.root, &local.path, single, &id, setup.terms.dry)?;
             let journal = sink.work().map(Journal::open).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
-            (Asked::of(paths, local.takes_name), Arc::new(sink), journal, catalogue)
+            let asked = Asked::of(paths, local.takes_name);
+            (asked, Destination { sink: Arc::new(sink), journal, catalogue })
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
     let receiver =
-        Receiver::start(asked, sink, journal, catalogue, terms, outbox.clone(), Arc::clone(&ledger));
+        Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), Share::own());
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);

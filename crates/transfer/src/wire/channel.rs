@@ -67,6 +67,14 @@ impl Channel {
         tls.flush_records()
     }
 
+    /// The peer's certificate, if it showed one.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            Self::Tls(tls) => tls.connection.peer_certificates()?.first().map(|certificate| certificate.as_ref()),
+        }
+    }
+
     /// Bytes that only the two ends of this TLS connection know; empty on a clear channel.
     pub fn exporter(&self) -> Vec<u8> {
         match self {

@@ -17,6 +17,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::sys::processors::CpuTime;
 use crate::throttle::Limits;
+use crate::wire::bounded::at_most;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
 pub const VERSIONS: (u16, u16) = (1, 4);
@@ -45,8 +46,17 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 /// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
 pub const WINDOW: usize = 8192;
 
+/// Most bytes of memory that they take.
+pub const WINDOW_BYTES: usize = 8 << 20;
+
 /// Entries in one offer.
 pub const OFFER_ENTRIES: usize = 256;
+
+/// Most elements of the lists in one message: what honest peers of every version keep within.
+const SEGMENTS: usize = 32 << 10;
+const FRAMES: usize = 8 << 10;
+const FAILURES: usize = 500;
+const PATHS: usize = 64 << 10;
 
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.
@@ -133,7 +143,7 @@ pub struct Memory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SourceSpec {
     /// Files beneath the endpoint's root; a trailing slash means the contents.
-    Files(Vec<Vec<u8>>),
+    Files(#[serde(deserialize_with = "at_most::<PATHS, _, _>")] Vec<Vec<u8>>),
     /// Zeros from memory.
     Zero(Memory),
 }
@@ -232,6 +242,7 @@ pub enum Verdict {
     /// Send it, less what is there from an earlier run: segments and their hashes.
     Want {
         /// Segments verified by an earlier run.
+        #[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")]
         have: Vec<(u64, Digest)>,
     },
     /// It is there and verified.
@@ -297,33 +308,35 @@ pub enum Message {
         /// The number of the first one.
         first: FileId,
         /// In the order they were found.
+        #[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")]
         entries: Vec<Entry>,
     },
     /// Receiver: segments of a file from an earlier run, ahead of its verdict when they are many.
-    Have(FileId, Vec<(u64, Digest)>),
+    Have(FileId, #[serde(deserialize_with = "at_most::<SEGMENTS, _, _>")] Vec<(u64, Digest)>),
     /// Receiver: what it wants of them, one each, in order.
     Verdicts {
         /// The number of the first one.
         first: FileId,
         /// One an entry.
+        #[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")]
         verdicts: Vec<Verdict>,
     },
     /// Sender: files found there differ, and come after all (unless nothing is to be written).
-    Replace(Vec<FileId>),
+    Replace(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<FileId>),
     /// Sender: files found there are the same, with these root hashes.
-    Keep(Vec<(FileId, Digest)>),
+    Keep(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, Digest)>),
     /// Sender: hashes of whole segments, over the encrypted session.
-    Hashes(Vec<(FileId, u64, Digest)>),
+    Hashes(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, u64, Digest)>),
     /// Sender: a file will not be completed.
     Abandon(FileId, Error),
     /// Receiver: frames taken from each stream so far.
-    Taken(Vec<(u32, u64)>),
+    Taken(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(u32, u64)>),
     /// Receiver: a stream ended without its last frame.
     StreamLost(u32),
     /// Receiver: these bytes were damaged; send them again.
-    Again(Vec<Again>),
+    Again(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<Again>),
     /// Receiver: how files ended.
-    Done(Vec<(FileId, Outcome)>),
+    Done(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, Outcome)>),
     /// Sender: something could not even be offered.
     Problem(Vec<u8>, Error),
     /// Sender: everything has been offered.
@@ -386,6 +399,7 @@ pub struct Totals {
     /// Whether the whole source has been listed.
     pub listed: bool,
     /// Failures since the last report.
+    #[serde(deserialize_with = "at_most::<FAILURES, _, _>")]
     pub failures: Vec<(Vec<u8>, Error)>,
 }
 
@@ -409,10 +423,15 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     bytes
 }
 
+/// The length of the message that `bytes` begin with, its prefix included, once that is there.
+pub fn announced(bytes: &[u8]) -> Option<usize> {
+    let prefix = bytes.first_chunk::<4>()?;
+    Some((u32::from_le_bytes(*prefix) as usize).saturating_add(4))
+}
+
 /// Takes one whole message off the front of `bytes`; `None` until enough bytes are there.
 pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
-    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
-    let length = u32::from_le_bytes(*prefix) as usize;
+    let Some(length) = announced(bytes).map(|whole| whole - 4) else { return Ok(None) };
     if length > limit {
         return Err(Error::protocol(format!(
             "a message of {length} bytes; at most {limit} are allowed here"
@@ -439,6 +458,36 @@ mod tests {
         }
         let (back, used) = decode::<Message>(&bytes, MAX_MESSAGE).expect("valid").expect("whole");
         assert_eq!((back, used), (message, bytes.len()));
+    }
+
+    #[test]
+    fn lists_of_more_elements_than_any_honest_peer_sends_are_refused() {
+        let counts = |n| Message::Taken(vec![(0, 0); n]);
+        assert!(decode::<Message>(&encode(&counts(FRAMES)), MAX_MESSAGE).is_ok());
+        assert!(decode::<Message>(&encode(&counts(FRAMES + 1)), MAX_MESSAGE).is_err());
+        let paths = |n| {
+            let destination = Vec::new();
+            let source = SourceSpec::Files(vec![Vec::new(); n]);
+            let request = Request::SendTo { source, destination, pace_ms: (1, 1), terms: terms() };
+            decode::<Message>(&encode(&Message::Request(request)), MAX_MESSAGE)
+        };
+        assert!(paths(PATHS).is_ok());
+        assert!(paths(PATHS + 1).is_err());
+    }
+
+    fn terms() -> Terms {
+        Terms {
+            data_plane: DataPlane::Tls,
+            verify: Verify::Blake3,
+            compare: Compare::Recorded,
+            dry: false,
+            links: Links::Keep,
+            chunk: None,
+            pipelining: true,
+            limits: Limits::default(),
+            staging: ByteCount::mib(4),
+            max_workers: 4,
+        }
     }
 
     #[test]

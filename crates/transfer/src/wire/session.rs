@@ -1,22 +1,40 @@
-//! A session: messages both ways over one TLS connection, carried by one thread.
+//! A session: messages both ways over one TLS connection, carried by one thread. What waits to be handled and what
+//! waits to be sent are both bounded, whatever the peer does: a session that nobody here listens to is not read
+//! from, and a peer that does not read is not listened to.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::quota::{Held, Quota, remember};
 use crate::sys::tcp;
 use crate::wire::channel::{Channel, Tls};
-use crate::wire::message::{MAX_MESSAGE, Message, decode, encode};
+use crate::wire::message::{MAX_MESSAGE, Message, announced, decode, encode};
 
 /// Most bytes that wait for a peer that does not read; no honest one lets so much gather.
-const MAX_BACKLOG: usize = 256 << 20;
+const MAX_BACKLOG: usize = 8 << 20;
+
+/// So much of it that nothing more is done for the peer before it has read some.
+const BACKED_UP: usize = 1 << 20;
+
+/// So much of it that who has a lot to say waits.
+const PATIENT: usize = 256 << 10;
+
+/// How long a peer may read nothing while something waits for it.
+const UNREAD: Duration = Duration::from_secs(300);
+
+/// Most messages and bytes that wait to be handled; one message always has room.
+const INBOX_MESSAGES: usize = 256;
+const INBOX_BYTES: usize = 1 << 20;
+
+/// What is given to TLS at once, and what a message may have without being counted as memory of the peer's.
+const PIECE: usize = 64 << 10;
 
 /// How long a closing session waits for the peer to read what is still queued.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -30,44 +48,73 @@ pub struct Outbox {
 /// Receives the peer's messages.
 #[derive(Debug)]
 pub struct Inbox {
-    messages: Mutex<Receiver<Result<Message>>>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
+    drained: Condvar,
+    arrivals: Mutex<Arrivals>,
+    arrived: Condvar,
     wake: OwnedFd,
     round_trip: Option<Duration>,
 }
 
+/// What waits to be sent.
 #[derive(Debug, Default)]
 struct Queue {
     messages: VecDeque<Vec<u8>>,
+    bytes: usize,
     closing: bool,
     lost: bool,
-    /// Bytes queued since everything was last sent.
-    backlog: usize,
+}
+
+/// What waits to be handled.
+#[derive(Debug)]
+struct Arrivals {
+    messages: VecDeque<Arrival>,
+    bytes: usize,
+    /// Nothing is read from the peer until there is room.
+    paused: bool,
+    /// Nobody listens any more.
+    deserted: bool,
+    end: Option<Error>,
+    /// When the peer was last heard.
+    heard: Instant,
+}
+
+#[derive(Debug)]
+struct Arrival {
+    message: Message,
+    bytes: usize,
+    _held: Option<Held>,
 }
 
 /// Starts the thread that carries `channel`'s messages; `peer` names it in errors.
 pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
+    start_within(channel, peer, &Quota::unlimited())
+}
+
+/// As [`start`]; what large messages take in memory counts in `books`.
+pub fn start_within(channel: Channel, peer: &str, books: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
     let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
     let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
-    let shared = Arc::new(Shared { queue: Mutex::default(), wake, round_trip });
-    let (sender, messages) = self::channel();
-    let outbox = Outbox { shared: Arc::clone(&shared) };
-    let peer = peer.to_owned();
+    let shared = Arc::new(Shared::new(wake, round_trip));
+    let ends = (Outbox { shared: Arc::clone(&shared) }, Inbox { shared: Arc::clone(&shared) });
+    let (peer, books) = (peer.to_owned(), Arc::clone(books));
     thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || {
-            let result = carry(tls, &shared, &sender);
+            let result = carry(tls, &shared, &books);
             let mut queue = shared.queue.lock().expect("not poisoned");
             queue.lost = true;
             let closing = queue.closing;
             drop(queue);
+            shared.drained.notify_all();
             let error = match result {
                 // Ours; what TLS finds damaged is the network's doing, or the end of a peer.
                 Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
@@ -76,10 +123,36 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
                 Err(error) if !closing => Error::connection("lost the session with", &peer, &error),
                 _ => Error::new(ErrorKind::Connection, format!("the session with {peer} was closed")),
             };
-            let _ = sender.send(Err(error));
+            shared.arrivals.lock().expect("not poisoned").end = Some(error);
+            shared.arrived.notify_all();
         })
         .map_err(failed)?;
-    Ok((outbox, Inbox { messages: Mutex::new(messages) }))
+    Ok(ends)
+}
+
+impl Shared {
+    fn new(wake: OwnedFd, round_trip: Option<Duration>) -> Self {
+        Self {
+            queue: Mutex::default(),
+            drained: Condvar::new(),
+            arrivals: Mutex::new(Arrivals {
+                messages: VecDeque::new(),
+                bytes: 0,
+                paused: false,
+                deserted: false,
+                end: None,
+                heard: Instant::now(),
+            }),
+            arrived: Condvar::new(),
+            wake,
+            round_trip,
+        }
+    }
+
+    fn wake(&self) {
+        // Fails only when the counter is full, and then the thread is awake already.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
 }
 
 impl Outbox {
@@ -90,16 +163,35 @@ impl Outbox {
         if queue.closing || queue.lost {
             return;
         }
-        queue.backlog += bytes.len();
+        queue.bytes += bytes.len();
         queue.messages.push_back(bytes);
         drop(queue);
-        self.wake();
+        self.shared.wake();
+    }
+
+    /// As [`send`](Self::send), once the peer has read most of what was said before, or it is time to `give_up`:
+    /// for whoever has a lot to say, and may wait.
+    pub fn send_patiently(&self, message: &Message, give_up: impl Fn() -> bool) {
+        let look = Duration::from_millis(50);
+        let mut queue = self.shared.queue.lock().expect("not poisoned");
+        while queue.bytes > PATIENT && !queue.closing && !queue.lost && !give_up() {
+            queue = self.shared.drained.wait_timeout(queue, look).expect("not poisoned").0;
+        }
+        drop(queue);
+        self.send(message);
+    }
+
+    /// Whether so much waits for the peer to read it that nothing more should be done for it.
+    pub fn is_backed_up(&self) -> bool {
+        let queue = self.shared.queue.lock().expect("not poisoned");
+        queue.bytes > BACKED_UP && !queue.lost
     }
 
     /// Ends the session once everything queued is sent.
     pub fn close(&self) {
         self.shared.queue.lock().expect("not poisoned").closing = true;
-        self.wake();
+        self.shared.drained.notify_all();
+        self.shared.wake();
     }
 
     /// Whether the session is over.
@@ -107,101 +199,223 @@ impl Outbox {
         self.shared.queue.lock().expect("not poisoned").lost
     }
 
+    /// How long the peer has said nothing.
+    pub fn silence(&self) -> Duration {
+        let arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        // Whom we do not listen to is not silent.
+        if arrivals.paused { Duration::ZERO } else { arrivals.heard.elapsed() }
+    }
+
     /// The path's round-trip time, as far as the kernel knew it when the session began.
     pub fn round_trip(&self) -> Option<Duration> {
         self.shared.round_trip
-    }
-
-    fn wake(&self) {
-        // Fails only when the counter is full, and then the thread is awake already.
-        let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
     }
 }
 
 impl Inbox {
     /// The next message; an error once the session is over.
     pub fn receive(&self) -> Result<Message> {
-        self.messages.lock().expect("not poisoned").recv().unwrap_or_else(|_| Err(over()))
+        loop {
+            if let Some(message) = self.receive_within(Duration::from_secs(3600))? {
+                return Ok(message);
+            }
+        }
     }
 
     /// As [`receive`](Self::receive); `None` if nothing came in time.
     pub fn receive_within(&self, time: Duration) -> Result<Option<Message>> {
-        match self.messages.lock().expect("not poisoned").recv_timeout(time) {
-            Ok(message) => message.map(Some),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(over()),
+        let arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        let nothing = |arrivals: &mut Arrivals| arrivals.messages.is_empty() && arrivals.end.is_none();
+        let (mut arrivals, _) =
+            self.shared.arrived.wait_timeout_while(arrivals, time, nothing).expect("not poisoned");
+        let Some(Arrival { message, bytes, .. }) = arrivals.messages.pop_front() else {
+            return arrivals.end.clone().map_or(Ok(None), Err);
+        };
+        arrivals.bytes -= bytes;
+        let room = arrivals.messages.len() <= INBOX_MESSAGES / 2 && arrivals.bytes <= INBOX_BYTES / 2;
+        if arrivals.paused && room {
+            arrivals.paused = false;
+            drop(arrivals);
+            self.shared.wake();
         }
+        Ok(Some(message))
     }
 }
 
-fn over() -> Error {
-    Error::new(ErrorKind::Connection, "the session is over")
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        arrivals.deserted = true;
+        arrivals.paused = false;
+        drop(arrivals);
+        self.shared.wake();
+    }
+}
+
+/// Bytes from the peer that have not been handed on.
+#[derive(Default)]
+struct Received {
+    bytes: Vec<u8>,
+    held: Option<Held>,
+}
+
+/// How far handing on went.
+enum Delivered {
+    /// What is left is no whole message.
+    All,
+    /// There is no room for more.
+    Paused,
+    /// Nobody listens any more.
+    Deserted,
+}
+
+impl Received {
+    fn deliver(&mut self, shared: &Shared, books: &Arc<Quota>) -> Result<Delivered> {
+        let mut used = 0;
+        let delivered = loop {
+            {
+                let mut arrivals = shared.arrivals.lock().expect("not poisoned");
+                if arrivals.deserted {
+                    return Ok(Delivered::Deserted);
+                }
+                arrivals.paused |=
+                    arrivals.messages.len() >= INBOX_MESSAGES || arrivals.bytes >= INBOX_BYTES;
+                if arrivals.paused {
+                    break Delivered::Paused;
+                }
+            }
+            let Some((message, bytes)) = decode(&self.bytes[used..], MAX_MESSAGE)? else {
+                break Delivered::All;
+            };
+            used += bytes;
+            let arrival = Arrival { message, bytes, _held: self.held.take() };
+            let mut arrivals = shared.arrivals.lock().expect("not poisoned");
+            arrivals.bytes += bytes;
+            arrivals.messages.push_back(arrival);
+            drop(arrivals);
+            shared.arrived.notify_one();
+        };
+        self.bytes.drain(..used);
+        match announced(&self.bytes) {
+            Some(length) if length > PIECE => {
+                if self.held.is_none() {
+                    self.held = Some(remember(books, length)?);
+                }
+                self.bytes.reserve_exact(length.saturating_sub(self.bytes.len()));
+            }
+            _ if self.bytes.capacity() > 4 * PIECE => self.bytes.shrink_to(2 * PIECE),
+            _ => {}
+        }
+        Ok(delivered)
+    }
+}
+
+impl Shared {
+    /// What is next to be sent, and whether nothing will follow.
+    fn next_piece(&self) -> (Vec<u8>, bool) {
+        let mut queue = self.queue.lock().expect("not poisoned");
+        // In one piece: many small messages share a record and a system call.
+        let mut piece = Vec::new();
+        while piece.len() < PIECE
+            && let Some(message) = queue.messages.pop_front()
+        {
+            queue.bytes -= message.len();
+            piece.extend_from_slice(&message);
+        }
+        if queue.bytes <= PATIENT {
+            self.drained.notify_all();
+        }
+        (piece, queue.closing)
+    }
+}
+
+/// What sending came to.
+enum Sent {
+    /// Everything is sent; `true` if nothing will follow.
+    All(bool),
+    /// The peer takes no more right now.
+    Some,
+}
+
+fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Result<Sent> {
+    loop {
+        match tls.flush_records() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            flushed => flushed?,
+        }
+        *progress = Instant::now();
+        let (piece, closing) = shared.next_piece();
+        if piece.is_empty() {
+            return Ok(Sent::All(closing));
+        }
+        tls.queue(&piece)?;
+    }
+    let backlog = shared.queue.lock().expect("not poisoned").bytes;
+    match backlog > MAX_BACKLOG || progress.elapsed() >= UNREAD {
+        true => Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")),
+        false => Ok(Sent::Some),
+    }
 }
 
 /// Moves bytes until the peer leaves or we are asked to close.
-fn carry(mut tls: Tls, shared: &Shared, inbox: &Sender<Result<Message>>) -> io::Result<()> {
-    let mut received = Vec::new();
-    let mut buffer = vec![0; 64 << 10];
-    let mut pending = Vec::new();
+fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
+    let mut received = Received::default();
+    let mut buffer = vec![0; PIECE];
+    let mut progress = Instant::now();
     let mut last_words = None;
+    let mut unsendable = None;
     loop {
-        let closing = {
-            let mut queue = shared.queue.lock().expect("not poisoned");
-            pending.clear();
-            queue.messages.drain(..).for_each(|message| pending.extend_from_slice(&message));
-            if !tls.wants_write() {
-                queue.backlog = pending.len();
-            } else if queue.backlog > MAX_BACKLOG {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+        let mut waits = false;
+        if unsendable.is_none() {
+            match send_queued(&mut tls, shared, &mut progress) {
+                Ok(Sent::All(true)) => return Ok(()),
+                Ok(Sent::All(false)) => {}
+                Ok(Sent::Some) => waits = true,
+                // A peer that has left may have said why: that is read first.
+                Err(error) => unsendable = Some(error),
             }
-            queue.closing
-        };
-        // In one piece: many small messages share a record and a system call.
-        tls.queue(&pending)?;
-        let written = match tls.flush_records() {
-            Ok(()) if closing => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            // A peer that has left may have said why: that is read first.
-            written => written,
-        };
-        let timeout = closing.then(|| {
+        }
+        let closing = shared.queue.lock().expect("not poisoned").closing;
+        let timeout = if closing {
             let end = *last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-            end.saturating_duration_since(Instant::now())
-        });
-        if timeout.is_some_and(|left| left.is_zero()) {
+            Some(end.saturating_duration_since(Instant::now()))
+        } else {
+            waits.then(|| UNREAD.saturating_sub(progress.elapsed()))
+        };
+        if closing && timeout.is_some_and(|left| left.is_zero()) {
             return Ok(());
         }
         // Everything that has arrived, before sleeping: TLS may hold decrypted bytes.
-        loop {
+        let paused = loop {
+            let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            match received.deliver(shared, books).map_err(invalid)? {
+                Delivered::All => {}
+                Delivered::Paused => break true,
+                Delivered::Deserted => return Ok(()),
+            }
             match tls.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => received.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Ok(n) => received.bytes.extend_from_slice(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            let mut used = 0;
-            while let Some((message, length)) = decode(&received[used..], MAX_MESSAGE)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
-            {
-                used += length;
-                if inbox.send(Ok(message)).is_err() {
-                    return Ok(());
-                }
-            }
-            received.drain(..used);
+            shared.arrivals.lock().expect("not poisoned").heard = Instant::now();
+        };
+        if let (false, Some(error)) = (paused, unsendable.take()) {
+            return Err(error);
         }
-        written?;
-        let mut interest = PollFlags::IN;
-        if tls.wants_write() {
-            interest |= PollFlags::OUT;
-        }
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, !paused);
+        interest.set(PollFlags::OUT, waits);
         let mut polled = [
-            PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
             PollFd::new(&shared.wake, PollFlags::IN),
+            PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
         ];
+        // The end of a connection that we do not look at would wake us again and again.
+        let looked_at = if interest.is_empty() { 1 } else { 2 };
         let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut polled, timeout.as_ref()) {
+        match poll(&mut polled[..looked_at], timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -253,11 +467,59 @@ mod tests {
         tls.socket().set_nonblocking(true).expect("a socket");
         let mut polled = [PollFd::from_borrowed_fd(tls.socket().as_fd(), PollFlags::empty())];
         poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
-        let queue = Queue { messages: VecDeque::from([encode(&Message::Listed)]), ..Queue::default() };
-        let wake = eventfd(0, EventfdFlags::NONBLOCK).expect("made");
-        let shared = Shared { queue: Mutex::new(queue), wake, round_trip: None };
-        let (sender, messages) = channel();
-        carry(tls, &shared, &sender).expect_err("it has left");
-        assert_eq!(messages.try_recv().map(|message| message.expect("heard")).ok(), Some(why));
+        let shared = Shared::new(eventfd(0, EventfdFlags::NONBLOCK).expect("made"), None);
+        {
+            let mut queue = shared.queue.lock().expect("not poisoned");
+            queue.messages.push_back(encode(&Message::Listed));
+            queue.bytes = queue.messages[0].len();
+        }
+        carry(tls, &shared, &Quota::unlimited()).expect_err("it has left");
+        let arrivals = shared.arrivals.into_inner().expect("not poisoned");
+        assert_eq!(arrivals.messages.into_iter().map(|arrival| arrival.message).collect::<Vec<_>>(), [why]);
+    }
+
+    #[test]
+    fn who_is_not_listened_to_is_not_read_from() {
+        let (ours, mut theirs) = pair();
+        let (_outbox, inbox) = start(ours, "the peer").expect("started");
+        let socket = theirs.socket().try_clone().expect("a socket");
+        socket.set_write_timeout(Some(Duration::from_millis(300))).expect("set");
+        let problem = encode(&Message::Problem(vec![0; 4000], Error::protocol("no")));
+        let mut sent = 0;
+        // More than both kernels' queues take.
+        while sent < 64_000 && theirs.write_all(&problem).is_ok() {
+            sent += 1;
+        }
+        assert!(sent < 64_000, "all of it was taken");
+        {
+            let arrivals = inbox.shared.arrivals.lock().expect("not poisoned");
+            assert!(arrivals.bytes < INBOX_BYTES + problem.len(), "{} bytes", arrivals.bytes);
+        }
+        // Nothing that was taken is lost.
+        socket.shutdown(std::net::Shutdown::Write).expect("shut");
+        let mut heard = 0;
+        while let Ok(message) = inbox.receive() {
+            assert!(matches!(message, Message::Problem(..)));
+            heard += 1;
+        }
+        assert!((sent..=sent + 1).contains(&heard), "{heard} of {sent}");
+    }
+
+    #[test]
+    fn who_says_a_lot_waits_for_the_peer_to_read() {
+        let (ours, theirs) = pair();
+        let (outbox, _inbox) = start(ours, "the peer").expect("started");
+        let message = Message::Problem(vec![0; 60_000], Error::protocol("no"));
+        let waited = std::sync::atomic::AtomicUsize::new(0);
+        for _ in 0..1000 {
+            let give_up = || waited.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 2;
+            outbox.send_patiently(&message, give_up);
+            if waited.load(std::sync::atomic::Ordering::Relaxed) > 2 {
+                break;
+            }
+        }
+        let queued = outbox.shared.queue.lock().expect("not poisoned").bytes;
+        assert!(queued > PATIENT && queued < PATIENT + 3 * 60_100, "{queued} bytes");
+        drop(theirs);
     }
 }

@@ -3,13 +3,18 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind};
 use crate::path::{RelPath, split};
+use crate::quota::{Held, Quota};
 
 /// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
 const MOST_NAMES: usize = 1 << 20;
+
+/// What one takes, about.
+const NAME: usize = 16;
 
 /// What a transfer was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,15 +73,17 @@ pub struct Offered {
     hasher: RandomState,
     seen: HashSet<u64>,
     most: usize,
-}
-
-impl Default for Offered {
-    fn default() -> Self {
-        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MOST_NAMES }
-    }
+    /// Memory that they take.
+    held: Held,
 }
 
 impl Offered {
+    /// None yet; they are remembered as long as `books` have room.
+    pub fn new(books: &Arc<Quota>) -> Self {
+        let held = books.take(0).expect("nothing is always left");
+        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MOST_NAMES, held }
+    }
+
     /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
     /// those that have not ended, which are never forgotten.
     pub fn take(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> Result<()> {
@@ -85,7 +92,8 @@ impl Offered {
             let why = format!("{place} is offered twice: only the first is taken");
             return Err(Error::new(ErrorKind::Usage, why));
         }
-        if self.seen.len() >= self.most {
+        let full = self.seen.len() == self.seen.capacity();
+        if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
             self.seen = open().iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
         }
         self.seen.insert(name);
@@ -126,7 +134,7 @@ mod tests {
     #[test]
     fn a_place_is_taken_once_and_what_is_open_is_not_forgotten() {
         let place = |number: usize| RelPath::new(format!("f{number}")).expect("a name");
-        let mut offered = Offered { most: 4, ..Offered::default() };
+        let mut offered = Offered { most: 4, ..Offered::new(&Quota::unlimited()) };
         for number in 0..4 {
             offered.take(&place(number), Vec::new).expect("new");
             offered.take(&place(number), Vec::new).expect_err("offered twice");

@@ -12,12 +12,13 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, SEGMENT};
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
+use crate::quota::{Held, remember};
 use crate::store::Standing;
 use crate::wire::message::{Compare, Message, Verdict, Verify};
 
 /// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
-const SEGMENTS_A_MESSAGE: usize = 32 << 10;
-const SEGMENTS_A_FILE: usize = 256;
+const SEGMENTS_A_MESSAGE: usize = 4 << 10;
+const SEGMENTS_A_FILE: usize = 16;
 
 /// What the preparing thread does, in the order the sender asked.
 pub(super) enum Intent {
@@ -28,6 +29,16 @@ pub(super) enum Intent {
 }
 
 impl Intent {
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Offer(_, entries) => entries.iter().map(Entry::memory).sum(),
+            Self::Replace(files) => size_of_val(&files[..]),
+            Self::Keep(files) => size_of_val(&files[..]),
+            Self::Finish => 0,
+        }
+    }
+
     /// What it adds to the queue; one at least, as it takes room itself.
     pub(super) fn entries(&self) -> usize {
         let entries = match self {
@@ -41,8 +52,9 @@ impl Intent {
 }
 
 impl Shared {
-    pub(super) fn prepare(&self, intents: &mpsc::Receiver<Intent>) {
-        for intent in intents {
+    pub(super) fn prepare(&self, intents: &mpsc::Receiver<(Intent, Held)>) {
+        let stopped = || self.stopped.load(Relaxed);
+        for (intent, _held) in intents {
             if self.stopped.load(Relaxed) {
                 return;
             }
@@ -57,30 +69,29 @@ impl Shared {
                         if let Verdict::Want { have } = &mut verdict {
                             while have.len() > SEGMENTS_A_FILE {
                                 let part = have.split_off(have.len().saturating_sub(SEGMENTS_A_MESSAGE));
-                                self.outbox.send(&Message::Have(id, part));
+                                self.outbox.send_patiently(&Message::Have(id, part), stopped);
                             }
                         }
                         verdicts.push(verdict);
                     }
-                    self.outbox.send(&Message::Verdicts { first, verdicts });
+                    self.outbox.send_patiently(&Message::Verdicts { first, verdicts }, stopped);
                     // After the verdicts, so that the sender knows a file before it is done.
                     whole.into_iter().for_each(|file| self.completed(&file));
                 }
                 Intent::Replace(files) => {
                     for id in files {
                         let entry = self.compared.lock().expect("not poisoned").remove(&id);
-                        let Some(entry) = entry else { continue };
+                        let Some((entry, _held)) = entry else { continue };
                         if self.terms.dry {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
                             self.ledger.failed(entry.path.as_bytes(), error, true);
                         } else {
-                            let verdict = match self.start_anew(&entry) {
-                                Ok(()) => {
-                                    self.expect_file(id, entry, None);
-                                    Verdict::Want { have: Vec::new() }
-                                }
+                            let path = entry.path.clone();
+                            let begun = self.start_anew(&entry).and_then(|()| self.expect_file(id, entry, None));
+                            let verdict = match begun {
+                                Ok(_) => Verdict::Want { have: Vec::new() },
                                 Err(error) => {
-                                    self.ledger.failed(entry.path.as_bytes(), error.clone(), true);
+                                    self.ledger.failed(path.as_bytes(), error.clone(), true);
                                     Verdict::Failed(error)
                                 }
                             };
@@ -133,7 +144,8 @@ impl Shared {
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {
                 let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
-                self.compared.lock().expect("not poisoned").insert(id, entry.clone());
+                let held = remember(&self.share.books, entry.memory())?;
+                self.compared.lock().expect("not poisoned").insert(id, (entry.clone(), held));
                 return Ok(Verdict::Exists(digest));
             }
             let known = self
@@ -173,7 +185,7 @@ impl Shared {
             }
             segments
         });
-        let file = self.expect_file(id, entry.clone(), left);
+        let file = self.expect_file(id, entry.clone(), left)?;
         let have = file.kept_segments();
         if file.is_complete() {
             whole.push(file);
@@ -190,16 +202,21 @@ impl Shared {
     }
 
     /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
-    fn expect_file(&self, id: FileId, entry: Entry, left: Option<HashMap<u64, Digest>>) -> Arc<Incoming> {
-        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left));
+    fn expect_file(
+        &self,
+        id: FileId,
+        entry: Entry,
+        left: Option<HashMap<u64, Digest>>,
+    ) -> Result<Arc<Incoming>> {
+        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left, &self.share.books)?);
         self.ledger.already(file.kept);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
-        file
+        Ok(file)
     }
 
     fn keep(&self, files: &[(FileId, Digest)]) {
         for (id, root) in files {
-            if let Some(entry) = self.compared.lock().expect("not poisoned").remove(id) {
+            if let Some((entry, _held)) = self.compared.lock().expect("not poisoned").remove(id) {
                 self.ledger.skipped(entry.size());
                 if self.terms.dry {
                     continue;
@@ -228,7 +245,7 @@ impl Shared {
     fn open_places(&self) -> Vec<RelPath> {
         let files = self.files.read().expect("not poisoned");
         let compared = self.compared.lock().expect("not poisoned");
-        let open = files.values().map(|file| &*file.entry).chain(compared.values());
+        let open = files.values().map(|file| &*file.entry).chain(compared.values().map(|(entry, _)| entry));
         open.map(|entry| self.sink.place(entry).clone()).collect()
     }
 

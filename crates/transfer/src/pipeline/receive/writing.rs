@@ -82,7 +82,7 @@ impl Shared {
         } else {
             part.write_at(frame.offset, &bytes[frame.data.clone()])?;
         }
-        self.follow(file, file.written(frame.offset, frame.digest));
+        self.follow(file, file.written(frame.offset, frame.digest)?);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use super::{SendFile, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
 use crate::store::{Found, Listed};
-use crate::wire::message::{Message, OFFER_ENTRIES, WINDOW};
+use crate::wire::message::{Message, OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
 
 impl Shared {
     pub(super) fn list(&self) {
@@ -26,7 +26,8 @@ impl Shared {
                     }
                 }
                 Found::Problem(path, error) => {
-                    self.outbox.send(&Message::Problem(path.clone(), error.clone()));
+                    let told = Message::Problem(path.clone(), error.clone());
+                    self.outbox.send_patiently(&told, || self.stopped.load(Relaxed));
                     self.ledger.failed(&path, error, false);
                 }
                 Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::text::show(&path)),
@@ -48,7 +49,9 @@ impl Shared {
     /// Offers `batch`, waiting for room; `false` once stopped.
     fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
         let mut pending = self.pending.lock().expect("not poisoned");
-        while pending.files.len() + pending.others.len() > WINDOW && !self.stopped.load(Relaxed) {
+        while (pending.files.len() + pending.others.len() > WINDOW || pending.names > WINDOW_BYTES)
+            && !self.stopped.load(Relaxed)
+        {
             pending = self.room.wait(pending).expect("not poisoned");
         }
         if self.stopped.load(Relaxed) {
@@ -71,6 +74,7 @@ impl Shared {
             };
             *next = following;
             entries.push(listed.entry.clone());
+            pending.names += listed.entry.memory();
             if let Kind::File { size, .. } = listed.entry.kind {
                 self.ledger.listed(size);
                 let file = SendFile {
@@ -88,7 +92,8 @@ impl Shared {
             }
         }
         drop(pending);
-        self.outbox.send(&Message::Offer { first, entries });
+        let offer = Message::Offer { first, entries };
+        self.outbox.send_patiently(&offer, || self.stopped.load(Relaxed));
         true
     }
 }

@@ -3,11 +3,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::reading::{Desk, Outlet};
 use super::{Sent, Shared};
-use crate::pipeline::lanes::Lane;
+use crate::pipeline::lanes::{Lane, in_vain_pause};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
@@ -17,12 +17,34 @@ use crate::throttle::Throttle;
 /// How often a worker tries to open a stream before the transfer is given up.
 const DIAL_ATTEMPTS: u32 = 5;
 
+/// A worker's stream, if it has one.
+#[derive(Default)]
+struct Berth {
+    lane: Option<Lane>,
+    /// Streams since the last one that carried anything: the receiver has no room for them.
+    in_vain: u32,
+}
+
+impl Berth {
+    /// The stream is gone.
+    fn lose(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            self.in_vain = if lane.was_useful() { 0 } else { self.in_vain + 1 };
+        }
+    }
+
+    /// How long to wait before the next one.
+    fn pause(&self) -> Duration {
+        if self.lane.is_some() { Duration::ZERO } else { in_vain_pause(self.in_vain) }
+    }
+}
+
 /// Sends what its worker has just read, with no queue and no other core in between.
 struct Direct<'s> {
     shared: &'s Shared,
     index: u16,
     gate: &'s Gate,
-    lane: &'s mut Option<Lane>,
+    berth: &'s mut Berth,
     throttle: Option<&'s Throttle>,
     /// Times the block in hand.
     pass: Option<Pass<'s>>,
@@ -37,7 +59,7 @@ impl Outlet for Direct<'_> {
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
-        self.stranded = !self.shared.send_or_queue(self.lane, block, self.throttle);
+        self.stranded = !self.shared.send_or_queue(self.berth, block, self.throttle);
         if let Some(pass) = self.pass.take() {
             pass.done();
         }
@@ -53,29 +75,38 @@ impl Shared {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
-        let mut lane: Option<Lane> = None;
+        let mut berth = Berth::default();
         let mut desk = Desk::new(self);
         // Blocks that the read pool has left come first.
         let direct = || self.direct.load(Relaxed);
         let turn = || if direct() && self.staging.is_empty() { Turn::Take } else { Turn::Leave };
         while gate.pass(index) {
+            self.rest(berth.pause());
             if let Some(work) = self.work.take(turn) {
-                let (lane, throttle) = (&mut lane, throttle.as_ref());
+                let (berth, throttle) = (&mut berth, throttle.as_ref());
                 let mut outlet =
-                    Direct { shared: self, index, gate, lane, throttle, pass: None, stranded: false };
+                    Direct { shared: self, index, gate, berth, throttle, pass: None, stranded: false };
                 self.read_work(work, &mut outlet, &mut desk);
                 continue;
             }
             match self.staging.take_while(|| !direct() || self.stopped.load(Relaxed)) {
                 Some(block) => {
-                    self.send_or_queue(&mut lane, block, throttle.as_ref());
+                    self.send_or_queue(&mut berth, block, throttle.as_ref());
                 }
                 None if self.staging.is_closed() => break,
                 None => {}
             }
         }
-        if let Some(lane) = lane {
+        if let Some(lane) = berth.lane {
             self.lanes.finish(lane);
+        }
+    }
+
+    /// Waits for `time`, or until stopped.
+    fn rest(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end && !self.stopped.load(Relaxed) {
+            thread::sleep(Duration::from_millis(10).min(time));
         }
     }
 
@@ -87,18 +118,19 @@ impl Shared {
             let free = |block: &Block<Sent>| self.owned.lock().expect("not poisoned").insert(block.work.0);
             let Some(mut block) = self.staging.take_only(free) else { return };
             let (work, mut last) = block.work;
-            let mut lane = None;
+            let mut berth = Berth::default();
             loop {
                 if !block.frames.is_empty() {
                     let sent = loop {
-                        match self.lane(&mut lane) {
+                        self.rest(berth.pause());
+                        match self.lane(&mut berth) {
                             Some(open) => break self.send_block(open, &mut block, throttle.as_ref()),
                             None if self.stopped.load(Relaxed) => return,
                             None => {}
                         }
                     };
                     if !sent {
-                        lane = None;
+                        berth.lose();
                     }
                 }
                 self.staging.release(block);
@@ -110,7 +142,7 @@ impl Shared {
                 block = next;
             }
             self.owned.lock().expect("not poisoned").remove(&work);
-            if let Some(lane) = lane {
+            if let Some(lane) = berth.lane {
                 while !self.lanes.is_settled(&lane) && !self.stopped.load(Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -123,16 +155,16 @@ impl Shared {
     /// for whoever has a stream.
     fn send_or_queue(
         &self,
-        lane: &mut Option<Lane>,
+        berth: &mut Berth,
         mut block: Block<Sent>,
         throttle: Option<&Throttle>,
     ) -> bool {
-        let Some(open) = self.lane(lane) else {
+        let Some(open) = self.lane(berth) else {
             self.staging.put_back(block);
             return false;
         };
         if !self.send_block(open, &mut block, throttle) {
-            *lane = None;
+            berth.lose();
         }
         self.staging.release(block);
         true
@@ -163,10 +195,10 @@ impl Shared {
     }
 
     /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
-    fn lane<'l>(&self, lane: &'l mut Option<Lane>) -> Option<&'l mut Lane> {
-        if lane.is_none() {
+    fn lane<'l>(&self, berth: &'l mut Berth) -> Option<&'l mut Lane> {
+        if berth.lane.is_none() {
             let mut attempt = 0;
-            *lane = loop {
+            berth.lane = loop {
                 match self.lanes.open() {
                     Ok(opened) => break opened,
                     Err(error)
@@ -183,6 +215,6 @@ impl Shared {
                 }
             };
         }
-        lane.as_mut()
+        berth.lane.as_mut()
     }
 }

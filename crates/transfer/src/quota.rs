@@ -1,0 +1,212 @@
+//! What a peer may use here at one time: sessions, threads, memory. Whoever holds a ticket has one quota for
+//! everything that is done with it, and all of them together have a larger one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tidegate_control::ByteCount;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// So much of something, at most.
+#[derive(Debug)]
+pub struct Quota {
+    most: usize,
+    used: AtomicUsize,
+    whole: Option<Arc<Self>>,
+}
+
+/// A part of a quota that is in use, until dropped.
+#[derive(Debug)]
+pub struct Held {
+    quota: Arc<Quota>,
+    amount: usize,
+}
+
+impl Quota {
+    /// At most `most`.
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, used: AtomicUsize::new(0), whole: None })
+    }
+
+    /// No limit.
+    pub fn unlimited() -> Arc<Self> {
+        Self::new(usize::MAX)
+    }
+
+    /// At most `most`, which is also a part of this one.
+    pub fn within(self: &Arc<Self>, most: usize) -> Arc<Self> {
+        Arc::new(Self { most, used: AtomicUsize::new(0), whole: Some(Arc::clone(self)) })
+    }
+
+    /// Takes `amount`, if so much is left here and in the whole.
+    pub fn take(self: &Arc<Self>, amount: usize) -> Option<Held> {
+        self.add(amount).then(|| Held { quota: Arc::clone(self), amount })
+    }
+
+    /// The most that may be used.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// What is in use right now.
+    pub fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    fn add(&self, amount: usize) -> bool {
+        let more = |used: usize| used.checked_add(amount).filter(|&sum| sum <= self.most);
+        if self.used.fetch_update(Relaxed, Relaxed, more).is_err() {
+            return false;
+        }
+        if self.whole.as_ref().is_none_or(|whole| whole.add(amount)) {
+            return true;
+        }
+        self.used.fetch_sub(amount, Relaxed);
+        false
+    }
+
+    fn give(&self, amount: usize) {
+        self.used.fetch_sub(amount, Relaxed);
+        if let Some(whole) = &self.whole {
+            whole.give(amount);
+        }
+    }
+}
+
+impl Held {
+    /// Holds `amount` from now on; `false`, with nothing changed, if there is not enough left.
+    pub fn resize(&mut self, amount: usize) -> bool {
+        let enough = amount <= self.amount || self.quota.add(amount - self.amount);
+        if enough {
+            self.quota.give(self.amount.saturating_sub(amount));
+            self.amount = amount;
+        }
+        enough
+    }
+
+    /// What it is a part of.
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// What is held.
+    pub fn amount(&self) -> usize {
+        self.amount
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.quota.give(self.amount);
+    }
+}
+
+/// What the holder of one ticket may use at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Sessions.
+    pub sessions: usize,
+    /// Threads beyond the few that each session has anyway.
+    pub threads: usize,
+    /// Memory: one half for staging, the other for what is known of entries on their way.
+    pub memory: ByteCount,
+}
+
+impl Allowance {
+    /// As much as there is.
+    pub const UNLIMITED: Self = Self { sessions: usize::MAX, threads: usize::MAX, memory: ByteCount(u64::MAX) };
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { sessions: 48, threads: 256, memory: ByteCount::mib(384) }
+    }
+}
+
+/// One peer's part of what a host has.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// How many sessions it has.
+    pub sessions: Arc<Quota>,
+    /// How many threads work for it, beyond the first of each kind.
+    pub threads: Arc<Quota>,
+    /// Bytes of staging, beyond the least that moves anything.
+    pub staging: Arc<Quota>,
+    /// Bytes that hold what it said of entries on their way.
+    pub books: Arc<Quota>,
+}
+
+impl Share {
+    /// What all peers share who are allowed so much each.
+    pub fn whole(each: &Allowance) -> Self {
+        const HOLDERS: usize = 4;
+        let half = HOLDERS.saturating_mul(each.memory.0 as usize / 2);
+        Self {
+            sessions: Quota::new(HOLDERS.saturating_mul(each.sessions)),
+            threads: Quota::new(HOLDERS.saturating_mul(each.threads)),
+            staging: Quota::new(half),
+            books: Quota::new(half),
+        }
+    }
+
+    /// The part of one that is allowed so much.
+    pub fn part(&self, each: &Allowance) -> Self {
+        let half = each.memory.0 as usize / 2;
+        Self {
+            sessions: self.sessions.within(each.sessions),
+            threads: self.threads.within(each.threads),
+            staging: self.staging.within(half),
+            books: self.books.within(half),
+        }
+    }
+
+    /// For a transfer of one's own: its threads and staging are what the user asked for, and only what a peer
+    /// makes us remember is limited.
+    pub fn own() -> Self {
+        Self {
+            sessions: Quota::unlimited(),
+            threads: Quota::unlimited(),
+            staging: Quota::unlimited(),
+            books: Quota::new(512 << 20),
+        }
+    }
+}
+
+/// More is said of entries on their way than may be remembered.
+pub fn too_much_to_remember(quota: &Quota) -> Error {
+    let most = ByteCount(quota.most() as u64);
+    let why = format!("more is under way than may be remembered here for one peer ({most}): copy in smaller parts");
+    Error::new(ErrorKind::Busy, why)
+}
+
+/// Holds `amount` of `quota`.
+///
+/// # Errors
+///
+/// `Busy` if there is not enough left.
+pub fn remember(quota: &Arc<Quota>, amount: usize) -> Result<Held> {
+    quota.take(amount).ok_or_else(|| too_much_to_remember(quota))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_limited_by_itself_and_by_the_whole() {
+        let whole = Quota::new(10);
+        let (one, other) = (whole.within(6), whole.within(6));
+        let mut held = one.take(4).expect("enough");
+        assert!(one.take(3).is_none() && one.used() == 4);
+        assert!(held.resize(6) && !held.resize(7) && held.amount() == 6);
+        let rest = other.take(4).expect("what the whole has left");
+        assert!(other.take(1).is_none());
+        assert_eq!((one.used(), other.used(), whole.used()), (6, 4, 10));
+        assert!(held.resize(1));
+        drop(rest);
+        assert_eq!((one.used(), other.used(), whole.used()), (1, 0, 1));
+        drop(held);
+        assert_eq!(whole.used(), 0);
+    }
+}
