@@ -76,7 +76,7 @@ impl Entry {
             Kind::Symlink { target } => target.len(),
             _ => 0,
         };
-        4 * size_of::<Self>() + self.path.as_bytes().len() + target
+        size_of::<Self>() + self.path.as_bytes().len() + target
     }
 
     /// Bytes to move for it.

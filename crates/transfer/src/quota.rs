@@ -54,6 +54,11 @@ impl Quota {
         self.used.load(Relaxed)
     }
 
+    /// Whether so much is in use, here or in the whole, that who can wait should not begin anything new.
+    pub fn is_crowded(&self) -> bool {
+        self.used() > self.most / 4 * 3 || self.whole.as_ref().is_some_and(|whole| whole.is_crowded())
+    }
+
     fn add(&self, amount: usize) -> bool {
         let more = |used: usize| used.checked_add(amount).filter(|&sum| sum <= self.most);
         if self.used.fetch_update(Relaxed, Relaxed, more).is_err() {
@@ -203,7 +208,7 @@ mod tests {
         let rest = other.take(4).expect("what the whole has left");
         assert!(other.take(1).is_none());
         assert_eq!((one.used(), other.used(), whole.used()), (6, 4, 10));
-        assert!(held.resize(1));
+        assert!(whole.is_crowded() && one.is_crowded() && held.resize(1) && !one.is_crowded());
         drop(rest);
         assert_eq!((one.used(), other.used(), whole.used()), (1, 0, 1));
         drop(held);

@@ -47,7 +47,7 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 pub const WINDOW: usize = 8192;
 
 /// Most bytes of memory that they take.
-pub const WINDOW_BYTES: usize = 8 << 20;
+pub const WINDOW_BYTES: usize = 4 << 20;
 
 /// Entries in one offer.
 pub const OFFER_ENTRIES: usize = 256;

@@ -4,6 +4,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use super::Shared;
 use crate::catalogue::Verified;
@@ -208,10 +210,21 @@ impl Shared {
         entry: Entry,
         left: Option<HashMap<u64, Digest>>,
     ) -> Result<Arc<Incoming>> {
+        self.wait_for_room();
         let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left, &self.share.books)?);
         self.ledger.already(file.kept);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
         Ok(file)
+    }
+
+    /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
+    fn wait_for_room(&self) {
+        while self.share.books.is_crowded()
+            && !self.stopped.load(Relaxed)
+            && !self.files.read().expect("not poisoned").is_empty()
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn keep(&self, files: &[(FileId, Digest)]) {
