@@ -20,7 +20,7 @@ use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::Setup;
+use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
@@ -186,6 +186,13 @@ fn not_negative(text: &str) -> Result<f64, String> {
 fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && fits(*number));
     number.ok_or_else(|| format!("must be a number, {wanted}"))
+}
+
+/// Reads a time of the option of that name.
+pub fn stall_timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    let range = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+    if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 24h".to_owned()) }
 }
 
 /// Reads a size of the option of that name.
@@ -383,7 +390,8 @@ impl TrustArgs {
 /// Puts everything together.
 pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
     let root = trust.state.open()?;
-    Ok(Setup { terms, pace, interrupt, pki: trust.pki()?, catalogues: Catalogues::new(&root)? })
+    let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
+    Ok(Setup { terms, pace, run: random_run(), stall: STALL, interrupt, pki, catalogues })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ pub mod link;
 mod pace;
 pub mod relayed;
 pub mod route;
+mod standstill;
 
 pub use pace::{Pace, Running, Stepper};
 
@@ -18,6 +19,8 @@ use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environmen
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
+use crate::transfer::route::Setup;
+use crate::transfer::standstill::Standstill;
 use crate::wire::message::{Counters, Message};
 use crate::wire::session::{Inbox, Outbox};
 
@@ -29,6 +32,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long the end of a transfer that is given up is waited for, so that the journal is free again.
 const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// How often the peer hears that we are there, if nothing else is said.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
 /// Round trips that a new stream takes to get up to speed, and as many again to show it.
 const SLOW_START: u32 = 15;
@@ -64,6 +70,9 @@ pub struct LiveTransfer {
     bounds: PerStage<Bounds>,
     stepper: Stepper<Snapshot>,
     rtt: Option<Duration>,
+    /// What was said last of the set-point, and when.
+    told: (Option<Concurrency>, Instant),
+    standstill: Standstill,
 }
 
 /// How the conversation ended, once it has.
@@ -84,13 +93,12 @@ impl LiveTransfer {
     /// Takes over `side` and talks with the peer in the background.
     pub fn start(
         side: Side,
-        outbox: Outbox,
-        inbox: Inbox,
+        (outbox, inbox): (Outbox, Inbox),
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
-        pace: Pace,
-        interrupt: Interrupt,
+        setup: &Setup,
     ) -> Result<Self> {
+        let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
         let side = Arc::new(side);
         let (reports, end) = (Arc::new(Reports::default()), Arc::new(End::default()));
         let conversation = {
@@ -123,6 +131,8 @@ impl LiveTransfer {
             bounds,
             stepper: Stepper::new(pace),
             rtt,
+            told: (None, started),
+            standstill: Standstill::new(setup.stall),
         })
     }
 
@@ -142,6 +152,7 @@ impl Running for LiveTransfer {
     fn resize(&mut self, setpoint: Concurrency) {
         self.side.resize(setpoint);
         self.outbox.send(&Message::Setpoint(setpoint));
+        self.told = (Some(setpoint), Instant::now());
     }
 
     /// Lets time pass until `until`, or until the transfer ends.
@@ -157,6 +168,11 @@ impl Running for LiveTransfer {
             let stop = self.pace.stop_after.is_some_and(|time| self.started.elapsed() >= time);
             if stop {
                 return Ok(None);
+            }
+            if let (Some(setpoint), at) = self.told
+                && at.elapsed() >= SIGN_OF_LIFE
+            {
+                self.resize(setpoint);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -184,7 +200,9 @@ impl Running for LiveTransfer {
             }
         };
         self.rtt = sender.rtt().or(self.rtt);
-        Ok(Some(Snapshot { sender, receiver }))
+        let snapshot = Snapshot { sender, receiver };
+        self.standstill.see(&snapshot, self.ledger.totals().files_done);
+        Ok(Some(snapshot))
     }
 
     fn moved(&self, counters: &Snapshot) -> u64 {

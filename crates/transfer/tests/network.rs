@@ -95,6 +95,48 @@ fn a_stream_cut_before_the_receiver_knows_it_is_missed_all_the_same() {
 }
 
 #[test]
+fn a_stream_that_takes_everything_and_delivers_nothing_is_replaced() {
+    for plane in [DataPlane::Tls, DataPlane::Clear] {
+        let mut f = fixture(plane);
+        f.stall = Duration::from_secs(1);
+        let source = f.dir("source");
+        // In the midst of blocks; the third one right behind its opening, before any frame.
+        let plan = |index: usize| match index {
+            1 => each_way(Fault::Swallow(700_000)),
+            2 => each_way(Fault::Swallow(40_000)),
+            3 => each_way(Fault::Swallow(4_000)),
+            _ => Plan::default(),
+        };
+        let direct = f.address.port;
+        let proxy = Proxy::start(direct, plan);
+        f.address.port = proxy.port;
+        let totals = f.push(std::slice::from_ref(&source), "in/");
+        assert_eq!((totals.files_done, totals.files_failed), (62, 0));
+        assert!(totals.bytes_again > 0, "nothing was lost");
+        assert_same_tree(&source, &f.root.join("in/source"));
+        let proxy = Proxy::start(direct, plan);
+        f.address.port = proxy.port;
+        let back = f.dir("back");
+        let totals = f.pull(&["in/source"], &back);
+        assert_eq!((totals.files_done, totals.files_failed), (62, 0));
+        assert_same_tree(&source, &back.join("source"));
+    }
+}
+
+#[test]
+fn a_receiver_that_takes_its_time_loses_no_stream() {
+    // Every block waits for a slow writer for longer than a stream may deliver nothing.
+    let mut f = Fixture::new();
+    f.stall = Duration::from_secs(1);
+    f.terms.limits.write = Some(tidegate_control::BitRate::mbps(2));
+    f.terms.staging = tidegate_control::ByteCount::mib(1);
+    let source = f.dir("source");
+    write(&source.join("file"), 3_000_000, 1);
+    let totals = f.push(std::slice::from_ref(&source), "in/");
+    assert_eq!((totals.files_done, totals.bytes_again), (1, 0));
+}
+
+#[test]
 fn flipped_bits_are_found_and_the_blocks_sent_again() {
     for seed in 0..6u64 {
         for verify in [Verify::Blake3, Verify::Block] {

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use tidegate_transfer::transfer::route::{From, To};
@@ -12,7 +13,7 @@ use crate::command::endpoint::Loopback;
 use crate::drive::{Ended, Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::{Paths, Place, sources};
-use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
+use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup, stall_timeout};
 use crate::terminal;
 
 /// Copy files and directories, verified and resumable.
@@ -33,6 +34,10 @@ pub struct CopyArgs {
     /// What to do about symbolic links
     #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
     links: LinkRule,
+    /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
+    /// said
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
+    stall_timeout: Duration,
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -72,8 +77,10 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let ends = Ends::of(&args.paths, &mut terms, &args.trust)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
+    let mut setup = setup(terms, pace, &args.trust, interrupt_on_signals())?;
+    setup.stall = args.stall_timeout;
     let job = Job {
-        work: Work::transfer(ends.from, ends.to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
+        work: Work::transfer(ends.from, ends.to, setup),
         control: &args.control,
         title: ends.title,
         json: args.json,

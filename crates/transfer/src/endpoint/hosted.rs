@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
 use crate::endpoint::accounts::Account;
+use crate::endpoint::turns::Candidate;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::path::RelPath;
@@ -23,12 +24,12 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::Source;
-use crate::transfer::route::{self, Setup, Transfer, transfer_id};
+use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
-    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, Request, SinkSpec, SourceSpec, Terms, Totals, TransferId,
+    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -43,8 +44,8 @@ const EPOCHS: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::f
 /// Most failures told in one message.
 const FAILURES_A_MESSAGE: usize = 500;
 
-/// How long a run that is replaced by a newer one of the same transfer may take to let go.
-const LET_GO: Duration = Duration::from_secs(10);
+/// Least time after which an initiator may have a stream replaced.
+const LEAST_STALL: Duration = Duration::from_secs(1);
 
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
@@ -120,10 +121,16 @@ pub fn host(
 
 fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
     let claims = caller.claims;
-    let request = match inbox.receive_within(IDLE)? {
-        Some(Message::Request(request)) => request,
-        Some(_) => return Err(Error::protocol("a session begins with a request")),
-        None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
+    let mut run = None;
+    let request = loop {
+        match inbox.receive_within(IDLE)? {
+            Some(Message::Run { id, stall_ms }) if caller.version >= RUN_SINCE && run.is_none() => {
+                run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
+            }
+            Some(Message::Request(request)) => break request,
+            Some(_) => return Err(Error::protocol("a session begins with a request")),
+            None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
+        }
     };
     match request {
         Request::OneTimeTicket { path } => {
@@ -142,8 +149,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             }
             // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
             here(outbox)?;
-            let stop = outbox.clone();
-            let _turn = endpoint.turns.take(id, LET_GO, move || stop.close())?;
+            let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
+            let _turn = endpoint.turns.take((caller.account.id, id), &candidate)?;
             here(outbox)?;
             let destination = open_sink(endpoint, &sink, &id, &terms)?;
             let share = caller.account.share.clone();
@@ -152,16 +159,17 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
             };
-            run(endpoint, outbox, inbox, None, make)
+            serve(endpoint, outbox, inbox, None, make)
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
             let share = &caller.account.share;
+            let patience = run.map(|(_, stall)| stall);
             let make =
-                |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share));
-            run(endpoint, outbox, inbox, Some(single), make)
+                |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
+            serve(endpoint, outbox, inbox, Some(single), make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
@@ -174,7 +182,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
                 stop_after: None,
             };
             let from = (source_store, &source, single);
-            relay(endpoint, (outbox, inbox, caller.version), from, &address, terms, pace)
+            let run = run.unwrap_or_else(|| (random_run(), STALL));
+            relay(endpoint, (outbox, inbox, caller.version), from, &address, terms, (pace, run))
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -297,7 +306,7 @@ fn open_source(
 }
 
 /// Runs this end until the initiator or the work is done.
-fn run(
+fn serve(
     endpoint: &Arc<Endpoint>,
     outbox: &Outbox,
     inbox: &Inbox,
@@ -334,12 +343,14 @@ fn relay(
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
     terms: Terms,
-    pace: Pace,
+    (pace, (run, stall)): (Pace, (RunId, Duration)),
 ) -> Result<()> {
     let interrupt = Interrupt::default();
     let setup = Setup {
         terms: terms.clone(),
         pace,
+        run,
+        stall,
         interrupt: interrupt.clone(),
         pki: endpoint.config.pki.clone(),
         catalogues: Catalogues::none(),

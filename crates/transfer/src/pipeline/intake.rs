@@ -35,6 +35,9 @@ pub trait Desk<T>: Sync {
     /// The file with this number and its size; `None` if it has ended.
     fn file(&self, id: FileId) -> Option<(Arc<T>, u64)>;
 
+    /// The stream is waited for, or no more.
+    fn waits(&self, waiting: bool);
+
     /// A block of checked frames is ready to be written.
     fn deliver(&self, block: Block<Arrived<T>>);
 
@@ -56,7 +59,7 @@ pub fn take_in<T>(
         // No block is held while the stream is idle.
         if carried.is_empty() {
             carried.resize(HEADER, 0);
-            let n = read_some(channel, &mut carried).map_err(lost)?;
+            let n = read_some(channel, &mut carried, desk).map_err(lost)?;
             carried.truncate(n);
         }
         let Some(mut block) = staging.acquire() else { return Ok(()) };
@@ -97,7 +100,7 @@ pub fn take_in<T>(
             // A large frame asks for just its end and the next header, so that payloads never move;
             // small ones ask for all that fits.
             let until = if needed > BUFFER / 2 { (at + needed + HEADER).min(BUFFER) } else { BUFFER };
-            match read_some(channel, &mut block.bytes[filled..until]) {
+            match read_some(channel, &mut block.bytes[filled..until], desk) {
                 Ok(n) => filled += n,
                 Err(error) => break Err(lost(error)),
             }
@@ -158,9 +161,12 @@ fn check<T>(
     block.frames.push(Arrived { file, offset: frame.offset, length: frame.length, data, digest });
 }
 
-fn read_some(channel: &mut Channel, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_some<T>(channel: &mut Channel, buffer: &mut [u8], desk: &impl Desk<T>) -> io::Result<usize> {
     loop {
-        match channel.read(buffer) {
+        desk.waits(true);
+        let read = channel.read(buffer);
+        desk.waits(false);
+        match read {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
@@ -116,6 +116,8 @@ struct Flight<F> {
     queued: u32,
     /// Whether the receiver has taken anything from it.
     useful: Arc<AtomicBool>,
+    /// Since when it is waited for a confirmation.
+    since: Instant,
 }
 
 /// One stream in the hands of one worker.
@@ -179,6 +181,7 @@ impl<F> Lanes<F> {
             socket,
             queued: u32::MAX,
             useful: Arc::clone(&useful),
+            since: Instant::now(),
         };
         let mut flights = self.flights.lock().expect("not poisoned");
         if flights.closed {
@@ -191,7 +194,12 @@ impl<F> Lanes<F> {
     /// Sends `block`; its frames are remembered until confirmed, also when this fails.
     pub fn send(&self, lane: &mut Lane, block: &mut Block<F>) -> io::Result<()> {
         match self.flights.lock().expect("not poisoned").live.get_mut(&lane.index) {
-            Some(flight) => flight.unconfirmed.extend(block.frames.drain(..)),
+            Some(flight) => {
+                if flight.unconfirmed.is_empty() {
+                    flight.since = Instant::now();
+                }
+                flight.unconfirmed.extend(block.frames.drain(..));
+            }
             // The receiver said it lost this stream.
             None => return Err(io::ErrorKind::ConnectionReset.into()),
         }
@@ -218,7 +226,10 @@ impl<F> Lanes<F> {
             let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
             flight.unconfirmed.drain(..fresh as usize);
             flight.confirmed += fresh;
-            flight.useful.fetch_or(fresh > 0, Relaxed);
+            if fresh > 0 {
+                flight.useful.store(true, Relaxed);
+                flight.since = Instant::now();
+            }
         }
     }
 
@@ -243,6 +254,20 @@ impl<F> Lanes<F> {
             !flight.unconfirmed.is_empty() && matches!(poll(&mut polled, Some(&now)), Ok(n) if n > 0)
         };
         flights.live.iter().filter(|(_, flight)| broken(flight)).map(|(index, _)| *index).collect()
+    }
+
+    /// Streams of which nothing has been confirmed for `patience` although something was sent; each is named again
+    /// after a third of that.
+    pub fn overdue(&self, patience: Duration) -> Vec<u32> {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut overdue = Vec::new();
+        for (index, flight) in &mut flights.live {
+            if !flight.unconfirmed.is_empty() && flight.since.elapsed() >= patience {
+                flight.since += patience / 3;
+                overdue.push(*index);
+            }
+        }
+        overdue
     }
 
     /// Keeps what waits in the kernel to be sent short on every stream. That queue grows to megabytes as long as

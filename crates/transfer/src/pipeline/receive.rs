@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_control::Concurrency;
 
@@ -25,6 +25,7 @@ use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share, remember};
 use crate::store::Sink;
 use crate::sys::processors::CpuTime;
+use crate::sys::tcp;
 use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Counters, Message, OFFER_ENTRIES, Outcome, Terms, WINDOW};
 use crate::wire::session::Outbox;
@@ -68,9 +69,19 @@ pub struct Destination {
 
 /// The thread that takes in one stream.
 struct Stream {
+    index: u32,
     thread: JoinHandle<()>,
     socket: Option<TcpStream>,
+    /// Whether it waits for the stream right now, and not for room or a disk.
+    waiting: Arc<AtomicBool>,
     _held: Option<Held>,
+}
+
+impl Stream {
+    /// How long nothing has come; as long as may be where the kernel does not tell.
+    fn idle(&self) -> Duration {
+        self.socket.as_ref().and_then(tcp::info).map_or(Duration::MAX, |info| info.idle)
+    }
 }
 
 struct Shared {
@@ -211,8 +222,10 @@ impl Receiver {
     ) {
         let shared = Arc::clone(&self.shared);
         let socket = channel.socket().try_clone().ok();
+        let waiting = Arc::new(AtomicBool::new(false));
+        let at_desk = Arc::clone(&waiting);
         let work = move || {
-            let desk = StreamDesk { shared: &shared, index };
+            let desk = StreamDesk { shared: &shared, index, waiting: &at_desk };
             let result = take_in(&mut channel, &shared.staging, shared.terms.verify, &desk);
             shared.report_taken();
             let useful = result.is_ok() || shared.taken.lock().expect("not poisoned").contains_key(&index);
@@ -240,7 +253,7 @@ impl Receiver {
             return;
         }
         match thread::Builder::new().name(format!("network-{index}")).spawn(work) {
-            Ok(thread) => streams.push(Stream { thread, socket, _held: held }),
+            Ok(thread) => streams.push(Stream { index, thread, socket, waiting, _held: held }),
             Err(error) => tracing::warn!("cannot take in stream {index}: {error}"),
         }
     }
@@ -272,6 +285,9 @@ impl Receiver {
                 }
             }
             Message::Problem(path, error) => shared.ledger.failed(&path, error, false),
+            Message::Overdue { streams, for_ms } => {
+                self.look_after(&streams, Duration::from_millis(for_ms.into()));
+            }
             Message::Listed => {
                 shared.listed.store(true, Relaxed);
                 shared.ledger.all_listed();
@@ -283,6 +299,24 @@ impl Receiver {
             _ => return Err(Error::protocol("the sender sent what only a receiver says")),
         }
         Ok(())
+    }
+
+    /// The sender misses confirmations of these streams: ends those that bring nothing, and says that they are lost.
+    fn look_after(&self, overdue: &[u32], patience: Duration) {
+        let mut streams = self.streams.lock().expect("not poisoned");
+        streams.retain(|stream| !stream.thread.is_finished());
+        for &index in overdue {
+            match streams.iter().find(|stream| stream.index == index) {
+                // Whoever waits for room or for a disk comes back for it, and what is slow is not dead.
+                Some(stream) if !stream.waiting.load(Relaxed) || stream.idle() < patience / 3 => {}
+                Some(Stream { socket: Some(socket), .. }) => {
+                    tracing::warn!("data stream {index} delivers nothing: it is replaced");
+                    let _ = socket.shutdown(Shutdown::Both);
+                }
+                // It never got here.
+                _ => self.shared.outbox.send(&Message::StreamLost(index)),
+            }
+        }
     }
 
     /// Tells the sender which frames have been taken; called every few milliseconds.

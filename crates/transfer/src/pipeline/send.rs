@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_control::Concurrency;
 
@@ -89,6 +89,8 @@ struct Shared {
     failure: Mutex<Option<Error>>,
     comparisons: Mutex<mpsc::Sender<(Arc<SendFile>, Digest)>>,
     stopped: AtomicBool,
+    /// How long a stream may leave everything unconfirmed; `None` if the receiver cannot be asked about it.
+    patience: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -110,7 +112,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Sender {
-    /// Starts listing and offering; nothing is read before workers are allowed.
+    /// Starts listing and offering; nothing is read before workers are allowed. The receiver is asked about streams
+    /// that leave everything unconfirmed for `patience`, if it knows the answer.
     pub fn start(
         source: Box<dyn Source>,
         terms: Terms,
@@ -118,6 +121,7 @@ impl Sender {
         dialer: Option<Dialer>,
         ledger: Arc<Ledger>,
         share: &Share,
+        patience: Option<Duration>,
     ) -> Self {
         let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
@@ -139,6 +143,7 @@ impl Sender {
             failure: Mutex::default(),
             comparisons: Mutex::new(comparisons),
             stopped: AtomicBool::new(false),
+            patience,
             terms,
         });
         let most = shared.terms.max_workers;
@@ -205,6 +210,14 @@ impl Sender {
     pub fn check_streams(&self) {
         self.shared.settle();
         self.shared.lanes.shorten_queues();
+        if let Some(patience) = self.shared.patience {
+            let streams = self.shared.lanes.overdue(patience);
+            if !streams.is_empty() {
+                tracing::debug!("nothing is confirmed of streams {streams:?}");
+                let for_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+                self.shared.outbox.send(&Message::Overdue { streams, for_ms });
+            }
+        }
         for lane in self.shared.lanes.broken() {
             tracing::debug!("stream {lane} was closed by the receiver");
             self.shared.lost(lane);

@@ -19,6 +19,8 @@ pub struct TcpInfo {
     pub least_rtt: Duration,
     /// Bytes a second that the peer acknowledged of late; zero before the first.
     pub delivery: u64,
+    /// How long no data has come.
+    pub idle: Duration,
 }
 
 /// Reads the counters of `stream`; `None` where the kernel has none.
@@ -48,6 +50,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         rtt: Duration::from_micros(u64::from(info.tcpi_rtt)),
         least_rtt: Duration::from_micros(u64::from(least_rtt)),
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
+        idle: Duration::from_millis(u64::from(info.tcpi_last_data_recv)),
     })
 }
 

@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::wire::handshake;
-use crate::wire::message::{IPERF3_SINCE, Message, Request, VERSIONS};
+use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
 use crate::wire::tls::{Identity, Trust};
@@ -63,6 +63,14 @@ impl Link {
         match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
             Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
             message => Ok(message),
+        }
+    }
+
+    /// Says which run a request belongs to, and how long a stream may deliver nothing.
+    pub fn name_run(&self, id: RunId, stall: Duration) {
+        if self.version >= RUN_SINCE {
+            let stall_ms = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
+            self.outbox.send(&Message::Run { id, stall_ms });
         }
     }
 

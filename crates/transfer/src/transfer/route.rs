@@ -26,9 +26,17 @@ use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
-use crate::wire::message::{Memory, Message, Request, SinkSpec, SourceSpec, Terms, TransferId};
+use crate::wire::message::{Memory, Message, Request, SinkSpec, RUN_SINCE, RunId, SourceSpec, Terms, TransferId};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
+
+/// How long a stream may deliver nothing unless told otherwise.
+pub const STALL: Duration = Duration::from_secs(30);
+
+/// A name for a new run.
+pub fn random_run() -> RunId {
+    *handshake::random_bytes().first_chunk().expect("long enough")
+}
 
 /// Where data comes from.
 #[derive(Clone, Debug)]
@@ -61,6 +69,10 @@ pub struct Setup {
     pub terms: Terms,
     /// How it is driven.
     pub pace: Pace,
+    /// Names the run, for all its tries.
+    pub run: RunId,
+    /// How long a stream may deliver nothing before it is replaced.
+    pub stall: Duration,
     /// Stops it.
     pub interrupt: Interrupt,
     /// Our certificate and CA, if the site has its own PKI.
@@ -162,21 +174,24 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
 pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup: &Setup) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     let link = Link::open(address, setup.pki.as_ref())?;
+    link.name_run(setup.run, setup.stall);
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, .. } = link;
+    let patience = (version >= RUN_SINCE).then_some(setup.stall);
     let ledger = Arc::new(Ledger::default());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
     let sender =
-        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger), &Share::own());
+        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger), &Share::own(), patience);
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
-    let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
-    let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, pace, interrupt)?;
+    let side = Side::Send(sender);
+    let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
     Ok(Transfer::Live(Box::new(transfer)))
 }
 
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
     let has_read_stage = matches!(source, SourceSpec::Files(_));
     let link = Link::open(address, setup.pki.as_ref())?;
+    link.name_run(setup.run, setup.stall);
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -209,8 +224,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
-    let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
-    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, pace, interrupt)?;
+    let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
     Ok(Transfer::Live(Box::new(transfer)))
 }
 

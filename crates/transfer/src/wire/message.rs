@@ -20,7 +20,7 @@ use crate::throttle::Limits;
 use crate::wire::bounded::at_most;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 4);
+pub const VERSIONS: (u16, u16) = (1, 5);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub const IPERF3_SINCE: u16 = 2;
@@ -30,6 +30,9 @@ pub const PROMPT_SINCE: u16 = 3;
 
 /// The version since which the initiator of a third-party transfer learns the round trip and may hurry epochs.
 pub const HURRY_SINCE: u16 = 4;
+
+/// The version since which an endpoint tells runs of one transfer apart, and streams that deliver nothing are replaced.
+pub const RUN_SINCE: u16 = 5;
 
 /// The highest version within both ranges.
 pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -61,6 +64,10 @@ const PATHS: usize = 64 << 10;
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.
 pub type TransferId = [u8; 16];
+
+/// Sixteen random bytes that name one run of a command: its later tries take over from its earlier ones, and another
+/// run does not.
+pub type RunId = [u8; 16];
 
 /// How the bulk travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -373,6 +380,22 @@ pub enum Message {
     RoundTrip(u64),
     /// Third party, initiator to sender: whether the next epochs may be short ones; since version 4.
     Hurry(bool),
+
+    /// Initiator, ahead of its request: which run this is, and how long a stream may deliver nothing; since version 5.
+    Run {
+        /// Which run.
+        id: RunId,
+        /// How long, in ms.
+        stall_ms: u32,
+    },
+    /// Sender: nothing of what was sent on these streams has been confirmed for so long; since version 5.
+    Overdue {
+        /// Which streams.
+        #[serde(deserialize_with = "at_most::<FRAMES, _, _>")]
+        streams: Vec<u32>,
+        /// How long, in ms.
+        for_ms: u32,
+    },
 }
 
 /// How far a transfer has come.
@@ -517,6 +540,8 @@ mod tests {
         assert_eq!(encode(&Request::OneTimeTicket { path: Vec::new() })[4..], [3, 0]);
         assert_eq!(encode(&Message::Request(Request::Iperf3 { limit_s: 60 }))[4..], [1, 4, 60]);
         assert_eq!(encode(&Message::Iperf3 { port: 5201 })[4..], [28, 0xd1, 0x28]);
+        assert_eq!(encode(&Message::Hurry(true))[4..], [30, 1]);
+        assert_eq!(encode(&Message::Overdue { streams: vec![7], for_ms: 9 })[4..], [32, 1, 7, 9]);
     }
 
     proptest! {

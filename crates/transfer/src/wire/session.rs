@@ -265,8 +265,6 @@ enum Delivered {
     All,
     /// There is no room for more.
     Paused,
-    /// Nobody listens any more.
-    Deserted,
 }
 
 impl Received {
@@ -276,7 +274,9 @@ impl Received {
             {
                 let mut arrivals = shared.arrivals.lock().expect("not poisoned");
                 if arrivals.deserted {
-                    return Ok(Delivered::Deserted);
+                    // The peer is still read from, to see when it leaves.
+                    self.bytes.clear();
+                    return Ok(Delivered::All);
                 }
                 arrivals.paused |=
                     arrivals.messages.len() >= INBOX_MESSAGES || arrivals.bytes >= INBOX_BYTES;
@@ -391,7 +391,6 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
             match received.deliver(shared, books).map_err(invalid)? {
                 Delivered::All => {}
                 Delivered::Paused => break true,
-                Delivered::Deserted => return Ok(()),
             }
             match tls.read(&mut buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -15,7 +15,7 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
+use tidegate_transfer::transfer::route::{From, STALL, Setup, To, Transfer, begin, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Totals, Verify};
@@ -28,6 +28,7 @@ pub struct Fixture {
     pub endpoint: Arc<Endpoint>,
     pub address: Address,
     pub terms: Terms,
+    pub stall: Duration,
     pub setpoint: Concurrency,
 }
 
@@ -72,7 +73,7 @@ impl Fixture {
         let serving = Arc::clone(&endpoint);
         std::thread::spawn(move || serving.serve());
         fs::create_dir(temporary.path().join("state")).expect("made");
-        Self { temporary, root, endpoint, address, terms: terms(), setpoint: PerStage::all(2) }
+        Self { temporary, root, endpoint, address, terms: terms(), stall: STALL, setpoint: PerStage::all(2) }
     }
 
     pub fn dir(&self, name: &str) -> PathBuf {
@@ -86,6 +87,8 @@ impl Fixture {
         Setup {
             terms: self.terms.clone(),
             pace: Pace::new(Duration::from_millis(100)),
+            run: random_run(),
+            stall: self.stall,
             interrupt: Interrupt::default(),
             pki: None,
             catalogues: Catalogues::new(&state).expect("opened"),

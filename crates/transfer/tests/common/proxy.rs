@@ -19,12 +19,14 @@ pub enum Fault {
     Flip(u64, u8),
     /// Nothing passes for this long.
     Pause(u64, Duration),
+    /// From here on everything is taken, and nothing passed on.
+    Swallow(u64),
 }
 
 impl Fault {
     fn at(self) -> u64 {
         match self {
-            Self::Reset(at) | Self::Flip(at, _) | Self::Pause(at, _) => at,
+            Self::Reset(at) | Self::Flip(at, _) | Self::Pause(at, _) | Self::Swallow(at) => at,
         }
     }
 }
@@ -180,6 +182,11 @@ fn pump(
                     connection.reset();
                     return;
                 }
+                Fault::Swallow(_) => {
+                    let _ = to.write_all(&buffer[sent..at]);
+                    swallow(connection, from);
+                    return;
+                }
                 Fault::Pause(_, time) => {
                     if to.write_all(&buffer[sent..at]).is_err() {
                         break;
@@ -196,6 +203,18 @@ fn pump(
         count.fetch_add(n as u64, SeqCst);
     }
     connection.reset();
+}
+
+/// Takes everything until the end, and passes nothing on.
+fn swallow(connection: &Connection, mut from: &TcpStream) {
+    let mut buffer = vec![0; 64 << 10];
+    while !connection.reset.load(SeqCst) {
+        match from.read(&mut buffer) {
+            Ok(n) if n > 0 => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            _ => return,
+        }
+    }
 }
 
 /// A small seeded generator, so that every run can be repeated.

@@ -1,7 +1,7 @@
 //! Where a data stream's frames are looked up and counted at the receiver.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::manifest::FileId;
 use crate::pipeline::incoming::Incoming;
@@ -14,12 +14,18 @@ use crate::wire::message::{Again, Message};
 pub(super) struct StreamDesk<'s> {
     pub(super) shared: &'s Shared,
     pub(super) index: u32,
+    /// Whether the stream is waited for right now.
+    pub(super) waiting: &'s AtomicBool,
 }
 
 impl Desk<Incoming> for StreamDesk<'_> {
     fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
         let files = self.shared.files.read().expect("not poisoned");
         files.get(&id).map(|file| (Arc::clone(file), file.size))
+    }
+
+    fn waits(&self, waiting: bool) {
+        self.waiting.store(waiting, Relaxed);
     }
 
     fn deliver(&self, block: Block<Arrived<Incoming>>) {
