@@ -91,10 +91,15 @@ impl Journal {
         left.root.filter(|_| Some(left.version) == version(entry))
     }
 
-    /// Records that what earlier runs left of `entry` is not used, before its unfinished file is made
-    /// anew: else the next run would take the holes in it for verified bytes.
-    pub fn anew(&mut self, entry: &Entry) -> Result<()> {
-        self.log.append([&Record::Anew { file: key(entry) }])
+    /// Records that what earlier runs left of these is not used, and makes that durable before an unfinished file
+    /// is made anew: else the next run would take the holes in it for verified bytes.
+    pub fn anew<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
+        let records: Vec<Record> = entries.map(|entry| Record::Anew { file: key(entry) }).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.log.append(&records)?;
+        self.log.sync()
     }
 
     /// Records that complete files have their names and are remembered elsewhere: nothing is left of them

@@ -299,6 +299,7 @@ impl Shared {
                 let pending = self.pending.lock().expect("not poisoned");
                 if let Some(file) = pending.files.get(&id) {
                     file.have(segments);
+                    self.count_kept(file);
                 }
             }
             Message::Taken(counts) => {
@@ -364,16 +365,21 @@ impl Shared {
     /// The pieces to send of a wanted file, less what is there already.
     fn wanted(&self, file: &Arc<SendFile>, have: Vec<(u64, Digest)>) -> Vec<Piece<SendFile>> {
         file.have(have);
-        let there =
-            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
-        let kept = there.iter().map(|range| range.end - range.start).sum();
-        file.kept.store(kept, Relaxed);
-        self.ledger.already(kept);
+        let there = self.count_kept(file);
         let ranges = missing(file.size, &there);
         let whole = ranges == [0..file.size];
         let small = whole && file.size <= BLOCK;
         let piece = |range: Range<u64>| Piece { file: Arc::clone(file), range, small };
         ranges.into_iter().filter(|range| range.start < range.end).map(piece).collect()
+    }
+
+    /// What the receiver has of a file, which counts from when it says so: it may take long to find it.
+    fn count_kept(&self, file: &SendFile) -> Vec<Range<u64>> {
+        let there =
+            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
+        let kept = there.iter().map(|range| range.end - range.start).sum();
+        self.ledger.already(kept - file.kept.swap(kept, Relaxed));
+        there
     }
 
     /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.

@@ -1,0 +1,106 @@
+//! Files of which an earlier run left something are read again before the sender is told what of them is
+//! there: by a thread of their own, so that other files need not wait for that.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+
+use super::Shared;
+use crate::error::Result;
+use crate::hash::Digest;
+use crate::manifest::{Entry, FileId, segment_range};
+use crate::pipeline::recheck::still_there;
+use crate::wire::message::{Message, Verdict};
+
+/// Segments that are told at once while a file is still read: 64 MiB.
+const SEGMENTS_AT_ONCE: usize = 16;
+
+/// A file to be continued, and the segments that are left of it.
+pub(super) struct Continued {
+    pub(super) id: FileId,
+    pub(super) entry: Entry,
+    pub(super) left: HashMap<u64, Digest>,
+}
+
+impl Shared {
+    /// Leaves a file to the thread that reads again what is left.
+    pub(super) fn put_off(&self, file: Continued) {
+        self.continued.lock().expect("not poisoned").insert(file.id, file.entry.clone());
+        if let Some(queue) = &*self.to_continue.lock().expect("not poisoned") {
+            let _ = queue.send(file);
+        }
+    }
+
+    /// What that thread does until the transfer ends.
+    pub(super) fn continue_files(&self, files: &mpsc::Receiver<Continued>) {
+        for Continued { id, entry, left } in files {
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            let there = self.read_again(id, &entry, left);
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            match there {
+                Ok(there) => self.go_on(id, entry, there),
+                Err(error) => {
+                    if self.continued.lock().expect("not poisoned").remove(&id).is_some() {
+                        self.ledger.failed(entry.path.as_bytes(), error.clone(), true);
+                        let verdicts = vec![Verdict::Failed(error)];
+                        self.outbox.send(&Message::Verdicts { first: id, verdicts });
+                    }
+                }
+            }
+        }
+    }
+
+    /// The segments that are still there. Both ends count them as they are found, so that a long reading is seen
+    /// to get on.
+    fn read_again(
+        &self,
+        id: FileId,
+        entry: &Entry,
+        left: HashMap<u64, Digest>,
+    ) -> Result<HashMap<u64, Digest>> {
+        let size = entry.size();
+        let mut there = HashMap::new();
+        let mut untold = Vec::new();
+        if let Ok(part) = self.sink.open(entry, true) {
+            let over = || self.stopped.load(Relaxed);
+            still_there(&*part, (size, self.terms.verify), left, &over, &mut |segment, digest| {
+                let range = segment_range(segment, size);
+                self.ledger.already(range.end - range.start);
+                there.insert(segment, digest);
+                untold.push((segment, digest));
+                if untold.len() >= SEGMENTS_AT_ONCE {
+                    self.outbox.send(&Message::Have(id, std::mem::take(&mut untold)));
+                }
+            });
+        }
+        if there.is_empty() && !self.stopped.load(Relaxed) {
+            // Nothing of it is of use: it gets a new unfinished file, which must not be taken for this one.
+            self.start_anew([entry].into_iter())?;
+        }
+        if !untold.is_empty() {
+            self.outbox.send(&Message::Have(id, untold));
+        }
+        Ok(there)
+    }
+
+    fn go_on(&self, id: FileId, entry: Entry, there: HashMap<u64, Digest>) {
+        let file = {
+            // In one step: the sender cannot finish while a file is in neither list.
+            let mut continued = self.continued.lock().expect("not poisoned");
+            if continued.remove(&id).is_none() {
+                return;
+            }
+            self.expect_file(id, entry, Some(there).filter(|there| !there.is_empty()))
+        };
+        // What is there went ahead.
+        self.outbox
+            .send(&Message::Verdicts { first: id, verdicts: vec![Verdict::Want { have: Vec::new() }] });
+        if file.is_complete() {
+            self.completed(&file);
+        }
+    }
+}
