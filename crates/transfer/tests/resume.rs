@@ -223,7 +223,11 @@ fn what_is_continued_is_read_again_and_damage_in_it_is_sent_again() {
                 let again = (first.bytes_moved + second.bytes_moved).saturating_sub(total);
                 println!("{verify:?}, pull {pull}, {what}: {again} twice, {} kept", second.bytes_skipped);
                 assert!(again <= IN_FLIGHT + size, "{verify:?}, pull {pull}, {what}: {again} came twice");
-                assert_eq!(second.bytes_skipped > 100_000 + 30 * 5000, size < LARGE, "{what}: {second:?}");
+                match size {
+                    0 => assert!(second.bytes_skipped > 4 << 20, "{what}: {second:?}"),
+                    LARGE => assert!(second.bytes_moved >= LARGE, "{what}: {second:?}"),
+                    _ => {}
+                }
             }
         }
     }
