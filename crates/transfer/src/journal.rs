@@ -14,7 +14,7 @@ use crate::path::RelPath;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
 
-const MAGIC: &[u8; 8] = b"TGJRNL01";
+const MAGIC: &[u8; 8] = b"TGJRNL02";
 const NAME: &str = "journal";
 
 /// The first half of the hash of an entry's path.
@@ -91,10 +91,15 @@ impl Journal {
         left.root.filter(|_| Some(left.version) == version(entry))
     }
 
-    /// Records that what earlier runs left of `entry` is not used, before its unfinished file is made
-    /// anew: else the next run would take the holes in it for verified bytes.
-    pub fn anew(&mut self, entry: &Entry) -> Result<()> {
-        self.log.append([&Record::Anew { file: key(entry) }])
+    /// Records that what earlier runs left of these is not used, and makes that durable before an unfinished file
+    /// is made anew: else the next run would take the holes in it for verified bytes.
+    pub fn anew<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
+        let records: Vec<Record> = entries.map(|entry| Record::Anew { file: key(entry) }).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.log.append(&records)?;
+        self.log.sync()
     }
 
     /// Records that complete files have their names and are remembered elsewhere: nothing is left of them
@@ -196,5 +201,62 @@ mod tests {
         assert_eq!(journal.take_left(&a).map(|left| left.segments), Some(HashMap::from([(3, [7; 32])])));
         assert_eq!(journal.take_left(&b), None);
         assert_eq!(journal.take_left(&entry("c", 2)), None, "of another version");
+    }
+
+    #[test]
+    fn what_was_forgotten_stays_forgotten_whichever_bit_of_the_journal_flips() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let path = directory.path().join("journal");
+        let (a, b) = (entry("a", 1), entry("b", 1));
+        {
+            let mut journal = Journal::open(&work).expect("opened");
+            journal.segments([&a, &b].map(|file| (file, vec![(3, [7; 32])])).into_iter()).expect("written");
+            journal.sync().expect("synced");
+            journal.anew([&a].into_iter()).expect("written");
+            // What comes now is no longer recorded when the machine stops.
+            journal.segments([(&b, vec![(4, [7; 32])])].into_iter()).expect("written");
+        }
+        let whole = std::fs::read(&path).expect("read");
+        for bit in 0..whole.len() * 8 {
+            let mut bytes = whole.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).expect("written");
+            let journal = Journal::open(&work).expect("opened");
+            assert!(!journal.has_left(&a.path), "bit {bit}: the part of a is made anew since");
+        }
+        // A torn end costs what came after the last sync point, and no more.
+        for torn in [whole.len() - 1, whole.len() - 20] {
+            std::fs::write(&path, &whole[..torn]).expect("written");
+            let mut journal = Journal::open(&work).expect("opened");
+            let left = journal.take_left(&b).expect("left").segments;
+            assert_eq!(left, HashMap::from([(3, [7; 32])]), "torn at {torn}");
+        }
+    }
+
+    #[test]
+    fn that_a_file_begins_anew_is_durable_before_anything_is_done_about_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let mut journal = Journal::open(&work).expect("opened");
+        journal.anew([&entry("a", 1)].into_iter()).expect("written");
+        assert!(journal.log.is_synced(), "a crash must not bring back what was forgotten");
+        journal.settled([&entry("a", 1)].into_iter()).expect("written");
+        assert!(!journal.log.is_synced(), "nothing depends on it");
+    }
+
+    #[test]
+    fn the_journal_of_an_older_version_is_not_used() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let path = directory.path().join("journal");
+        let a = entry("a", 1);
+        let mut journal = Journal::open(&work).expect("opened");
+        journal.segments([(&a, vec![(3, [7; 32])])].into_iter()).expect("written");
+        drop(journal);
+        let mut bytes = std::fs::read(&path).expect("read");
+        bytes[..8].copy_from_slice(b"TGJRNL01");
+        std::fs::write(&path, &bytes).expect("written");
+        assert!(!Journal::open(&work).expect("opened").has_left(&a.path));
     }
 }

@@ -19,3 +19,4 @@ pub mod commit;
 pub mod incoming;
 pub mod intake;
 pub mod receive;
+pub mod recheck;

@@ -120,7 +120,8 @@ pub struct Allowance {
 
 impl Allowance {
     /// As much as there is.
-    pub const UNLIMITED: Self = Self { sessions: usize::MAX, threads: usize::MAX, memory: ByteCount(u64::MAX) };
+    pub const UNLIMITED: Self =
+        Self { sessions: usize::MAX, threads: usize::MAX, memory: ByteCount(u64::MAX) };
 }
 
 impl Default for Allowance {
@@ -181,7 +182,8 @@ impl Share {
 /// More is said of entries on their way than may be remembered.
 pub fn too_much_to_remember(quota: &Quota) -> Error {
     let most = ByteCount(quota.most() as u64);
-    let why = format!("more is under way than may be remembered here for one peer ({most}): copy in smaller parts");
+    let why =
+        format!("more is under way than may be remembered here for one peer ({most}): copy in smaller parts");
     Error::new(ErrorKind::Busy, why)
 }
 

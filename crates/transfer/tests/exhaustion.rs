@@ -208,7 +208,8 @@ fn a_server_cannot_fill_the_memory_of_who_pulls() {
     });
     let f = Fixture::new();
     let to = f.dir("to");
-    let from = tidegate_transfer::transfer::route::From::Endpoint(server.address.clone(), vec![b"a/".to_vec()]);
+    let from =
+        tidegate_transfer::transfer::route::From::Endpoint(server.address.clone(), vec![b"a/".to_vec()]);
     let to = tidegate_transfer::transfer::route::To::Local(to.to_str().expect("text").as_bytes().to_vec());
     let (totals, failures) = f.run(&from, &to).expect("nothing is lost");
     assert_eq!(totals.files_failed, 20_000);

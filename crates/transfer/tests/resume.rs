@@ -13,7 +13,7 @@ use tidegate_control::{ByteCount, Environment};
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, To, Transfer, begin};
-use tidegate_transfer::wire::message::{Compare, Totals};
+use tidegate_transfer::wire::message::{Compare, Totals, Verify};
 
 const LARGE: u64 = 24_000_000;
 
@@ -184,6 +184,64 @@ fn parts_that_were_lost_or_cut_are_sent_anew() {
         w.finish();
         let passwd = fs::metadata("/etc/passwd").expect("there");
         assert!(passwd.is_file() && passwd.mode() & 0o777 == 0o644);
+    }
+}
+
+/// The unfinished file of `large`.
+fn large_part(w: &World) -> PathBuf {
+    let work = w.journal().parent().expect("a directory").to_path_buf();
+    let parts = fs::read_dir(&work).expect("listed").map(|entry| entry.expect("listed").path());
+    let mut large = parts.filter(|path| path.metadata().expect("there").len() == LARGE);
+    large.next().expect("the part of `large`")
+}
+
+#[test]
+fn what_is_continued_is_read_again_and_damage_in_it_is_sent_again() {
+    let ruins: [(&str, u64, fn(&Path)); 3] = [
+        ("nothing", 0, |_| {}),
+        ("a byte", 4 << 20, |part| {
+            let file = fs::OpenOptions::new().read(true).write(true).open(part).expect("opened");
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, 1_000_000).expect("read");
+            file.write_all_at(&[byte[0] ^ 1], 1_000_000).expect("written");
+        }),
+        ("all of it", LARGE, |part| {
+            let file = fs::OpenOptions::new().write(true).open(part).expect("opened");
+            file.set_len(0).and_then(|()| file.set_len(LARGE)).expect("zeros");
+        }),
+    ];
+    for verify in [Verify::Blake3, Verify::Block] {
+        for pull in [false, true] {
+            for (what, size, ruin) in ruins {
+                let mut w = world(pull);
+                w.f.terms.verify = verify;
+                let first = w.interrupted(14_000_000);
+                let part = large_part(&w);
+                ruin(&part);
+                let second = w.finish();
+                let total = LARGE + 30 * 5000;
+                let again = (first.bytes_moved + second.bytes_moved).saturating_sub(total);
+                println!("{verify:?}, pull {pull}, {what}: {again} twice, {} kept", second.bytes_skipped);
+                assert!(again <= IN_FLIGHT + size, "{verify:?}, pull {pull}, {what}: {again} came twice");
+                match size {
+                    0 => assert!(second.bytes_skipped > 4 << 20, "{what}: {second:?}"),
+                    LARGE => assert!(second.bytes_moved >= LARGE, "{what}: {second:?}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_verified_in_another_way_is_sent_again() {
+    for (before, after) in [(Verify::Block, Verify::Blake3), (Verify::Blake3, Verify::Block)] {
+        let mut w = world(false);
+        w.f.terms.verify = before;
+        w.interrupted(14_000_000);
+        w.f.terms.verify = after;
+        let second = w.finish();
+        assert!(second.bytes_moved >= LARGE, "{before:?} then {after:?}: {second:?}");
     }
 }
 

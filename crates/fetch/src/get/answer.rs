@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::hash::block_digest;
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::proof::Proof;
 
 use crate::get::digest::place;
 use crate::get::fetch::Worker;
@@ -107,7 +107,7 @@ impl Worker<'_> {
     ) -> End {
         let shared = self.shared;
         let body = &held.claim.file;
-        let hashed = shared.settings.verify || shared.wants_blake3(&body.file);
+        let proof = shared.proof(&body.file);
         debug_assert!(from.is_multiple_of(BLOCK));
         let mut at = from;
         held.listen(false);
@@ -167,10 +167,7 @@ impl Worker<'_> {
                 let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
                 return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
             }
-            let digest = match hashed {
-                true => block_digest(&block.bytes[..length], range.start, body.size()),
-                false => [0; 32],
-            };
+            let digest = Proof::of(&block.bytes[..length], range.start, body.size(), proof).digest;
             block.length = length;
             block.frames.push(Arrived { body: Arc::clone(body), offset: range.start, length, digest });
             shared.deliver(block);

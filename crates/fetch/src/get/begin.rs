@@ -1,13 +1,17 @@
 //! Begins a version of a file, with what earlier runs left of it, and drops one that came to nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::hash::Digest;
 use tidegate_transfer::journal::Left;
 use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, SEGMENT, Timestamp, missing, segment_range};
 use tidegate_transfer::pipeline::incoming::Incoming;
+use tidegate_transfer::pipeline::recheck::still_there;
+use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::{Sink, Standing};
 use tidegate_transfer::wire::message::Verify;
 
@@ -42,16 +46,9 @@ impl Shared {
             self.resized(file, bytes);
         }
         let left = self.left_of(file, &entry, bytes)?;
-        let left = left.map(|left| {
-            // A small file's only segment is its root.
-            let mut segments = left.segments;
-            if let (true, Some(root)) = (entry.size() <= SEGMENT, left.root) {
-                segments.insert(0, root);
-            }
-            segments
-        });
-        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left));
-        self.ledger.already(incoming.kept);
+        // How much is under way is ours to choose here, not a peer's.
+        let books = Quota::unlimited();
+        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left, &books)?);
         let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
         let body =
             Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));
@@ -116,20 +113,56 @@ impl Shared {
 
     /// What earlier runs left of this version. Anything else that they left is forgotten, before its
     /// unfinished file is overwritten: no later run may take that for what it was.
-    fn left_of(&self, file: &File, entry: &Entry, bytes: Option<u64>) -> Result<Option<Left>> {
+    fn left_of(
+        &self,
+        file: &File,
+        entry: &Entry,
+        bytes: Option<u64>,
+    ) -> Result<Option<HashMap<u64, Digest>>> {
         let Some(journal) = self.journal() else { return Ok(None) };
-        let mut journal = journal.lock().expect("not poisoned");
-        if !journal.has_left(&entry.path) {
-            return Ok(None);
+        let left = {
+            let mut journal = journal.lock().expect("not poisoned");
+            if !journal.has_left(&entry.path) {
+                return Ok(None);
+            }
+            journal.take_left(entry)
+        };
+        let there = left
+            .filter(|_| bytes.is_some() && self.sink.has_part(entry))
+            .map(|left| self.read_again(file, entry, left))
+            .filter(|there| !there.is_empty());
+        // A run that was stopped while it read knows nothing against what is left.
+        if there.is_none() && !self.is_stopped() {
+            journal.lock().expect("not poisoned").anew([entry].into_iter())?;
         }
-        let left = journal.take_left(entry).filter(|left| {
-            let unhashed = || left.segments.values().chain(&left.root).any(|digest| *digest == [0; 32]);
-            bytes.is_some() && self.sink.has_part(entry) && !(self.wants_blake3(file) && unhashed())
-        });
-        if left.is_none() {
-            journal.anew(entry)?;
+        Ok(there)
+    }
+
+    /// The segments of `left` that are still there.
+    fn read_again(&self, file: &File, entry: &Entry, left: Left) -> HashMap<u64, Digest> {
+        // A small file's only segment is its root.
+        let mut segments = left.segments;
+        if let (true, Some(root)) = (entry.size() <= SEGMENT, left.root) {
+            segments.insert(0, root);
         }
-        Ok(left)
+        let mut there = HashMap::new();
+        if let Ok(part) = self.sink.open(entry, true) {
+            let (size, over) = (entry.size(), || self.is_stopped());
+            still_there(&*part, (size, self.proof(file)), segments, &over, &mut |segment, digest| {
+                let range = segment_range(segment, size);
+                self.ledger.already(range.end - range.start);
+                there.insert(segment, digest);
+            });
+        }
+        there
+    }
+
+    /// How the blocks of a file are proved: as the journal remembers them.
+    pub(super) fn proof(&self, file: &File) -> Verify {
+        match self.settings.verify || self.wants_blake3(file) {
+            true => Verify::Blake3,
+            false => Verify::Block,
+        }
     }
 
     /// Queues what is not there of a version that has just begun.
@@ -172,7 +205,8 @@ impl Shared {
             return;
         }
         if let Some(journal) = self.journal()
-            && let Err(error) = journal.lock().expect("not poisoned").anew(&body.incoming.entry)
+            && let Err(error) =
+                journal.lock().expect("not poisoned").anew([&*body.incoming.entry].into_iter())
         {
             tracing::warn!("the journal cannot be written: {error}");
         }

@@ -104,7 +104,7 @@ impl Shared {
         } else {
             part.write_at(arrived.offset, bytes)?;
         }
-        let change = body.incoming.written(arrived.offset, arrived.digest);
+        let change = body.incoming.written(arrived.offset, arrived.digest)?;
         self.count_written(body, length);
         if change == Change::Checkpoint {
             self.dirty.lock().expect("not poisoned").push(Arc::clone(&body.incoming));

@@ -9,27 +9,28 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Environment};
 
 use crate::catalogue::Catalogues;
+use crate::endpoint::accounts::Account;
+use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
-use crate::endpoint::accounts::Account;
-use crate::endpoint::turns::Candidate;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::store::Source;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
-    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms, Totals, TransferId,
+    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms,
+    Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -167,8 +168,9 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
             let share = &caller.account.share;
             let patience = run.map(|(_, stall)| stall);
-            let make =
-                |ledger| Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
+            let make = |ledger| {
+                Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience))
+            };
             serve(endpoint, outbox, inbox, Some(single), make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {

@@ -135,8 +135,7 @@ impl Run {
     /// Waits for the run's end; `false` if it does not come in time.
     fn wait(&self, patience: Duration) -> bool {
         let over = self.over.lock().expect("not poisoned");
-        let (over, _) =
-            self.ended.wait_timeout_while(over, patience, |over| !*over).expect("not poisoned");
+        let (over, _) = self.ended.wait_timeout_while(over, patience, |over| !*over).expect("not poisoned");
         *over
     }
 }

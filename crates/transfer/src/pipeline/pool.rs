@@ -92,7 +92,10 @@ impl Pool {
             let index = threads.len() as u16;
             let held = if index == 0 { None } else { self.quota.take(1) };
             if index > 0 && held.is_none() {
-                tracing::debug!("no more than {index} {} workers for now: the others' threads are in use", self.name);
+                tracing::debug!(
+                    "no more than {index} {} workers for now: the others' threads are in use",
+                    self.name
+                );
                 break;
             }
             let (gate, work) = (Arc::clone(&self.gate), Arc::clone(&self.work));

@@ -12,7 +12,8 @@ pub static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 pub struct Proof {
     /// Finds accidents at once, with the frame they happened to.
     pub checksum: u32,
-    /// The BLAKE3 chaining value; zeros for [`Verify::Block`].
+    /// The BLAKE3 chaining value; the checksum and zeros for [`Verify::Block`], so that a journal tells too
+    /// what a segment was.
     pub digest: Digest,
 }
 
@@ -26,16 +27,18 @@ impl Proof {
                 let [a, b, c, d, ..] = digest;
                 Self { checksum: u32::from_le_bytes([a, b, c, d]), digest }
             }
-            Verify::Block => Self { checksum: crc_fast::crc32_iscsi(data), digest: Digest::default() },
+            Verify::Block => {
+                let checksum = crc_fast::crc32_iscsi(data);
+                let mut digest = Digest::default();
+                digest[..4].copy_from_slice(&checksum.to_le_bytes());
+                Self { checksum, digest }
+            }
         }
     }
 
     /// Of `length` zeros, which carry no checksum.
     pub fn of_zeros(length: usize, offset: u64, size: u64, verify: Verify) -> Self {
-        match verify {
-            Verify::Blake3 => Self { checksum: 0, ..Self::of(&ZEROS[..length], offset, size, verify) },
-            Verify::Block => Self::default(),
-        }
+        Self { checksum: 0, ..Self::of(&ZEROS[..length], offset, size, verify) }
     }
 }
 
@@ -50,9 +53,14 @@ mod tests {
         assert_eq!(hashed.digest, *blake3::hash(&data).as_bytes());
         assert_eq!(hashed.checksum.to_le_bytes(), hashed.digest[..4]);
         let summed = Proof::of(&data, 0, 1000, Verify::Block);
-        assert_eq!((summed.checksum, summed.digest), (crc_fast::crc32_iscsi(&data), [0; 32]));
+        assert_eq!(summed.checksum, crc_fast::crc32_iscsi(&data));
+        assert_eq!(
+            (&summed.digest[..4], &summed.digest[4..]),
+            (&summed.checksum.to_le_bytes()[..], &[0; 28][..])
+        );
         let zeros = Proof::of_zeros(1000, 0, 1000, Verify::Blake3);
         assert_eq!((zeros.checksum, zeros.digest), (0, *blake3::hash(&[0; 1000]).as_bytes()));
-        assert_eq!(Proof::of_zeros(1000, 0, 1000, Verify::Block), Proof::default());
+        let zeros = Proof::of_zeros(1000, 0, 1000, Verify::Block);
+        assert_eq!((zeros.checksum, zeros.digest), (0, Proof::of(&[0; 1000], 0, 1000, Verify::Block).digest));
     }
 }

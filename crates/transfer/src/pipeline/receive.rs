@@ -30,6 +30,7 @@ use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Counters, Message, OFFER_ENTRIES, Outcome, Terms, WINDOW};
 use crate::wire::session::Outbox;
 
+mod continuing;
 mod desk;
 mod offered;
 mod preparing;
@@ -37,6 +38,7 @@ mod writing;
 
 pub use offered::Asked;
 
+use continuing::Continued;
 use desk::StreamDesk;
 use offered::Offered;
 use preparing::Intent;
@@ -94,6 +96,9 @@ struct Shared {
     files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
     compared: Mutex<HashMap<FileId, (Entry, Held)>>,
+    /// Files of which something is left, until that has been read again, and the queue they wait in.
+    continued: Mutex<HashMap<FileId, (Entry, Held)>>,
+    to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
     dirty: Mutex<Vec<Arc<Incoming>>>,
     staging: Staging<Arrived<Incoming>>,
     /// Around the queue, while writing is as quick as memory.
@@ -147,6 +152,7 @@ impl Receiver {
         // Bounded: complete files keep a descriptor open until they are committed.
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
+        let (to_continue, continued) = mpsc::channel();
         let shared = Arc::new(Shared {
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.limits.write.is_none()),
@@ -156,6 +162,8 @@ impl Receiver {
             started: Instant::now(),
             files: RwLock::default(),
             compared: Mutex::default(),
+            continued: Mutex::default(),
+            to_continue: Mutex::new(Some(to_continue)),
             dirty: Mutex::default(),
             complete: Mutex::new(Some(complete)),
             journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
@@ -187,10 +195,16 @@ impl Receiver {
             let shared = Arc::clone(&shared);
             move || shared.prepare(&intents)
         };
+        let continuer = {
+            let shared = Arc::clone(&shared);
+            move || shared.continue_files(&continued)
+        };
         let mut background = Vec::new();
-        for (name, work) in
-            [("commit", Box::new(committer) as Box<dyn FnOnce() + Send>), ("prepare", Box::new(preparer))]
-        {
+        for (name, work) in [
+            ("commit", Box::new(committer) as Box<dyn FnOnce() + Send>),
+            ("prepare", Box::new(preparer)),
+            ("continue", Box::new(continuer)),
+        ] {
             match thread::Builder::new().name(name.to_owned()).spawn(work) {
                 Ok(thread) => background.push(thread),
                 Err(error) => {
@@ -279,9 +293,13 @@ impl Receiver {
             }
             Message::Abandon(id, error) => {
                 shared.compared.lock().expect("not poisoned").remove(&id);
-                if let Some(file) = shared.end(id) {
-                    shared.sink.discard(&file.entry);
-                    shared.ledger.failed(file.entry.path.as_bytes(), error, true);
+                let waited = shared.continued.lock().expect("not poisoned").remove(&id);
+                let entry = waited
+                    .map(|(entry, _)| Arc::new(entry))
+                    .or_else(|| shared.end(id).map(|file| Arc::clone(&file.entry)));
+                if let Some(entry) = entry {
+                    shared.sink.discard(&entry);
+                    shared.ledger.failed(entry.path.as_bytes(), error, true);
                 }
             }
             Message::Problem(path, error) => shared.ledger.failed(&path, error, false),
@@ -371,6 +389,7 @@ impl Receiver {
         self.writers.join();
         self.offers.lock().expect("not poisoned").take();
         self.shared.complete.lock().expect("not poisoned").take();
+        self.shared.to_continue.lock().expect("not poisoned").take();
         for thread in std::mem::take(&mut *self.background.lock().expect("not poisoned")) {
             if thread.join().is_err() {
                 tracing::error!("a worker of the receiver panicked");
@@ -398,7 +417,8 @@ impl Receiver {
         let entries = intent.entries();
         let shared = &self.shared;
         let begun = shared.files.read().expect("not poisoned").len()
-            + shared.compared.lock().expect("not poisoned").len();
+            + shared.compared.lock().expect("not poisoned").len()
+            + shared.continued.lock().expect("not poisoned").len();
         if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MOST_OFFERED {
             return Err(Error::protocol(format!(
                 "more than {WINDOW} entries are offered and have not ended"

@@ -19,8 +19,8 @@ use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
-use crate::store::{Listed, Source};
 use crate::quota::Share;
+use crate::store::{Listed, Source};
 use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
@@ -149,13 +149,17 @@ impl Sender {
         let most = shared.terms.max_workers;
         let readers = {
             let shared = Arc::clone(&shared);
-            Pool::within("read", most, Arc::clone(&share.threads), move |index, gate| shared.read(index, gate))
+            Pool::within("read", most, Arc::clone(&share.threads), move |index, gate| {
+                shared.read(index, gate)
+            })
         };
         let streams = {
             let shared = Arc::clone(&shared);
-            Pool::within("network", most, Arc::clone(&share.threads), move |index, gate| match shared.terms.pipelining {
-                true => shared.stream(index, gate),
-                false => shared.stream_one_by_one(index, gate),
+            Pool::within("network", most, Arc::clone(&share.threads), move |index, gate| {
+                match shared.terms.pipelining {
+                    true => shared.stream(index, gate),
+                    false => shared.stream_one_by_one(index, gate),
+                }
             })
         };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -321,6 +325,7 @@ impl Shared {
                 let pending = self.pending.lock().expect("not poisoned");
                 if let Some(file) = pending.files.get(&id) {
                     file.have(segments);
+                    self.count_kept(file);
                 }
             }
             Message::Taken(counts) => {
@@ -391,16 +396,21 @@ impl Shared {
     /// The pieces to send of a wanted file, less what is there already.
     fn wanted(&self, file: &Arc<SendFile>, have: Vec<(u64, Digest)>) -> Vec<Piece<SendFile>> {
         file.have(have);
-        let there =
-            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
-        let kept = there.iter().map(|range| range.end - range.start).sum();
-        file.kept.store(kept, Relaxed);
-        self.ledger.already(kept);
+        let there = self.count_kept(file);
         let ranges = missing(file.size, &there);
         let whole = ranges == [0..file.size];
         let small = whole && file.size <= BLOCK;
         let piece = |range: Range<u64>| Piece { file: Arc::clone(file), range, small };
         ranges.into_iter().filter(|range| range.start < range.end).map(piece).collect()
+    }
+
+    /// What the receiver has of a file, which counts from when it says so: it may take long to find it.
+    fn count_kept(&self, file: &SendFile) -> Vec<Range<u64>> {
+        let there =
+            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
+        let kept = there.iter().map(|range| range.end - range.start).sum();
+        self.ledger.already(kept - file.kept.swap(kept, Relaxed));
+        there
     }
 
     /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.

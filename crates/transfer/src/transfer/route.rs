@@ -16,17 +16,19 @@ use crate::ledger::Ledger;
 use crate::pipeline::lanes::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::quota::Share;
+use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::quota::Share;
-use crate::store::Source;
 use crate::sys::confined::{self, Root};
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
-use crate::wire::message::{Memory, Message, Request, SinkSpec, RUN_SINCE, RunId, SourceSpec, Terms, TransferId};
+use crate::wire::message::{
+    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms, TransferId,
+};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
 
@@ -180,8 +182,15 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
     let patience = (version >= RUN_SINCE).then_some(setup.stall);
     let ledger = Arc::new(Ledger::default());
     let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
-    let sender =
-        Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger), &Share::own(), patience);
+    let sender = Sender::start(
+        source,
+        setup.terms.clone(),
+        outbox.clone(),
+        Some(dialer),
+        Arc::clone(&ledger),
+        &Share::own(),
+        patience,
+    );
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
     let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
@@ -201,9 +210,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         single &= is_single;
     }
     let (asked, destination) = match to {
-        None => {
-            (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None })
-        }
+        None => (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None }),
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };

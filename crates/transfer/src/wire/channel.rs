@@ -71,7 +71,9 @@ impl Channel {
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         match self {
             Self::Clear(_) => None,
-            Self::Tls(tls) => tls.connection.peer_certificates()?.first().map(|certificate| certificate.as_ref()),
+            Self::Tls(tls) => {
+                tls.connection.peer_certificates()?.first().map(|certificate| certificate.as_ref())
+            }
         }
     }
 

@@ -278,8 +278,7 @@ impl Received {
                     self.bytes.clear();
                     return Ok(Delivered::All);
                 }
-                arrivals.paused |=
-                    arrivals.messages.len() >= INBOX_MESSAGES || arrivals.bytes >= INBOX_BYTES;
+                arrivals.paused |= arrivals.messages.len() >= INBOX_MESSAGES || arrivals.bytes >= INBOX_BYTES;
                 if arrivals.paused {
                     break Delivered::Paused;
                 }

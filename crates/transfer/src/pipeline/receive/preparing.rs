@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Shared;
+use super::continuing::Continued;
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -17,10 +18,6 @@ use crate::pipeline::incoming::Incoming;
 use crate::quota::{Held, remember};
 use crate::store::Standing;
 use crate::wire::message::{Compare, Message, Verdict, Verify};
-
-/// Most segments in one message, and of one file among 256 verdicts: far below the longest message.
-const SEGMENTS_A_MESSAGE: usize = 4 << 10;
-const SEGMENTS_A_FILE: usize = 16;
 
 /// What the preparing thread does, in the order the sender asked.
 pub(super) enum Intent {
@@ -65,40 +62,50 @@ impl Shared {
                 Intent::Offer(first, entries) => {
                     let mut whole = Vec::new();
                     let mut verdicts = Vec::with_capacity(entries.len());
-                    for (id, entry) in (first..).zip(entries) {
-                        let mut verdict = self.verdict(id, &entry, &mut whole);
-                        // What is there of a large file may exceed a message: it goes ahead in parts.
-                        if let Verdict::Want { have } = &mut verdict {
-                            while have.len() > SEGMENTS_A_FILE {
-                                let part = have.split_off(have.len().saturating_sub(SEGMENTS_A_MESSAGE));
-                                self.outbox.send_patiently(&Message::Have(id, part), stopped);
-                            }
+                    let tell = |before: FileId, verdicts: &mut Vec<Verdict>| {
+                        let verdicts = std::mem::take(verdicts);
+                        if !verdicts.is_empty() {
+                            let first = before - verdicts.len() as FileId;
+                            self.outbox.send_patiently(&Message::Verdicts { first, verdicts }, stopped);
                         }
-                        verdicts.push(verdict);
+                    };
+                    let end = first + entries.len() as FileId;
+                    for (id, entry) in (first..).zip(entries) {
+                        match self.verdict(id, entry, &mut whole) {
+                            Some(verdict) => verdicts.push(verdict),
+                            // Its verdict comes by itself, and those behind it do not wait for that.
+                            None => tell(id, &mut verdicts),
+                        }
                     }
-                    self.outbox.send_patiently(&Message::Verdicts { first, verdicts }, stopped);
+                    tell(end, &mut verdicts);
                     // After the verdicts, so that the sender knows a file before it is done.
                     whole.into_iter().for_each(|file| self.completed(&file));
                 }
                 Intent::Replace(files) => {
-                    for id in files {
-                        let entry = self.compared.lock().expect("not poisoned").remove(&id);
-                        let Some((entry, _held)) = entry else { continue };
-                        if self.terms.dry {
+                    let differ: Vec<_> = {
+                        let mut compared = self.compared.lock().expect("not poisoned");
+                        files.iter().filter_map(|id| Some((*id, compared.remove(id)?))).collect()
+                    };
+                    if self.terms.dry {
+                        for (_, (entry, _)) in &differ {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
                             self.ledger.failed(entry.path.as_bytes(), error, true);
-                        } else {
-                            let path = entry.path.clone();
-                            let begun = self.start_anew(&entry).and_then(|()| self.expect_file(id, entry, None));
-                            let verdict = match begun {
-                                Ok(_) => Verdict::Want { have: Vec::new() },
-                                Err(error) => {
-                                    self.ledger.failed(path.as_bytes(), error.clone(), true);
-                                    Verdict::Failed(error)
-                                }
-                            };
-                            self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
                         }
+                        continue;
+                    }
+                    let begun = self.start_anew(differ.iter().map(|(_, (entry, _))| entry));
+                    for (id, (entry, _held)) in differ {
+                        self.wait_for_room();
+                        let path = entry.path.clone();
+                        let begun = begun.clone().and_then(|()| self.expect_file(id, entry, None));
+                        let verdict = match begun {
+                            Ok(_) => Verdict::Want { have: Vec::new() },
+                            Err(error) => {
+                                self.ledger.failed(path.as_bytes(), error.clone(), true);
+                                Verdict::Failed(error)
+                            }
+                        };
+                        self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
                     }
                 }
                 Intent::Keep(files) => self.keep(&files),
@@ -113,21 +120,26 @@ impl Shared {
         }
     }
 
-    fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Verdict {
-        let verdict = self.try_verdict(id, entry, whole);
+    /// What the sender is told of an entry; `None` if that needs a longer look.
+    fn verdict(&self, id: FileId, entry: Entry, whole: &mut Vec<Arc<Incoming>>) -> Option<Verdict> {
         if let Kind::File { size, .. } = entry.kind {
             self.ledger.listed(size);
         }
-        verdict.unwrap_or_else(|error| {
-            if self.stopped.load(Relaxed) {
-                return Verdict::Failed(error);
+        self.try_verdict(id, &entry, whole).unwrap_or_else(|error| {
+            if !self.stopped.load(Relaxed) {
+                let is_file = matches!(entry.kind, Kind::File { .. });
+                self.ledger.failed(entry.path.as_bytes(), error.clone(), is_file);
             }
-            self.ledger.failed(entry.path.as_bytes(), error.clone(), matches!(entry.kind, Kind::File { .. }));
-            Verdict::Failed(error)
+            Some(Verdict::Failed(error))
         })
     }
 
-    fn try_verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Result<Verdict> {
+    fn try_verdict(
+        &self,
+        id: FileId,
+        entry: &Entry,
+        whole: &mut Vec<Arc<Incoming>>,
+    ) -> Result<Option<Verdict>> {
         // Directories may merge; what is offered as anything else has its place for itself.
         if entry.kind != Kind::Directory {
             let place = self.sink.place(entry);
@@ -140,7 +152,7 @@ impl Shared {
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
             }
-            return Ok(Verdict::Made);
+            return Ok(Some(Verdict::Made));
         };
         let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
@@ -148,7 +160,7 @@ impl Shared {
                 let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
                 let held = remember(&self.share.books, entry.memory())?;
                 self.compared.lock().expect("not poisoned").insert(id, (entry.clone(), held));
-                return Ok(Verdict::Exists(digest));
+                return Ok(Some(Verdict::Exists(digest)));
             }
             let known = self
                 .catalogue
@@ -165,7 +177,7 @@ impl Shared {
                     self.remember(entry, root);
                 }
                 self.ledger.skipped(size);
-                return Ok(Verdict::Skip);
+                return Ok(Some(Verdict::Skip));
             }
         }
         if self.terms.dry {
@@ -174,51 +186,48 @@ impl Shared {
                 format!("{} is missing, or has another size", entry.path),
             ));
         }
-        let was_left = left.is_some();
-        let left = left.filter(|_| self.sink.has_part(entry));
-        if was_left && left.is_none() {
-            self.start_anew(entry)?;
-        }
-        let left = left.map(|left| {
-            // A small file's only segment is its root.
-            let mut segments = left.segments;
-            if let (true, Some(root)) = (size <= SEGMENT, left.root) {
-                segments.insert(0, root);
+        if let Some(left) = left {
+            if self.sink.has_part(entry) {
+                // A small file's only segment is its root.
+                let mut segments = left.segments;
+                if let (true, Some(root)) = (size <= SEGMENT, left.root.filter(|root| *root != [0; 32])) {
+                    segments.insert(0, root);
+                }
+                self.put_off(Continued { id, entry: entry.clone(), left: segments })?;
+                return Ok(None);
             }
-            segments
-        });
-        let file = self.expect_file(id, entry.clone(), left)?;
-        let have = file.kept_segments();
+            self.start_anew([entry].into_iter())?;
+        }
+        self.wait_for_room();
+        let file = self.expect_file(id, entry.clone(), None)?;
         if file.is_complete() {
             whole.push(file);
         }
-        Ok(Verdict::Want { have })
+        Ok(Some(Verdict::Want { have: Vec::new() }))
     }
 
-    /// What earlier runs left of a file is not used.
-    fn start_anew(&self, entry: &Entry) -> Result<()> {
+    /// What earlier runs left of files is not used.
+    pub(super) fn start_anew<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
         match self.journal() {
-            Some(journal) => journal.lock().expect("not poisoned").anew(entry),
+            Some(journal) => journal.lock().expect("not poisoned").anew(entries),
             None => Ok(()),
         }
     }
 
-    /// Gets ready for a file's blocks, less the segments that are `left` from an earlier run.
-    fn expect_file(
+    /// Gets ready for a file's blocks, less the segments that are `there` from an earlier run.
+    pub(super) fn expect_file(
         &self,
         id: FileId,
         entry: Entry,
-        left: Option<HashMap<u64, Digest>>,
+        there: Option<HashMap<u64, Digest>>,
     ) -> Result<Arc<Incoming>> {
-        self.wait_for_room();
-        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, left, &self.share.books)?);
-        self.ledger.already(file.kept);
+        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, there, &self.share.books)?);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
         Ok(file)
     }
 
     /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
-    fn wait_for_room(&self) {
+    pub(super) fn wait_for_room(&self) {
         while self.share.books.is_crowded()
             && !self.stopped.load(Relaxed)
             && !self.files.read().expect("not poisoned").is_empty()
@@ -256,9 +265,11 @@ impl Shared {
     }
 
     fn open_places(&self) -> Vec<RelPath> {
+        let continued = self.continued.lock().expect("not poisoned");
         let files = self.files.read().expect("not poisoned");
         let compared = self.compared.lock().expect("not poisoned");
-        let open = files.values().map(|file| &*file.entry).chain(compared.values().map(|(entry, _)| entry));
+        let put_off = compared.values().chain(continued.values()).map(|(entry, _)| entry);
+        let open = files.values().map(|file| &*file.entry).chain(put_off);
         open.map(|entry| self.sink.place(entry).clone()).collect()
     }
 

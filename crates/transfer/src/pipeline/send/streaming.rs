@@ -153,12 +153,7 @@ impl Shared {
 
     /// Sends a block on the worker's stream; `false` if there is none, and the block is the next one
     /// for whoever has a stream.
-    fn send_or_queue(
-        &self,
-        berth: &mut Berth,
-        mut block: Block<Sent>,
-        throttle: Option<&Throttle>,
-    ) -> bool {
+    fn send_or_queue(&self, berth: &mut Berth, mut block: Block<Sent>, throttle: Option<&Throttle>) -> bool {
         let Some(open) = self.lane(berth) else {
             self.staging.put_back(block);
             return false;

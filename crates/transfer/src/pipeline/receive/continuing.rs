@@ -1,0 +1,113 @@
+//! Files of which an earlier run left something are read again before the sender is told what of them is
+//! there: by a thread of their own, so that other files need not wait for that.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
+
+use super::Shared;
+use crate::error::Result;
+use crate::hash::Digest;
+use crate::manifest::{Entry, FileId, segment_range};
+use crate::pipeline::incoming::Incoming;
+use crate::pipeline::recheck::still_there;
+use crate::quota::remember;
+use crate::wire::message::{Message, Verdict};
+
+/// Segments that are told at once while a file is still read: 64 MiB.
+const SEGMENTS_AT_ONCE: usize = 16;
+
+/// A file to be continued, and the segments that are left of it.
+pub(super) struct Continued {
+    pub(super) id: FileId,
+    pub(super) entry: Entry,
+    pub(super) left: HashMap<u64, Digest>,
+}
+
+impl Shared {
+    /// Leaves a file to the thread that reads again what is left.
+    pub(super) fn put_off(&self, file: Continued) -> Result<()> {
+        let taken = file.entry.memory() + file.left.len() * size_of::<(u64, Digest)>();
+        let held = remember(&self.share.books, taken)?;
+        self.continued.lock().expect("not poisoned").insert(file.id, (file.entry.clone(), held));
+        if let Some(queue) = &*self.to_continue.lock().expect("not poisoned") {
+            let _ = queue.send(file);
+        }
+        Ok(())
+    }
+
+    /// What that thread does until the transfer ends.
+    pub(super) fn continue_files(&self, files: &mpsc::Receiver<Continued>) {
+        for Continued { id, entry, left } in files {
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            let there = self.read_again(id, &entry, left);
+            if self.stopped.load(Relaxed) {
+                return;
+            }
+            let path = entry.path.clone();
+            let begun = there.and_then(|there| self.go_on(id, entry, there));
+            let verdict = match &begun {
+                Ok(None) => continue,
+                // What is there went ahead.
+                Ok(Some(_)) => Verdict::Want { have: Vec::new() },
+                Err(error) => {
+                    self.continued.lock().expect("not poisoned").remove(&id);
+                    self.ledger.failed(path.as_bytes(), error.clone(), true);
+                    Verdict::Failed(error.clone())
+                }
+            };
+            self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
+            if let Ok(Some(file)) = begun
+                && file.is_complete()
+            {
+                self.completed(&file);
+            }
+        }
+    }
+
+    /// The segments that are still there. Both ends count them as they are found, so that a long reading is seen
+    /// to get on.
+    fn read_again(
+        &self,
+        id: FileId,
+        entry: &Entry,
+        left: HashMap<u64, Digest>,
+    ) -> Result<HashMap<u64, Digest>> {
+        let size = entry.size();
+        let mut there = HashMap::new();
+        let mut untold = Vec::new();
+        if let Ok(part) = self.sink.open(entry, true) {
+            let over = || self.stopped.load(Relaxed);
+            still_there(&*part, (size, self.terms.verify), left, &over, &mut |segment, digest| {
+                let range = segment_range(segment, size);
+                self.ledger.already(range.end - range.start);
+                there.insert(segment, digest);
+                untold.push((segment, digest));
+                if untold.len() >= SEGMENTS_AT_ONCE {
+                    self.outbox.send_patiently(&Message::Have(id, std::mem::take(&mut untold)), over);
+                }
+            });
+        }
+        if there.is_empty() && !self.stopped.load(Relaxed) {
+            // Nothing of it is of use: it gets a new unfinished file, which must not be taken for this one.
+            self.start_anew([entry].into_iter())?;
+        }
+        if !untold.is_empty() {
+            self.outbox.send(&Message::Have(id, untold));
+        }
+        Ok(there)
+    }
+
+    /// Expects the rest of it; `None` if the sender gave the file up meanwhile.
+    fn go_on(&self, id: FileId, entry: Entry, there: HashMap<u64, Digest>) -> Result<Option<Arc<Incoming>>> {
+        self.wait_for_room();
+        // In one step: the sender cannot finish while a file is in neither list.
+        let mut continued = self.continued.lock().expect("not poisoned");
+        if continued.remove(&id).is_none() {
+            return Ok(None);
+        }
+        self.expect_file(id, entry, Some(there).filter(|there| !there.is_empty())).map(Some)
+    }
+}
