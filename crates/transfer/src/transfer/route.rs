@@ -162,9 +162,9 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     let link = Link::open(address, setup.pki.as_ref())?;
     let token = link.request(request)?;
-    let Link { outbox, inbox, config, version, .. } = link;
+    let Link { outbox, inbox, config, version, peer, .. } = link;
     let ledger = Arc::new(Ledger::default());
-    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let sender =
         Sender::start(source, setup.terms.clone(), outbox.clone(), Some(dialer), Arc::clone(&ledger));
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
@@ -179,7 +179,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
-    let Link { outbox, inbox, config, version, .. } = link;
+    let Link { outbox, inbox, config, version, peer, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
@@ -202,7 +202,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         Receiver::start(asked, sink, journal, catalogue, terms, outbox.clone(), Arc::clone(&ledger));
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
-    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
