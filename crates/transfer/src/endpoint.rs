@@ -5,14 +5,16 @@
 mod accounts;
 mod hosted;
 mod iperf3;
+mod seldom;
+mod strangers;
 mod turns;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -33,11 +35,9 @@ use crate::wire::tls::{Identity, write_private};
 use accounts::{Account, Accounts};
 use hosted::Hosted;
 use iperf3::Servers;
+use seldom::Seldom;
+use strangers::{Answer, Caps, Origin, Strangers};
 use turns::Turns;
-
-/// Most connections that have not proved themselves. One more ends the oldest of them: honest peers
-/// prove themselves within a few round trips, so a flood of silent ones cannot keep them out.
-const MAX_STRANGERS: usize = 512;
 
 /// How long a one-time ticket holds.
 const ONE_TIME: Duration = Duration::from_secs(120);
@@ -77,8 +77,11 @@ pub struct Endpoint {
     tls: Arc<ServerConfig>,
     secret: Digest,
     catalogues: Catalogues,
-    strangers: Mutex<BTreeMap<u64, TcpStream>>,
-    arrivals: AtomicU64,
+    strangers: Mutex<Strangers<TcpStream>>,
+    /// Strangers that had to make room, arrivals that failed, and arrivals that could not be served.
+    crowded: Seldom,
+    failed: Seldom,
+    unserved: Seldom,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     turns: Turns,
@@ -118,8 +121,10 @@ impl Endpoint {
             tls,
             secret,
             catalogues,
-            strangers: Mutex::default(),
-            arrivals: AtomicU64::new(0),
+            strangers: Mutex::new(Strangers::new(Caps::within(descriptors()))),
+            crowded: Seldom::default(),
+            failed: Seldom::default(),
+            unserved: Seldom::default(),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             turns: Turns::default(),
@@ -154,19 +159,30 @@ impl Endpoint {
 
     /// Accepts connections until [`drain`](Self::drain) is called and the last transfer has ended.
     pub fn serve(self: &Arc<Self>) {
-        for socket in self.listener.incoming() {
+        loop {
+            let socket = self.listener.accept();
             // Until the last transfer has ended its data streams may still come.
             if self.draining.load(Relaxed) && self.is_idle() {
                 break;
             }
             match socket {
-                Ok(socket) => self.receive(socket),
+                Ok((socket, peer)) => self.receive(socket, Origin::of(peer.ip())),
                 Err(error) => {
-                    // Out of descriptors, most likely: a moment later some are free.
-                    tracing::warn!("cannot accept a connection: {error}");
-                    thread::sleep(Duration::from_millis(100));
+                    self.could_not_serve(&error);
+                    // Out of descriptors, most likely: those of a stranger are free in a moment.
+                    let stranger = self.strangers.lock().expect("not poisoned").relieve(Instant::now());
+                    if let Some(stranger) = stranger {
+                        let _ = stranger.shutdown(Shutdown::Both);
+                    }
+                    thread::sleep(Duration::from_millis(10));
                 }
             }
+        }
+    }
+
+    fn could_not_serve(&self, error: &std::io::Error) {
+        if let Some(count) = self.unserved.count(Instant::now()) {
+            tracing::warn!("cannot serve a connection ({count} since the last such line): {error}");
         }
     }
 
@@ -194,44 +210,59 @@ impl Endpoint {
         }
     }
 
-    fn receive(self: &Arc<Self>, socket: TcpStream) {
-        let number = self.arrivals.fetch_add(1, Relaxed);
+    fn receive(self: &Arc<Self>, socket: TcpStream, origin: Origin) {
         let known = match socket.try_clone() {
             Ok(known) => known,
-            Err(error) => return tracing::warn!("cannot serve a connection: {error}"),
+            Err(error) => return self.could_not_serve(&error),
         };
-        {
-            let mut strangers = self.strangers.lock().expect("not poisoned");
-            if strangers.len() >= MAX_STRANGERS
-                && let Some((_, oldest)) = strangers.pop_first()
-            {
-                tracing::warn!("too many connections that prove nothing: the oldest one is ended");
-                let _ = oldest.shutdown(Shutdown::Both);
+        let now = Instant::now();
+        let answer = self.strangers.lock().expect("not poisoned").arrive(origin, now, known);
+        let number = match answer {
+            Answer::Welcome(number, None) => number,
+            Answer::Welcome(number, Some(ended)) => {
+                self.made_room(now);
+                let _ = ended.shutdown(Shutdown::Both);
+                number
             }
-            strangers.insert(number, known);
-        }
+            Answer::TurnedAway => return self.made_room(now),
+        };
         let endpoint = Arc::clone(self);
         let welcome = move || {
             let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
-            endpoint.strangers.lock().expect("not poisoned").remove(&number);
-            let result = arrival.and_then(|arrival| endpoint.admit(arrival));
-            if let Err(error) = result {
-                tracing::info!("{error}");
+            endpoint.strangers.lock().expect("not poisoned").leave(number);
+            match arrival {
+                Ok(arrival) => {
+                    if let Err(error) = endpoint.admit(arrival, origin) {
+                        tracing::info!("{error}");
+                    }
+                }
+                Err(error) => {
+                    if let Some(count) = endpoint.failed.count(Instant::now()) {
+                        tracing::info!("{error} ({count} such connections since the last such line)");
+                    }
+                }
             }
         };
         if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
-            self.strangers.lock().expect("not poisoned").remove(&number);
-            tracing::warn!("cannot serve a connection: {error}");
+            self.strangers.lock().expect("not poisoned").leave(number);
+            self.could_not_serve(&error);
+        }
+    }
+
+    fn made_room(&self, now: Instant) {
+        if let Some(count) = self.crowded.count(now) {
+            tracing::warn!("too many connections that prove nothing: {count} ended since the last such line");
         }
     }
 
     /// Checks an arrival's proof, then serves it.
-    fn admit(self: &Arc<Self>, arrival: Arrival) -> Result<()> {
+    fn admit(self: &Arc<Self>, arrival: Arrival, origin: Origin) -> Result<()> {
         let Arrival { mut channel, opening, binding } = arrival;
         match opening {
             Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
                 Ok((claims, account, version)) => {
+                    let _here = Here::new(self, origin);
                     let welcome = encode(&Message::Welcome(version));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", &error))?;
@@ -340,6 +371,31 @@ struct OneTime {
     at: Instant,
     account: Arc<Account>,
     _held: Held,
+}
+
+/// A session of a peer at `origin`, which new connections from there are let in for.
+struct Here<'a> {
+    endpoint: &'a Endpoint,
+    origin: Origin,
+}
+
+impl<'a> Here<'a> {
+    fn new(endpoint: &'a Endpoint, origin: Origin) -> Self {
+        endpoint.strangers.lock().expect("not poisoned").session_began(origin);
+        Self { endpoint, origin }
+    }
+}
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        self.endpoint.strangers.lock().expect("not poisoned").session_ended(self.origin);
+    }
+}
+
+/// How many descriptors this process may have.
+fn descriptors() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Stream numbers seen in one session; each may be used once.

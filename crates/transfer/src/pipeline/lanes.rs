@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
@@ -46,6 +46,8 @@ pub fn in_vain_pause(streams: u32) -> Duration {
 pub struct Dialer {
     /// Where the peer listens.
     pub address: Address,
+    /// Where the session found it: a name may lead elsewhere by now, and there nobody knows the session.
+    pub found: SocketAddr,
     /// Whom we expect there.
     pub config: Arc<ClientConfig>,
     /// How the bulk travels.
@@ -60,20 +62,21 @@ pub struct Dialer {
 impl Dialer {
     /// Dials streams of the session with `token`.
     pub fn new(
-        address: Address,
+        (address, found): (Address, SocketAddr),
         config: Arc<ClientConfig>,
         plane: DataPlane,
         version: u16,
         token: Digest,
     ) -> Self {
-        Self { address, config, plane, version, token, next: Arc::default() }
+        Self { address, found, config, plane, version, token, next: Arc::default() }
     }
 
     /// Opens the next stream.
     pub fn dial(&self) -> Result<(u32, Channel)> {
         let index = self.next.fetch_add(1, Relaxed);
-        let channel = handshake::open_stream(
+        let channel = handshake::open_stream_at(
             &self.address,
+            &[self.found],
             &self.config,
             self.plane,
             self.version,

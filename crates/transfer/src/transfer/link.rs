@@ -28,8 +28,9 @@ pub struct Link {
     pub config: Arc<ClientConfig>,
     /// The protocol version agreed on.
     pub version: u16,
+    /// Where it was found.
+    pub peer: SocketAddr,
     place: String,
-    peer: Option<SocketAddr>,
 }
 
 impl Link {
@@ -50,7 +51,8 @@ impl Link {
         };
         let config = trust.client()?;
         let (channel, version) = handshake::open_session_within(address, &config, versions)?;
-        let peer = channel.socket().peer_addr().ok();
+        let lost = |error| Error::connection("lost the connection to", address.place(), &error);
+        let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
         let (outbox, inbox) = session::start(channel, &place)?;
         Ok(Self { outbox, inbox, config, place, version, peer })
@@ -107,9 +109,9 @@ impl Iperf3Server {
         }
         let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
         link.outbox.send(&Message::Request(Request::Iperf3 { limit_s }));
-        match (link.answer()?, link.peer) {
-            (Message::Iperf3 { port }, Some(peer)) => {
-                let mut address = peer;
+        match link.answer()? {
+            Message::Iperf3 { port } => {
+                let mut address = link.peer;
                 address.set_port(port);
                 Ok(Self { link, address })
             }

@@ -178,10 +178,10 @@ pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup:
     let link = Link::open(address, setup.pki.as_ref())?;
     link.name_run(setup.run, setup.stall);
     let token = link.request(request)?;
-    let Link { outbox, inbox, config, version, .. } = link;
+    let Link { outbox, inbox, config, version, peer, .. } = link;
     let patience = (version >= RUN_SINCE).then_some(setup.stall);
     let ledger = Arc::new(Ledger::default());
-    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let sender = Sender::start(
         source,
         setup.terms.clone(),
@@ -204,7 +204,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
-    let Link { outbox, inbox, config, version, .. } = link;
+    let Link { outbox, inbox, config, version, peer, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
@@ -228,7 +228,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), Share::own());
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
-    let dialer = Dialer::new(address.clone(), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;

@@ -4,8 +4,9 @@
 //! [`Opening`]. Nothing else is looked at before it has been proved.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
@@ -26,6 +27,11 @@ pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a silent network is borne before a connection counts as dead.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pauses before a session is opened again that was closed before it was welcome: an endpoint in a crowd of
+/// connections that prove nothing has room a moment later. Each is drawn from half to all of itself.
+const PAUSES: [Duration; 4] =
+    [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
 /// What a clear data stream begins with; the first byte differs from any TLS record's. Its opening follows at
 /// once: its number, which is used once, keeps its proof from being used again.
@@ -65,15 +71,58 @@ pub fn stream_proof(token: &Digest, index: u32, binding: &[u8]) -> blake3::Hash 
     proof(token, "stream", &[&index.to_le_bytes(), binding].concat())
 }
 
-/// Connects to `address` within [`HANDSHAKE_TIME`].
-fn dial(address: &Address) -> Result<TcpStream> {
+/// Why a connection was not opened.
+#[derive(Debug)]
+pub enum Unopened {
+    /// It was made, and closed before it was welcome: trying again may help.
+    Closed(Error),
+    /// Whoever is there says no in our protocol.
+    Refused(Error),
+    /// Anything else: nobody is there, or somebody else, or too slow.
+    Failed(Error),
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Unopened> for Error {
+    fn from(unopened: Unopened) -> Self {
+        match unopened {
+            Unopened::Closed(error) | Unopened::Refused(error) | Unopened::Failed(error) => error,
+        }
+    }
+}
+
+impl Unopened {
+    /// `error` in our words, from what `cause` was.
+    fn during(cause: &io::Error, error: Error) -> Self {
+        use io::ErrorKind as K;
+        match cause.kind() {
+            K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
+                Self::Closed(error)
+            }
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+/// Where the host of `address` is to be found.
+pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
+    match (address.host.as_str(), address.port).to_socket_addrs() {
+        Ok(found) => Ok(found.collect()),
+        Err(error) => Err(Error::connection("cannot find", address.place(), &error)),
+    }
+}
+
+/// Connects to one of `candidates` within [`HANDSHAKE_TIME`] each; `address` names them in errors.
+fn dial(address: &Address, candidates: &[SocketAddr]) -> Result<TcpStream> {
     let place = address.place();
-    let resolved = (address.host.as_str(), address.port)
-        .to_socket_addrs()
-        .map_err(|error| Error::connection("cannot find", &place, &error))?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for candidate in resolved {
-        match TcpStream::connect_timeout(&candidate, HANDSHAKE_TIME) {
+    for candidate in candidates {
+        match TcpStream::connect_timeout(candidate, HANDSHAKE_TIME) {
             Ok(socket) => {
                 tcp::prepare(&socket, PATIENCE)
                     .map_err(|e| Error::connection("cannot set up", &place, &e))?;
@@ -86,8 +135,12 @@ fn dial(address: &Address) -> Result<TcpStream> {
 }
 
 /// Connects and completes the TLS handshake.
-fn dial_tls(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
-    let socket = dial(address)?;
+fn dial_tls(
+    address: &Address,
+    candidates: &[SocketAddr],
+    config: &Arc<ClientConfig>,
+) -> Result<Channel, Unopened> {
+    let socket = dial(address, candidates)?;
     let name = ServerName::try_from(address.host.clone())
         .map_err(|_| Error::new(ErrorKind::Usage, format!("'{}' is not a host name", address.host)))?;
     let connection = ClientConnection::new(Arc::clone(config), name)
@@ -96,7 +149,7 @@ fn dial_tls(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
     channel
         .set_deadline(Some(Instant::now() + HANDSHAKE_TIME))
         .and_then(|()| channel.finish_handshake())
-        .map_err(|error| handshake_error(&address.place(), &error))?;
+        .map_err(|error| Unopened::during(&error, handshake_error(&address.place(), &error)))?;
     Ok(channel)
 }
 
@@ -150,7 +203,38 @@ pub fn open_session_within(
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
 ) -> Result<(Channel, u16)> {
-    let mut channel = dial_tls(address, config)?;
+    Ok(open_session_at(address, &resolve(address)?, config, versions)?)
+}
+
+/// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
+///
+/// One that is closed before it is welcome is tried again after each of [`PAUSES`].
+pub fn open_session_at(
+    address: &Address,
+    candidates: &[SocketAddr],
+    config: &Arc<ClientConfig>,
+    versions: (u16, u16),
+) -> Result<(Channel, u16), Unopened> {
+    let begun = Instant::now();
+    let mut pauses = PAUSES.iter();
+    loop {
+        match (try_session(address, candidates, config, versions), pauses.next()) {
+            (Err(Unopened::Closed(_)), Some(pause)) if begun.elapsed() < HANDSHAKE_TIME => {
+                let draw = u32::from(random_bytes()[0]);
+                thread::sleep(*pause / 2 + *pause * draw / 512);
+            }
+            (result, _) => return result,
+        }
+    }
+}
+
+fn try_session(
+    address: &Address,
+    candidates: &[SocketAddr],
+    config: &Arc<ClientConfig>,
+    versions: (u16, u16),
+) -> Result<(Channel, u16), Unopened> {
+    let mut channel = dial_tls(address, candidates, config)?;
     let exporter = channel.exporter();
     let (claims, proof) = match &address.ticket {
         Some(ticket) => (Some(ticket.claims.clone()), *proof(&ticket.key, "session", &exporter).as_bytes()),
@@ -158,21 +242,25 @@ pub fn open_session_within(
     };
     let hello = Opening::Session(Hello { versions, claims, proof });
     let place = address.place();
-    let lost = |error: io::Error| match error.kind() {
-        io::ErrorKind::InvalidData => handshake_error(&place, &error),
-        _ => Error::connection("lost the connection to", &place, &error),
+    let lost = |error: io::Error| {
+        let told = match error.kind() {
+            io::ErrorKind::InvalidData => handshake_error(&place, &error),
+            _ => Error::connection("lost the connection to", &place, &error),
+        };
+        Unopened::during(&error, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
     let version =
         match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
             Message::Welcome(version) if (versions.0..=versions.1).contains(&version) => version,
             Message::Welcome(version) => {
-                return Err(Error::protocol(format!(
-                    "the endpoint chose version {version}, which is not spoken here"
-                )));
+                let why = format!("the endpoint chose version {version}, which is not spoken here");
+                return Err(Error::protocol(why).into());
             }
-            Message::Refused(error) => return Err(error.within(format!("the endpoint at {place} refused"))),
-            _ => return Err(Error::protocol("the endpoint did not say welcome")),
+            Message::Refused(error) => {
+                return Err(Unopened::Refused(error.within(format!("the endpoint at {place} refused"))));
+            }
+            _ => return Err(Error::protocol("the endpoint did not say welcome").into()),
         };
     channel.set_deadline(None).map_err(lost)?;
     Ok((channel, version))
@@ -187,20 +275,33 @@ pub fn open_stream(
     token: &Digest,
     index: u32,
 ) -> Result<Channel> {
+    open_stream_at(address, &resolve(address)?, config, plane, version, token, index)
+}
+
+/// The same at one of `candidates`.
+pub fn open_stream_at(
+    address: &Address,
+    candidates: &[SocketAddr],
+    config: &Arc<ClientConfig>,
+    plane: DataPlane,
+    version: u16,
+    token: &Digest,
+    index: u32,
+) -> Result<Channel> {
     let place = address.place();
     let lost = |error: io::Error| Error::connection("lost the connection to", &place, &error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
     let (mut channel, preface, binding) = match plane {
         DataPlane::Tls => {
-            let channel = dial_tls(address, config)?;
+            let channel = dial_tls(address, candidates, config)?;
             let exporter = channel.exporter();
             (channel, &[][..], exporter)
         }
         DataPlane::Clear if version >= PROMPT_SINCE => {
-            (Channel::Clear(dial(address)?), &CLEAR_PREFACE[..], Vec::new())
+            (Channel::Clear(dial(address, candidates)?), &CLEAR_PREFACE[..], Vec::new())
         }
         DataPlane::Clear => {
-            let mut channel = Channel::Clear(dial(address)?);
+            let mut channel = Channel::Clear(dial(address, candidates)?);
             let deadline = Instant::now() + HANDSHAKE_TIME;
             channel.set_deadline(Some(deadline)).map_err(lost)?;
             channel.write_all(NONCE_PREFACE).map_err(lost)?;
