@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use common::{Fixture, assert_same_tree, content, drive, is_error, leftovers, limit, write};
@@ -310,21 +311,49 @@ fn a_replacement_that_is_interrupted_continues_with_its_own_bytes() {
 }
 
 #[test]
-fn a_second_run_of_the_same_copy_takes_over() {
+fn a_run_that_lost_its_session_takes_over_from_itself() {
     let mut w = world(false);
-    w.f.terms.limits = limit(80);
-    let mut first = begin(&w.from, &w.to, &w.f.setup()).expect("begun");
+    let mut setup = w.f.setup();
+    setup.terms.limits = limit(80);
+    let mut first = begin(&w.from, &w.to, &setup).expect("begun");
     while first.ledger().totals().bytes_moved < 5_000_000 {
         first.step(w.f.setpoint).expect("goes on");
     }
+    setup.terms.limits = Limits::default();
+    let again = begin(&w.from, &w.to, &setup).expect("takes over");
     w.f.terms.limits = Limits::default();
-    let second = begin(&w.from, &w.to, &w.f.setup()).expect("takes over");
     let setpoint = w.f.setpoint;
     let loser = std::thread::spawn(move || drive(first, setpoint));
-    let (_, failures) = drive(second, setpoint).expect("finished");
+    let (_, failures) = drive(again, setpoint).expect("finished");
     assert_eq!(failures, []);
     let error = is_error(loser.join().expect("no panic"));
     assert!(matches!(error.kind, ErrorKind::Connection | ErrorKind::Interrupted), "{error}");
+    assert_same_tree(&w.source, &w.target.join("tree"));
+    assert!(leftovers(&w.target).is_empty());
+}
+
+#[test]
+fn another_run_of_the_same_copy_ends_nothing() {
+    let mut w = world(false);
+    w.f.terms.limits = limit(12);
+    let mut first = begin(&w.from, &w.to, &w.f.setup()).expect("begun");
+    let (over, setpoint) = (AtomicBool::new(false), w.f.setpoint);
+    std::thread::scope(|scope| {
+        let goes_on = scope.spawn(|| {
+            while !over.load(SeqCst) && first.step(setpoint).is_ok_and(|step| step.is_some()) {}
+            first.ledger().totals()
+        });
+        let error = is_error(begin(&w.from, &w.to, &w.f.setup()));
+        over.store(true, SeqCst);
+        assert_eq!(error.kind, ErrorKind::Busy);
+        assert!(error.message.contains("another run") && !error.message.contains('\n'), "{error}");
+        let totals = goes_on.join().expect("no panic");
+        assert!(totals.bytes_moved > 0 && totals.files_failed == 0, "{totals:?}");
+    });
+    w.f.terms.limits = Limits::default();
+    // It was not disturbed.
+    let (_, failures) = drive(first, setpoint).expect("finished");
+    assert_eq!(failures, []);
     assert_same_tree(&w.source, &w.target.join("tree"));
     assert!(leftovers(&w.target).is_empty());
 }

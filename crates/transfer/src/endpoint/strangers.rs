@@ -273,7 +273,11 @@ mod tests {
         assert_eq!(strangers.leave(honest), Some(()), "after a second");
         // Silent ones make room once they have had their time, for one that tries again.
         let later = now + GRACE + Duration::from_secs(1);
-        assert!(matches!(strangers.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, Some(()))));
+        assert!(
+            matches!(strangers.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, None)),
+            "honest's place"
+        );
+        assert!(matches!(strangers.arrive(at("10.0.0.3"), later, ()), Answer::Welcome(_, Some(()))));
     }
 
     #[test]

@@ -1,0 +1,374 @@
+//! What a crowd of hostile sessions costs an endpoint and the honest copies beside it.
+//!
+//! An endpoint is started, a tree is copied to it alone, and again while `--sessions` sessions, all with one
+//! ticket, ask for as much as they can: names without end, hashes of segments that never come, problems without
+//! end, threads and streams, and answers that nobody reads. The endpoint's memory and threads are sampled
+//! meanwhile. The crowd is on this machine for want of another, so it runs at the lowest priority.
+//!
+//! `cargo build --release && cargo run --release -p tidegate-transfer --example flood`
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_control::{ByteCount, PerStage};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::wire::handshake;
+use tidegate_transfer::wire::message::{
+    Compare, DataPlane, Links, Message, OFFER_ENTRIES, Request, SinkSpec, Terms, VERSIONS, Verify, encode,
+};
+use tidegate_transfer::wire::session::{self, Inbox, Outbox};
+use tidegate_transfer::wire::ticket::Address;
+use tidegate_transfer::wire::tls::Trust;
+
+const USAGE: &str = "flood [--sessions N] [--rounds N] [--mib SIZE] [--limit RATE]";
+
+/// How long the crowd has before the copy beside it begins.
+const SETTLE: Duration = Duration::from_secs(5);
+
+struct Settings {
+    sessions: usize,
+    rounds: usize,
+    mib: usize,
+    /// The link of the honest copy, as `tidegate copy --limit-link` takes it.
+    limit: Option<String>,
+}
+
+fn settings(arguments: &[String]) -> Option<Settings> {
+    let mut found = Settings { sessions: 200, rounds: 5, mib: 1024, limit: None };
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else { return None };
+        match name.as_str() {
+            "--sessions" => found.sessions = value.parse().ok()?,
+            "--rounds" => found.rounds = value.parse().ok()?,
+            "--mib" => found.mib = value.parse().ok()?,
+            "--limit" => found.limit = Some(value.clone()),
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, address, sessions] = &arguments[..]
+        && role == "crowd"
+    {
+        return crowd(address, sessions.parse().unwrap_or(1));
+    }
+    let Some(settings) = settings(&arguments) else {
+        eprintln!("usage: {USAGE}");
+        return ExitCode::from(2);
+    };
+    match measure(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flood: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(settings: &Settings) -> std::io::Result<()> {
+    let place = tempfile::Builder::new().prefix("flood").tempdir_in("/dev/shm")?;
+    let source = place.path().join("source");
+    fs::create_dir(&source)?;
+    let mut content: Vec<u8> =
+        (0..16_u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for i in 0..settings.mib / 16 {
+        content[0] = i as u8;
+        fs::write(source.join(format!("{i}")), &content)?;
+    }
+    println!("| round | alone | beside | lost | resident at most | threads at most |");
+    println!("|---|---|---|---|---|---|");
+    let mut rounds = Vec::new();
+    for round in 0..settings.rounds {
+        let figures = one_round(settings, place.path(), &source)?;
+        println!("| {round} {}", figures.row());
+        std::io::stdout().flush()?;
+        rounds.push(figures);
+    }
+    println!("| median of {} {}", rounds.len(), Figures::median(&rounds).row());
+    Ok(())
+}
+
+/// Of one round.
+struct Figures {
+    alone: f64,
+    beside: f64,
+    lost: f64,
+    resident: f64,
+    threads: f64,
+}
+
+impl Figures {
+    fn row(&self) -> String {
+        let Self { alone, beside, lost, resident, threads } = self;
+        format!("| {alone:.2} s | {beside:.2} s | {:.0} % | {resident:.0} MB | {threads:.0} |", lost * 100.0)
+    }
+
+    fn median(rounds: &[Self]) -> Self {
+        let of = |value: fn(&Self) -> f64| {
+            let mut values: Vec<f64> = rounds.iter().map(value).collect();
+            values.sort_by(f64::total_cmp);
+            let middle = values.len() / 2;
+            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+        };
+        Self {
+            alone: of(|f| f.alone),
+            beside: of(|f| f.beside),
+            lost: of(|f| f.lost),
+            resident: of(|f| f.resident),
+            threads: of(|f| f.threads),
+        }
+    }
+}
+
+fn one_round(settings: &Settings, place: &Path, source: &Path) -> std::io::Result<Figures> {
+    let bin = sibling("tidegate")?;
+    let (root, state) = (place.join("root"), place.join("state"));
+    fs::create_dir_all(root.join("theirs"))?;
+    let mut endpoint = Ended(
+        Command::new(&bin)
+            .args(["endpoint", "--listen", "127.0.0.1:0", "--root"])
+            .arg(&root)
+            .arg("--state")
+            .arg(&state)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?,
+    );
+    let mut honest = String::new();
+    BufReader::new(endpoint.0.stdout.take().expect("piped")).read_line(&mut honest)?;
+    let honest = honest.trim().trim_end_matches('/').to_owned();
+    let at = honest.rsplit('@').next().expect("an address").to_owned();
+    let ticket =
+        Command::new(&bin).args(["ticket", &at, "--path", "theirs", "--state"]).arg(&state).output()?;
+    let hostile = String::from_utf8_lossy(&ticket.stdout).trim().to_owned();
+    let copy = |name: &str| -> std::io::Result<f64> {
+        let start = Instant::now();
+        let mut command = Command::new(&bin);
+        command.args(["copy", "-q"]).args(settings.limit.iter().flat_map(|rate| ["--limit-link", rate]));
+        command.arg(format!("{}/", source.display())).arg(format!("{honest}/{name}/"));
+        let ended = command.stdout(Stdio::null()).status()?;
+        if !ended.success() {
+            return Err(std::io::Error::other(format!("the honest copy failed: {ended}")));
+        }
+        fs::remove_dir_all(root.join(name))?;
+        Ok(start.elapsed().as_secs_f64())
+    };
+    copy("warm")?;
+    let alone = copy("alone")?;
+    let over = AtomicBool::new(false);
+    let (beside, resident, threads) = thread::scope(|scope| {
+        let watch = scope.spawn(|| peaks(endpoint.0.id(), &over));
+        let crowd = Command::new("nice")
+            .args(["-n", "19"])
+            .arg(std::env::current_exe()?)
+            .args(["crowd", &hostile, &settings.sessions.to_string()])
+            .spawn()
+            .map(Ended);
+        thread::sleep(SETTLE);
+        let beside = copy("beside");
+        drop(crowd);
+        over.store(true, Relaxed);
+        let (resident, threads) = watch.join().expect("it watched");
+        std::io::Result::Ok((beside?, resident, threads))
+    })?;
+    drop(endpoint);
+    fs::remove_dir_all(&root)?;
+    let lost = 1.0 - alone / beside;
+    Ok(Figures { alone, beside, lost, resident: resident as f64 / 1e6, threads: threads as f64 })
+}
+
+/// A process that is killed when it is not needed any more.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The program beside the examples' directory.
+fn sibling(name: &str) -> std::io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let path = own.parent().and_then(Path::parent).map(|built| built.join(name)).unwrap_or_default();
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(std::io::Error::other(format!("{} is not built: run cargo build --release", path.display())))
+    }
+}
+
+/// The most resident bytes and threads of a process until it is `over`.
+fn peaks(process: u32, over: &AtomicBool) -> (u64, u64) {
+    let mut most = (0, 0);
+    while !over.load(Relaxed) {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let number = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0)
+        };
+        most = (most.0.max(number("VmRSS:") * 1024), most.1.max(number("Threads:")));
+        thread::sleep(Duration::from_millis(20));
+    }
+    most
+}
+
+/// What a hostile session does once it is let in.
+type Act = fn(&Prey, u64, &Outbox, &Inbox, &[u8; 32]);
+
+const ACTS: [(&str, Act); 6] = [
+    ("names", names),
+    ("hashes", hashes),
+    ("elements", elements),
+    ("problems", problems),
+    ("threads", threads),
+    ("polls", polls),
+];
+
+struct Prey {
+    address: Address,
+    config: Arc<rustls::ClientConfig>,
+}
+
+/// Keeps so many sessions busy until it is killed; says how many got in.
+fn crowd(address: &str, sessions: usize) -> ExitCode {
+    let Ok(address) = Address::parse(address.as_bytes()) else { return ExitCode::from(2) };
+    let Some(config) =
+        address.ticket.as_ref().and_then(|ticket| Trust::Pinned(ticket.fingerprint).client().ok())
+    else {
+        return ExitCode::from(2);
+    };
+    let prey = Arc::new(Prey { address, config });
+    let let_in: Arc<[AtomicUsize; ACTS.len()]> = Arc::default();
+    for number in 0..sessions {
+        let (prey, let_in) = (Arc::clone(&prey), Arc::clone(&let_in));
+        thread::spawn(move || {
+            for attempt in 0.. {
+                let (kind, id) = (number % ACTS.len(), (attempt << 16) + number as u64);
+                match begin(&prey, id) {
+                    Ok((outbox, inbox, token)) => {
+                        let_in[kind].fetch_add(1, Relaxed);
+                        ACTS[kind].1(&prey, id, &outbox, &inbox, &token);
+                    }
+                    Err(_) => thread::sleep(Duration::from_millis(200)),
+                }
+            }
+        });
+    }
+    loop {
+        thread::sleep(SETTLE);
+        let counts: BTreeMap<_, _> =
+            ACTS.iter().zip(&*let_in).map(|((name, _), count)| (name, count.load(Relaxed))).collect();
+        eprintln!("hostile sessions let in so far: {counts:?}");
+    }
+}
+
+fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
+    let (outbox, inbox) =
+        session::start(handshake::open_session(&prey.address, &prey.config)?, "the endpoint")?;
+    outbox.send(&Message::Request(receive(id)));
+    loop {
+        match inbox.receive()? {
+            Message::Accepted { token } => return Ok((outbox, inbox, token)),
+            Message::Refused(error) => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+/// Receive files into a directory of the crowd's, by as many workers and with as much staging as may be asked for.
+fn receive(id: u64) -> Request {
+    let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
+    let terms = Terms {
+        data_plane: DataPlane::Tls,
+        verify: Verify::Blake3,
+        compare: Compare::Recorded,
+        dry: false,
+        links: Links::Keep,
+        chunk: None,
+        pipelining: true,
+        limits: Limits::default(),
+        staging: ByteCount::mib(128),
+        max_workers: 512,
+    };
+    Request::Receive { id: u128::from(id).to_le_bytes(), sink, terms }
+}
+
+fn file(path: String, size: u64) -> Entry {
+    Entry {
+        path: RelPath::new(path.as_bytes()).expect("a path"),
+        kind: Kind::File { size, fingerprint: Default::default() },
+        mode: 0o644,
+        mtime: Timestamp { seconds: 0, nanoseconds: 0 },
+    }
+}
+
+fn names(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
+    for first in (0..8192).step_by(OFFER_ENTRIES) {
+        let name = |i: usize| format!("{:0>200}/{first:0>200}/{i}", 0);
+        let entries = (first..first + OFFER_ENTRIES).map(|i| file(name(i), 9)).collect();
+        outbox.send_patiently(&Message::Offer { first: first as u32, entries }, || false);
+    }
+    linger(outbox);
+}
+
+fn hashes(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
+    outbox.send(&Message::Offer { first: 0, entries: vec![file("huge".to_owned(), 1 << 60)] });
+    let mut segment = 0;
+    while !outbox.is_lost() {
+        let some = (segment..segment + 4096).map(|segment| (0, segment, [1; 32])).collect();
+        outbox.send_patiently(&Message::Hashes(some), || false);
+        segment += 4096;
+    }
+}
+
+fn elements(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
+    while !outbox.is_lost() {
+        outbox.send_patiently(&Message::Replace(vec![0; 3 << 20]), || false);
+    }
+}
+
+fn problems(_: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, _: &[u8; 32]) {
+    let error = Error::new(ErrorKind::Io, "y".repeat(1000));
+    while !outbox.is_lost() {
+        outbox.send_patiently(&Message::Problem(vec![b'x'; 4000], error.clone()), || false);
+        while matches!(inbox.receive_within(Duration::ZERO), Ok(Some(_))) {}
+    }
+}
+
+fn threads(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, token: &[u8; 32]) {
+    outbox.send(&Message::Setpoint(PerStage::all(512)));
+    let dial =
+        |index| handshake::open_stream(&prey.address, &prey.config, DataPlane::Tls, VERSIONS.1, token, index);
+    let streams: Vec<_> = (0..30).map_while(|index| dial(index).ok()).collect();
+    linger(outbox);
+    drop(streams);
+}
+
+/// Polls whose answers, ten times as long, nobody reads.
+fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
+    outbox.close();
+    let Ok(mut channel) = handshake::open_session(&prey.address, &prey.config) else { return };
+    let many: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
+    let _ = channel.write_all(&encode(&Message::Request(receive(id))));
+    while channel.write_all(&many).is_ok() {}
+}
+
+fn linger(outbox: &Outbox) {
+    while !outbox.is_lost() {
+        thread::sleep(Duration::from_millis(100));
+    }
+}
