@@ -339,6 +339,24 @@ fn every_command_of_the_makefile_is_explained() {
 }
 
 #[test]
+fn every_test_that_the_protocol_names_is_there() {
+    let page = "docs/protocol.md";
+    let text = read(Path::new(page)).unwrap_or_default();
+    let files = text_files();
+    let mut problems = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for (file, test) in line.split('`').filter_map(|word| word.split_once(".rs::")) {
+            let name = format!("{file}.rs");
+            let mut named = files.iter().filter(|path| path.file_name().is_some_and(|n| *n == *name));
+            if !named.any(|path| read(path).is_some_and(|code| code.contains(&format!("fn {test}()")))) {
+                problems.push(format!("{page}:{number}: there is no test {test} in a file {name}"));
+            }
+        }
+    }
+    report("a promise is held by a test:", &problems);
+}
+
+#[test]
 fn the_reader_of_imports_understands_groups() {
     assert_eq!(first_names("units::BitRate;"), ["units"]);
     assert_eq!(first_names("{stage::{Ends, Stage}, units as u, Epoch};"), ["stage", "units", "Epoch"]);
