@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use tidegate_transfer::error::Error;
+use tidegate_transfer::text::show;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
@@ -41,7 +42,7 @@ pub enum Place {
 
 impl Place {
     /// Reads `tg://…`, `name:/path` or a local path. A local path with a colon in its first component
-    /// is written `./a:b`, as for scp.
+    /// is written `./a:b`, as for scp, unless it is there.
     pub fn parse(text: &OsStr) -> Result<Self, Error> {
         let bytes = text.as_bytes();
         if bytes.is_empty() {
@@ -55,10 +56,18 @@ impl Place {
             return Ok(Self::Local(bytes.to_vec()));
         };
         let (name, path) = (&bytes[..colon], &bytes[colon + 1..]);
-        let Some(name) = std::str::from_utf8(name).ok().filter(|name| remotes::is_name(name)) else {
-            return Ok(Self::Local(bytes.to_vec()));
+        let known = match std::str::from_utf8(name).ok().filter(|name| remotes::is_name(name)) {
+            Some(name) => remotes::find(name),
+            None => Err(usage(format!(
+                "{0} looks like a path on another host, and Tidegate needs an endpoint there: start `tidegate endpoint` on it, call it NAME by `tidegate remote add NAME` here, and write NAME:/path; or write ./{0} for a path on this host",
+                show(bytes)
+            ))),
         };
-        let address = remotes::find(name)?;
+        let address = match known {
+            Ok(address) => address,
+            Err(_) if std::fs::symlink_metadata(text).is_ok() => return Ok(Self::Local(bytes.to_vec())),
+            Err(error) => return Err(error),
+        };
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let base = address.path.strip_suffix(b"/").unwrap_or(&address.path);
         let path = if base.is_empty() { path.to_vec() } else { [base, b"/", path].concat() };
@@ -68,7 +77,7 @@ impl Place {
     /// How it is shown, without secrets.
     pub fn show(&self) -> String {
         match self {
-            Self::Local(path) => tidegate_transfer::text::show(path).into_owned(),
+            Self::Local(path) => show(path).into_owned(),
             Self::Endpoint(address) => address.public(),
         }
     }

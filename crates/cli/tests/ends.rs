@@ -89,7 +89,7 @@ fn failed_files_are_1_and_listed() {
 fn nonsense_is_2_in_one_line() {
     let world = World::new();
     world.write("file", "file");
-    let usage: [&[&str]; 16] = [
+    let usage: [&[&str]; 19] = [
         &["copy"],
         &["copy", "file"],
         &["copy", "file", "x", "--unknown"],
@@ -104,6 +104,9 @@ fn nonsense_is_2_in_one_line() {
         &["copy", "file", "x", "--tls-ca", "ca.pem"],
         &["copy", "file", "x", "--epochs", "no/such/directory/epochs"],
         &["copy", "file", "tg://nonsense@host/"],
+        &["copy", "file", "root@localhost:/x/"],
+        &["copy", "[::1]:/x", "file"],
+        &["verify", "file", "no-such-name:x"],
         &["simulate"],
         &["no-such-command"],
     ];
@@ -118,6 +121,19 @@ fn nonsense_is_2_in_one_line() {
     assert!(ran.code == 2 && ran.err.contains("Usage:"), "{ran:?}");
     let ran = world.run(&["copy", "--help"]);
     assert!(ran.code == 0 && ran.out.contains("Usage:") && ran.err.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn a_colon_is_a_host_unless_the_name_is_there() {
+    let world = World::new();
+    world.write("root@host:file", "one");
+    world.write("host:file", "two");
+    assert_eq!(world.run(&["copy", "root@host:file", "host:file", "to/"]).code, 0);
+    assert_eq!(world.tree("to"), ["host:file", "root@host:file"]);
+    let ran = world.run(&["copy", "to/", "root@host:/to/"]);
+    assert!(ran.code == 2 && ran.err.contains("./root@host:/to/"), "{ran:?}");
+    assert_eq!(world.run(&["copy", "to/", "./root@host:/to/"]).code, 0);
+    assert_eq!(world.tree("root@host:/to"), world.tree("to"));
 }
 
 #[test]

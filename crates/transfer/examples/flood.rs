@@ -30,7 +30,7 @@ use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::Trust;
 
-const USAGE: &str = "flood [--sessions N] [--rounds N] [--mib SIZE] [--limit RATE]";
+const USAGE: &str = "flood [--sessions N] [--rounds N] [--mib SIZE] [--limit RATE] [-- ENDPOINT OPTIONS...]";
 
 /// How long the crowd has before the copy beside it begins.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -41,11 +41,16 @@ struct Settings {
     mib: usize,
     /// The link of the honest copy, as `tidegate copy --limit-link` takes it.
     limit: Option<String>,
+    /// For `tidegate endpoint`.
+    options: Vec<String>,
 }
 
 fn settings(arguments: &[String]) -> Option<Settings> {
-    let mut found = Settings { sessions: 200, rounds: 5, mib: 1024, limit: None };
-    for pair in arguments.chunks(2) {
+    let mut found = Settings { sessions: 200, rounds: 5, mib: 1024, limit: None, options: Vec::new() };
+    let mut halves = arguments.splitn(2, |argument| argument == "--");
+    let ours = halves.next().unwrap_or_default();
+    found.options = halves.next().unwrap_or_default().to_vec();
+    for pair in ours.chunks(2) {
         let [name, value] = pair else { return None };
         match name.as_str() {
             "--sessions" => found.sessions = value.parse().ok()?,
@@ -143,6 +148,7 @@ fn one_round(settings: &Settings, place: &Path, source: &Path) -> std::io::Resul
             .arg(&root)
             .arg("--state")
             .arg(&state)
+            .args(&settings.options)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?,

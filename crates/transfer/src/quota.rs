@@ -126,7 +126,7 @@ impl Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { sessions: 48, threads: 256, memory: ByteCount::mib(384) }
+        Self { sessions: 40, threads: 200, memory: ByteCount::mib(256) }
     }
 }
 
