@@ -223,7 +223,9 @@ fn split_host(place: &str) -> Option<(String, u16)> {
         Some(port) => port.parse().ok()?,
         None => DEFAULT_PORT,
     };
-    (!host.is_empty()).then(|| (host.to_owned(), port))
+    // It is shown as it is.
+    let is_plain = !host.is_empty() && matches!(show(host.as_bytes()), std::borrow::Cow::Borrowed(_));
+    is_plain.then(|| (host.to_owned(), port))
 }
 
 #[cfg(test)]
@@ -255,6 +257,7 @@ mod tests {
             "tg://host:notaport/",
             "tg://[::1/",
             "http://x/",
+            "tg://x\x1b[2J:1/",
         ];
         for text in bad {
             let error = Address::parse(text.as_bytes()).expect_err(text);
