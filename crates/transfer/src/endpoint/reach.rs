@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::transfer::link::Link;
+use crate::transfer::link::{Link, check_ticket};
 use crate::wire::handshake::{Unopened, resolve};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
@@ -21,6 +21,7 @@ pub fn open(address: &Address, pki: Option<&Arc<Identity>>, allow_local: bool) -
         let told = "the sending endpoint cannot open a session with the destination: check that its address is right, that it runs, that its ticket is its own, and that it is not on a loopback or link-local address (--allow-local-targets)";
         Error::new(ErrorKind::Connection, told)
     };
+    check_ticket(address, pki)?;
     let found = resolve(address).map_err(|error| unreachable(&error))?;
     let reachable: Vec<SocketAddr> =
         found.into_iter().filter(|found| allow_local || !is_local(found.ip())).collect();

@@ -49,6 +49,8 @@ impl Link {
     }
 
     fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
+        // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
+        check_ticket(address, pki)?;
         Ok(Self::open_with(address, &handshake::resolve(address)?, pki, versions)?)
     }
 
@@ -58,16 +60,7 @@ impl Link {
         pki: Option<&Arc<Identity>>,
         versions: (u16, u16),
     ) -> Result<Self, Unopened> {
-        let trust = match (&address.ticket, pki) {
-            (Some(ticket), None) => Trust::Pinned(ticket.fingerprint),
-            (Some(ticket), Some(identity)) => Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity)),
-            (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
-            (None, None) => {
-                let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
-                return Err(Error::new(ErrorKind::Usage, why).into());
-            }
-        };
-        let config = trust.client()?;
+        let config = check_ticket(address, pki)?.client()?;
         let (channel, version) = handshake::open_session_at(address, candidates, &config, versions)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), &error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
@@ -100,6 +93,19 @@ impl Link {
         match self.answer()? {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+        }
+    }
+}
+
+/// What the endpoint at `address` is to prove.
+pub fn check_ticket(address: &Address, pki: Option<&Arc<Identity>>) -> Result<Trust> {
+    match (&address.ticket, pki) {
+        (Some(ticket), None) => Ok(Trust::Pinned(ticket.fingerprint)),
+        (Some(ticket), Some(identity)) => Ok(Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity))),
+        (None, Some(identity)) => Ok(Trust::Pki(Arc::clone(identity))),
+        (None, None) => {
+            let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
+            Err(Error::new(ErrorKind::Usage, why))
         }
     }
 }
