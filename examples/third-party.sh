@@ -14,7 +14,7 @@ mkdir -p site-a/results site-b
 for i in 1 2 3; do head -c 20000000 /dev/urandom >"site-a/results/run$i.dat"; done
 
 # Each endpoint prints its ticket as the first line.
-"$tidegate" endpoint --root site-a --state state-a --listen 127.0.0.1:0 --read-only >ticket-a &
+"$tidegate" endpoint --root site-a --state state-a --listen 127.0.0.1:0 --read-only --allow-local-targets >ticket-a &
 a=$!
 "$tidegate" endpoint --root site-b --state state-b --listen 127.0.0.1:0 >ticket-b &
 b=$!

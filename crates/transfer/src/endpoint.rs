@@ -5,6 +5,7 @@
 mod accounts;
 mod hosted;
 mod iperf3;
+mod reach;
 mod seldom;
 mod strangers;
 mod turns;
@@ -62,6 +63,8 @@ pub struct Config {
     /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
     /// free, and `None` runs none.
     pub iperf3: Option<RangeInclusive<u16>>,
+    /// Whether it sends, for others, to loopback and link-local addresses too.
+    pub allow_local_targets: bool,
     /// What the holder of one ticket may use at one time; all of them together four times as much.
     pub allowance: Allowance,
 }
@@ -261,12 +264,12 @@ impl Endpoint {
         match opening {
             Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
-                Ok((claims, account, version)) => {
+                Ok(guest) => {
                     let _here = Here::new(self, origin);
-                    let welcome = encode(&Message::Welcome(version));
+                    let welcome = encode(&Message::Welcome(guest.version));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", &error))?;
-                    hosted::host(self, channel, &claims, &account.0, version)
+                    hosted::host(self, channel, &guest)
                 }
                 Err(error) => {
                     let _ =
@@ -279,12 +282,7 @@ impl Endpoint {
     }
 
     /// What the peer may, whose account that is and its place there, and the version to speak.
-    fn admit_session(
-        &self,
-        channel: &Channel,
-        hello: &Hello,
-        binding: &[u8],
-    ) -> Result<(Claims, (Arc<Account>, Held), u16)> {
+    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<Guest> {
         let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
         if !matches!(channel, Channel::Tls(_)) {
             return refuse("sessions need TLS");
@@ -310,11 +308,11 @@ impl Endpoint {
             }
         };
         claims.check_time(SystemTime::now())?;
-        let account = match &claims.once {
-            None => self.accounts.of(hello.claims.as_deref(), channel.peer_certificate()),
+        let (account, learns_hashes) = match &claims.once {
+            None => (self.accounts.of(hello.claims.as_deref(), channel.peer_certificate()), claims.read),
             // It counts as the one that it came of.
             Some(once) => match self.once.lock().expect("not poisoned").remove(once) {
-                Some(issued) if issued.at.elapsed() < ONE_TIME => issued.account,
+                Some(issued) if issued.at.elapsed() < ONE_TIME => (issued.account, issued.learns_hashes),
                 _ => return refuse("the one-time ticket has been used or has expired"),
             },
         };
@@ -322,7 +320,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
-        Ok((claims, (account, place), version))
+        Ok(Guest { claims, account, _place: place, version, learns_hashes })
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -337,14 +335,18 @@ impl Endpoint {
         hosted.stream_arrived(hello.index, channel)
     }
 
-    fn issue_one_time(&self, path: &[u8], account: &Arc<Account>) -> Result<String> {
+    fn issue_one_time(&self, path: &[u8], guest: &Guest) -> Result<String> {
+        let Guest { account, learns_hashes, .. } = guest;
         let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
         let held = remember(&account.share.books, 4 * size_of::<OneTime>())?;
-        once.insert(nonce, OneTime { at: Instant::now(), account: Arc::clone(account), _held: held });
+        let (at, account) = (Instant::now(), Arc::clone(account));
+        once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-        Ok(self.ticket(&Claims { read: false, write: true, path, expires: None, once: Some(nonce) }).encode())
+        // What is done with it ends when the ticket that it came of expires.
+        let expires = guest.claims.expires;
+        Ok(self.ticket(&Claims { read: false, write: true, path, expires, once: Some(nonce) }).encode())
     }
 
     /// Makes `hosted` known to data streams.
@@ -370,7 +372,22 @@ impl Endpoint {
 struct OneTime {
     at: Instant,
     account: Arc<Account>,
+    learns_hashes: bool,
     _held: Held,
+}
+
+/// A peer that has proved itself.
+#[derive(Debug)]
+struct Guest {
+    /// What its ticket allows.
+    claims: Claims,
+    /// Whose ticket it is, and its place there.
+    account: Arc<Account>,
+    _place: Held,
+    /// The protocol version agreed on.
+    version: u16,
+    /// Whether it may be told hashes of what is here: with a ticket to read, or a one-time ticket that came of one.
+    learns_hashes: bool,
 }
 
 /// A session of a peer at `origin`, which new connections from there are let in for.

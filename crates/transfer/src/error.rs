@@ -2,9 +2,9 @@
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::text::show;
+use crate::text::{foreign, show};
 
 /// What kind of thing went wrong; decides exit codes and whether trying again may help.
 #[non_exhaustive]
@@ -46,7 +46,13 @@ pub struct Error {
     /// What a program may act on.
     pub kind: ErrorKind,
     /// What a person reads.
+    #[serde(deserialize_with = "read_foreign")]
     pub message: String,
+}
+
+/// What is read was written by somebody else, and is made fit to be shown before anybody can show it.
+fn read_foreign<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|text| foreign(&text))
 }
 
 /// A result with our [`Error`].

@@ -123,7 +123,7 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
         let heard = match outbox.is_backed_up() {
             true => {
                 thread::sleep(CONFIRM);
-                Ok(None)
+                inbox.check_time().map(|()| None)
             }
             false => inbox.receive_within(CONFIRM),
         };

@@ -47,6 +47,9 @@ pub struct EndpointArgs {
         default_missing_value = "5201-5204", value_parser = ports
     )]
     iperf3: Option<RangeInclusive<u16>>,
+    /// Send to loopback and link-local addresses too when a peer asks for a copy from here to another endpoint
+    #[arg(long)]
+    allow_local_targets: bool,
     /// Most sessions of one ticket at a time; of all tickets together there are four times as many
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
@@ -81,6 +84,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         pki: args.trust.pki()?,
         advertise: args.advertise.clone(),
         iperf3: args.iperf3.clone(),
+        allow_local_targets: args.allow_local_targets,
         allowance: Allowance {
             sessions: args.sessions as usize,
             threads: args.threads as usize,
@@ -152,6 +156,7 @@ impl Loopback {
             pki: None,
             advertise: None,
             iperf3: None,
+            allow_local_targets: true,
             allowance: Allowance::UNLIMITED,
         };
         let endpoint = Endpoint::bind(config)?;

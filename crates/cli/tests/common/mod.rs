@@ -153,7 +153,7 @@ impl World {
         let log = self.path(format!("{name}.log"));
         let mut child = self
             .command()
-            .args(["endpoint", "-vv", "--listen", listen, "--root"])
+            .args(["endpoint", "-vv", "--allow-local-targets", "--listen", listen, "--root"])
             .arg(&root)
             .arg("--state")
             .arg(self.state_of(name))

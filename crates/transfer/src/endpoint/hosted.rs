@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Environment};
 
 use crate::catalogue::Catalogues;
-use crate::endpoint::accounts::Account;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Seen};
+use crate::endpoint::{Endpoint, Guest, Seen, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
@@ -29,8 +28,8 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
-    DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms,
-    Totals, TransferId,
+    Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec,
+    Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -47,6 +46,10 @@ const FAILURES_A_MESSAGE: usize = 500;
 
 /// Least time after which an initiator may have a stream replaced.
 const LEAST_STALL: Duration = Duration::from_secs(1);
+
+/// What a peer is told whose ticket expires.
+const EXPIRED: &str =
+    "the ticket has expired: ask for a new one and run the same command with it, which continues";
 
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
@@ -89,29 +92,22 @@ impl Hosted {
 /// What is known of a session before anything is asked.
 #[derive(Debug)]
 struct Caller<'a> {
-    /// What its ticket allows.
-    claims: &'a Claims,
-    /// Whose ticket it is.
-    account: &'a Arc<Account>,
-    /// The protocol version agreed on.
-    version: u16,
+    /// Who it is, and what its ticket allows.
+    guest: &'a Guest,
     /// The address of ours that it reached.
     reached: Option<IpAddr>,
 }
 
 /// Serves one authenticated session to its end.
-pub fn host(
-    endpoint: &Arc<Endpoint>,
-    channel: Channel,
-    claims: &Claims,
-    account: &Arc<Account>,
-    version: u16,
-) -> Result<()> {
+pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) -> Result<()> {
     let peer =
         channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
     let reached = channel.socket().local_addr().ok().map(|address| address.ip().to_canonical());
-    let (outbox, inbox) = session::start_within(channel, &peer, &account.share.books)?;
-    let caller = Caller { claims, account, version, reached };
+    let (outbox, inbox) = session::start_within(channel, &peer, &guest.account.share.books)?;
+    if let Some(end) = guest.claims.end() {
+        inbox.end_at(end, EXPIRED);
+    }
+    let caller = Caller { guest, reached };
     let result = answer(endpoint, &caller, &outbox, &inbox);
     if let Err(error) = &result {
         outbox.send(&Message::Refused(error.clone()));
@@ -121,11 +117,11 @@ pub fn host(
 }
 
 fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
-    let claims = caller.claims;
+    let Guest { claims, account, version, .. } = caller.guest;
     let mut run = None;
     let request = loop {
         match inbox.receive_within(IDLE)? {
-            Some(Message::Run { id, stall_ms }) if caller.version >= RUN_SINCE && run.is_none() => {
+            Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
                 run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
             }
             Some(Message::Request(request)) => break request,
@@ -137,7 +133,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.account)?));
+            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.guest)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
@@ -145,16 +141,20 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
             let terms = agree(endpoint, terms)?;
+            if terms.compare == Compare::Checksum && !caller.guest.learns_hashes {
+                let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
+                return Err(Error::new(ErrorKind::Denied, why));
+            }
             if let SinkSpec::Files { path, .. } = &sink {
                 may_use(claims, path)?;
             }
             // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
             here(outbox)?;
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
-            let _turn = endpoint.turns.take((caller.account.id, id), &candidate)?;
+            let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
             let destination = open_sink(endpoint, &sink, &id, &terms)?;
-            let share = caller.account.share.clone();
+            let share = account.share.clone();
             let make = |ledger| {
                 let asked = Asked::Anything;
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
@@ -166,7 +166,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
-            let share = &caller.account.share;
+            let share = &account.share;
             let patience = run.map(|(_, stall)| stall);
             let make = |ledger| {
                 Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience))
@@ -185,7 +185,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             };
             let from = (source_store, &source, single);
             let run = run.unwrap_or_else(|| (random_run(), STALL));
-            relay(endpoint, (outbox, inbox, caller.version), from, &address, terms, (pace, run))
+            relay(endpoint, (outbox, inbox, *version), from, &address, terms, (pace, run))
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -212,13 +212,14 @@ fn serve_iperf3(
     inbox: &Inbox,
     limit: Duration,
 ) -> Result<()> {
-    if caller.version < IPERF3_SINCE {
+    let Guest { claims, version, .. } = caller.guest;
+    if *version < IPERF3_SINCE {
         let why =
             format!("an iperf3 server is asked for in protocol version {IPERF3_SINCE}, this session has 1");
         return Err(Error::protocol(why));
     }
     // One that holds once is for one path and nothing else.
-    if caller.claims.once.is_some() || !(caller.claims.read || caller.claims.write) {
+    if claims.once.is_some() || !(claims.read || claims.write) {
         return Err(Error::new(ErrorKind::Denied, "the ticket does not allow an iperf3 server"));
     }
     let servers = endpoint.iperf3.as_ref().ok_or_else(|| {
@@ -365,7 +366,10 @@ fn relay(
             (id, SinkSpec::Files { path: address.path.clone(), single })
         }
     };
-    let mut transfer = route::push(source, address, Request::Receive { id, sink, terms }, &setup)?;
+    let mut transfer = {
+        let link = reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets)?;
+        route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
+    };
     outbox.send(&Message::Accepted { token: random_bytes() });
     if version >= HURRY_SINCE {
         let round_trip = transfer.round_trip().unwrap_or_default();
@@ -376,6 +380,7 @@ fn relay(
         match inbox.receive()? {
             Message::Step(setpoint) => {
                 let seen = step(&mut transfer, setpoint, inbox, &interrupt);
+                inbox.check_time()?;
                 let totals = transfer.ledger().totals();
                 let failures = transfer.ledger().failures();
                 for some in failures[told..].chunks(FAILURES_A_MESSAGE) {

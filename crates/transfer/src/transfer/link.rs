@@ -8,7 +8,7 @@ use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::wire::handshake;
+use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
@@ -39,18 +39,29 @@ impl Link {
         Self::open_within(address, pki, VERSIONS)
     }
 
+    /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
+    pub fn open_at(
+        address: &Address,
+        candidates: &[SocketAddr],
+        pki: Option<&Arc<Identity>>,
+    ) -> Result<Self, Unopened> {
+        Self::open_with(address, candidates, pki, VERSIONS)
+    }
+
     fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
-        let trust = match (&address.ticket, pki) {
-            (Some(ticket), None) => Trust::Pinned(ticket.fingerprint),
-            (Some(ticket), Some(identity)) => Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity)),
-            (None, Some(identity)) => Trust::Pki(Arc::clone(identity)),
-            (None, None) => {
-                let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
-                return Err(Error::new(ErrorKind::Usage, why));
-            }
-        };
-        let config = trust.client()?;
-        let (channel, version) = handshake::open_session_within(address, &config, versions)?;
+        // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
+        check_ticket(address, pki)?;
+        Ok(Self::open_with(address, &handshake::resolve(address)?, pki, versions)?)
+    }
+
+    fn open_with(
+        address: &Address,
+        candidates: &[SocketAddr],
+        pki: Option<&Arc<Identity>>,
+        versions: (u16, u16),
+    ) -> Result<Self, Unopened> {
+        let config = check_ticket(address, pki)?.client()?;
+        let (channel, version) = handshake::open_session_at(address, candidates, &config, versions)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), &error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
@@ -82,6 +93,19 @@ impl Link {
         match self.answer()? {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+        }
+    }
+}
+
+/// What the endpoint at `address` is to prove.
+pub fn check_ticket(address: &Address, pki: Option<&Arc<Identity>>) -> Result<Trust> {
+    match (&address.ticket, pki) {
+        (Some(ticket), None) => Ok(Trust::Pinned(ticket.fingerprint)),
+        (Some(ticket), Some(identity)) => Ok(Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity))),
+        (None, Some(identity)) => Ok(Trust::Pki(Arc::clone(identity))),
+        (None, None) => {
+            let why = "the address holds no ticket: take the one the endpoint printed, or give --tls-ca, --tls-cert and --tls-key";
+            Err(Error::new(ErrorKind::Usage, why))
         }
     }
 }
@@ -153,6 +177,7 @@ mod tests {
             pki: None,
             advertise: None,
             iperf3: None,
+            allow_local_targets: true,
             allowance: crate::quota::Allowance::default(),
         };
         std::fs::create_dir(&config.state).expect("made");

@@ -144,12 +144,14 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
-            push(Box::new(source), address, Request::Receive { id, sink, terms: setup.terms.clone() }, setup)
+            let request = Request::Receive { id, sink, terms: setup.terms.clone() };
+            push(Box::new(source), address, Link::open(address, setup.pki.as_ref())?, request, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
             let id = *handshake::random_bytes().first_chunk().expect("long enough");
             let request = Request::Receive { id, sink: SinkSpec::Null, terms: setup.terms.clone() };
-            push(Box::new(ZeroSource(*memory)), address, request, setup)
+            let link = Link::open(address, setup.pki.as_ref())?;
+            push(Box::new(ZeroSource(*memory)), address, link, request, setup)
         }
         (From::Endpoint(address, paths), To::Local(path)) => {
             let source = SourceSpec::Files(paths.clone());
@@ -172,10 +174,15 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     }
 }
 
-/// Sends `source` to the endpoint at `address`; used by initiators and by endpoints told to.
-pub fn push(source: Box<dyn Source>, address: &Address, request: Request, setup: &Setup) -> Result<Transfer> {
+/// Sends `source` to the endpoint at `address` over a session with it; used by initiators and by endpoints told to.
+pub fn push(
+    source: Box<dyn Source>,
+    address: &Address,
+    link: Link,
+    request: Request,
+    setup: &Setup,
+) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
-    let link = Link::open(address, setup.pki.as_ref())?;
     link.name_run(setup.run, setup.stall);
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, peer, .. } = link;

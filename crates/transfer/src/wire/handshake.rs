@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
+use crate::text::foreign;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::message::{
     DataPlane, Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode,
@@ -162,9 +163,10 @@ fn handshake_error(place: &str, error: &io::Error) -> Error {
                 "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
             ),
         ),
-        Some(rustls::Error::InvalidCertificate(why)) => {
-            Error::new(ErrorKind::Authentication, format!("refused the endpoint at {place}: {why}"))
-        }
+        Some(rustls::Error::InvalidCertificate(why)) => Error::new(
+            ErrorKind::Authentication,
+            format!("refused the endpoint at {place}: {}", foreign(&why.to_string())),
+        ),
         Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
             Error::new(ErrorKind::Authentication, format!("the endpoint at {place} refused us: {alert:?}"))
         }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
@@ -80,6 +80,8 @@ struct Arrivals {
     /// Nobody listens any more.
     deserted: bool,
     end: Option<Error>,
+    /// When the peer may no longer be listened to, and why.
+    limit: Option<(SystemTime, &'static str)>,
     /// When the peer was last heard.
     heard: Instant,
 }
@@ -130,6 +132,20 @@ pub fn start_within(channel: Channel, peer: &str, books: &Arc<Quota>) -> Result<
     Ok(ends)
 }
 
+impl Arrivals {
+    /// How long the peer may be listened to.
+    fn time_left(&self) -> Result<Duration> {
+        match self.limit {
+            None => Ok(Duration::MAX),
+            // The clock may be set meanwhile: it is looked at again.
+            Some((end, why)) => match end.duration_since(SystemTime::now()) {
+                Ok(left) if !left.is_zero() => Ok(left.min(Duration::from_secs(60))),
+                _ => Err(Error::new(ErrorKind::Authentication, why)),
+            },
+        }
+    }
+}
+
 impl Shared {
     fn new(wake: OwnedFd, round_trip: Option<Duration>) -> Self {
         Self {
@@ -141,6 +157,7 @@ impl Shared {
                 paused: false,
                 deserted: false,
                 end: None,
+                limit: None,
                 heard: Instant::now(),
             }),
             arrived: Condvar::new(),
@@ -222,12 +239,24 @@ impl Inbox {
         }
     }
 
+    /// Nothing is received from `time` on: what waits then gets an error that says `why`.
+    pub fn end_at(&self, time: SystemTime, why: &'static str) {
+        self.shared.arrivals.lock().expect("not poisoned").limit = Some((time, why));
+    }
+
+    /// An error once the time of [`end_at`](Self::end_at) has come, for whoever does not listen right now.
+    pub fn check_time(&self) -> Result<()> {
+        self.shared.arrivals.lock().expect("not poisoned").time_left().map(drop)
+    }
+
     /// As [`receive`](Self::receive); `None` if nothing came in time.
     pub fn receive_within(&self, time: Duration) -> Result<Option<Message>> {
         let arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        let time = time.min(arrivals.time_left()?);
         let nothing = |arrivals: &mut Arrivals| arrivals.messages.is_empty() && arrivals.end.is_none();
         let (mut arrivals, _) =
             self.shared.arrived.wait_timeout_while(arrivals, time, nothing).expect("not poisoned");
+        arrivals.time_left()?;
         let Some(Arrival { message, bytes, .. }) = arrivals.messages.pop_front() else {
             return arrivals.end.clone().map_or(Ok(None), Err);
         };

@@ -6,7 +6,7 @@
 //! remember the tickets it gave.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
@@ -46,11 +46,16 @@ impl Claims {
         self.path.is_empty() || path.strip_prefix(self.path.as_slice()).is_some_and(inside)
     }
 
+    /// When it is void, if ever.
+    pub fn end(&self) -> Option<SystemTime> {
+        // It holds through its last second.
+        self.expires.and_then(|last| UNIX_EPOCH.checked_add(Duration::from_secs(last.checked_add(1)?)))
+    }
+
     /// Refuses a ticket whose time is over.
     pub fn check_time(&self, now: SystemTime) -> Result<()> {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        match self.expires {
-            Some(end) if now > end => {
+        match self.end() {
+            Some(end) if now >= end => {
                 Err(Error::new(ErrorKind::Authentication, "this ticket has expired: ask for a new one"))
             }
             _ => Ok(()),
@@ -223,13 +228,14 @@ fn split_host(place: &str) -> Option<(String, u16)> {
         Some(port) => port.parse().ok()?,
         None => DEFAULT_PORT,
     };
-    (!host.is_empty()).then(|| (host.to_owned(), port))
+    // It is shown as it is.
+    let is_plain = !host.is_empty() && matches!(show(host.as_bytes()), std::borrow::Cow::Borrowed(_));
+    is_plain.then(|| (host.to_owned(), port))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn ticket() -> Ticket {
         let claims = Claims::FULL.encode();
@@ -255,6 +261,7 @@ mod tests {
             "tg://host:notaport/",
             "tg://[::1/",
             "http://x/",
+            "tg://x\x1b[2J:1/",
         ];
         for text in bad {
             let error = Address::parse(text.as_bytes()).expect_err(text);
