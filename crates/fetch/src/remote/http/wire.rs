@@ -241,7 +241,11 @@ impl Addresses {
             .timeouts()
             .resolve
             .map_or(ureq::unversioned::transport::time::Duration::NotHappening, Into::into);
-        self.resolve(&uri, config, NextTimeout { after, reason: ureq::Timeout::Resolve })
+        self.resolve(
+            &uri,
+            config,
+            NextTimeout { after, reason: ureq::Timeout::Resolve, ..NextTimeout::default() },
+        )
     }
 }
 
