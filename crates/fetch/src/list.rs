@@ -138,7 +138,9 @@ pub fn read(
         path: path.map(Path::to_path_buf),
         reader: BufReader::new(Box::new(Cursor::new(head).chain(input))),
     };
-    Ok(match format {
+    let from_elsewhere = path.is_none();
+    let base = options.base.clone();
+    let names = match format {
         Format::Urls => stream(urls::Urls::new(input, words)),
         Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
         Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
@@ -146,7 +148,34 @@ pub fn read(
         Format::Json => stream(json::Json::new(input, options, words)?),
         Format::Bag => stream(bag::Bag::new(input)?),
         Format::Metalink => stream(metalink::Metalink::new(input)),
-    })
+    };
+    Ok(if from_elsewhere { Box::new(names.map(move |named| foreign(named, base.as_ref()))) } else { names })
+}
+
+/// What a list from a pipe may name: whoever wrote it is unknown, and shall not choose files of this machine,
+/// except beneath the base that the user gave.
+fn foreign(named: Named, base: Option<&Url>) -> Named {
+    let beneath = |url: &Url| {
+        base.is_some_and(|base| {
+            let base = format!("{}/", base.as_str().trim_end_matches('/'));
+            url.as_str().starts_with(&base)
+        })
+    };
+    match named {
+        Named::Record(record) => match record.urls.iter().find(|url| url.scheme() == "file" && !beneath(url))
+        {
+            Some(url) => {
+                let url = public(url);
+                let why = format!(
+                    "{url}: a list from standard input may not name files of this machine; \
+                     name it on the command line, or save the list and name that"
+                );
+                Named::Problem(url, Error::new(ErrorKind::Usage, why))
+            }
+            None => Named::Record(record),
+        },
+        other => other,
+    }
 }
 
 /// A list that was opened.
@@ -218,5 +247,26 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.list, self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &'static str, path: Option<&Path>, base: Option<&str>) -> Vec<bool> {
+        let base = base.map(|base| Url::parse(base).expect("a URL"));
+        let options = Options { base, ..Options::default() };
+        let list = read(text.as_bytes(), path, &options, Box::new(|_| Ok(()))).expect("a list");
+        list.map(|named| matches!(named, Named::Record(_))).collect()
+    }
+
+    #[test]
+    fn a_list_from_a_pipe_names_no_files_of_this_machine() {
+        let urls = "file:///etc/passwd\nhttps://host/a\nhttps://host/b\tFILE:///etc/shadow\n";
+        assert_eq!(names(urls, None, None), [false, true, false]);
+        assert_eq!(names(urls, Some(Path::new("list.txt")), None), [true, true, true]);
+        let urls = "file:///data/a\nfile:///data/../etc/passwd\nfile:///database\n";
+        assert_eq!(names(urls, None, Some("file:///data")), [true, false, false]);
     }
 }

@@ -4,6 +4,7 @@
 
 // What all protocols share.
 pub mod login;
+mod public;
 mod reach;
 pub mod settings;
 pub mod tls;

@@ -586,3 +586,32 @@ fn requests_go_through_a_proxy_but_for_spared_hosts() {
     assert_eq!(refusal.error.kind, error::ErrorKind::Usage);
     assert!(!refusal.error.message.contains("guess"), "{refusal:?}");
 }
+
+#[test]
+fn a_public_server_leads_to_no_private_address_and_gets_no_other_hosts_login() {
+    let server = Scripted::http(|request| {
+        let port = request.header("host").and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
+        let to = format!("http://localhost:{port}/there");
+        let answer = match request.path() {
+            "/there" => http("200 OK", &[("Content-Length", "2")], b"ok"),
+            _ => http("302 Found", &[("Location", &to), ("Content-Length", "0")], b""),
+        };
+        (answer, Then::Keep)
+    });
+    let dir = tempfile::tempdir().expect("a directory");
+    let netrc = dir.path().join("netrc");
+    fs::write(&netrc, "default login Aladdin password sesame\n").expect("written");
+    let mut settings = ServerSettings { netrc: Some(netrc), ..settings() };
+    // Among private addresses all is well, but logins stay with the host that was named.
+    assert_eq!(get(&mut *remote(&settings), &ask(&server.url("x"), 0..u64::MAX)).expect("it").2, b"ok");
+    let logins: Vec<bool> =
+        server.requests().iter().map(|request| request.header("authorization").is_some()).collect();
+    assert_eq!(logins, [true, false]);
+    let (named, before) = (Url::parse(server.url("x").as_str()).expect("a URL"), server.requests().len());
+    // The test's public address is the literal one; what `localhost` means is known by then.
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    settings.is_public = |_| ASKED.fetch_add(1, Ordering::SeqCst) == 0;
+    let refusal = refused(&mut *remote(&settings), &named);
+    assert!(refusal.error.message.contains("private address"), "{refusal:?}");
+    assert_eq!((refusal.why, server.requests().len()), (Why::Denied, before + 1));
+}

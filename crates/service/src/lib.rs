@@ -25,6 +25,8 @@ pub mod queue;
 
 pub mod event_log;
 
+mod leaving;
+
 pub mod mover;
 
 pub mod scheduler;

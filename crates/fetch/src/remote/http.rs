@@ -23,8 +23,8 @@ use ureq::{Agent, Body as Answer};
 use url::Url;
 
 use self::body::Body;
-use self::lines::Lines;
 pub use self::lines::Shared;
+use self::lines::{Lines, Reach};
 use self::trouble::refused;
 use super::login::Login;
 use super::tls::Tls;
@@ -98,10 +98,16 @@ impl Http {
         let mut been = vec![at.clone()];
         loop {
             let mut all = conditions.clone();
-            if same_origin(url, &at) {
+            // Once encryption was given up, whoever listens could have redirected us.
+            let in_clear = at.scheme() == "http"
+                && [url].into_iter().chain(&been).any(|place| place.scheme() == "https");
+            if same_origin(url, &at) && !in_clear {
                 all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
             }
+            // A login is for the host that people named, not for where its server sends us.
             if !all.contains_key(header::AUTHORIZATION)
+                && at.host() == url.host()
+                && !in_clear
                 && let Some(login) =
                     Login::in_url(&at).or_else(|| self.lines.shared().logins.of(&at).cloned())
                 && let Ok(mut value) = HeaderValue::from_str(&login.basic())
@@ -109,7 +115,10 @@ impl Http {
                 value.set_sensitive(true);
                 all.insert(header::AUTHORIZATION, value);
             }
-            let answer = self.lines.exchange(method, &at, &all)?;
+            let redirected =
+                been.len() > 1 || at[..url::Position::AfterPath] != url[..url::Position::AfterPath];
+            let reach = if redirected { self.lines.reach(url)? } else { Reach::All };
+            let answer = self.lines.exchange(method, &at, &all, reach)?;
             let status = answer.status().as_u16();
             if !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(Reply { from: at, answer });

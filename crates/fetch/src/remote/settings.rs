@@ -1,5 +1,6 @@
 //! What people may decide about talking to servers.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct ServerSettings {
     pub proxies: Proxies,
     /// Whether a redirect may lead from `https` to `http`.
     pub allow_downgrade: bool,
+    /// Which addresses are of the public Internet, whose servers may not redirect us to others.
+    pub is_public: fn(IpAddr) -> bool,
     /// Whether a web page is taken for a file whose name does not end in `.html`. Archives answer errors
     /// with such pages and the status 200.
     pub allow_pages: bool,
@@ -41,6 +44,7 @@ impl Default for ServerSettings {
             ca: None,
             proxies: Proxies::none(),
             allow_downgrade: false,
+            is_public: super::public::is_public,
             allow_pages: false,
             ftp_active: false,
             s3: None,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::address::Route;
 use crate::job::{JobId, Request};
+use crate::leaving;
 
 use super::child::Spawner;
 use super::command::{Files, MOST_STREAMS, Plan, Streams};
@@ -179,11 +180,11 @@ async fn leave(request: &Request, ended: &Ended) -> Result<(), String> {
     let wrong = |path: &Path, error: &io::Error| format!("cannot write {}: {error}", path.display());
     if let (Some(path), Some(summary)) = (&request.output, &ended.summary) {
         let text = serde_json::to_string_pretty(summary).map_err(|error| error.to_string())?;
-        tokio::fs::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
+        leaving::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
     }
     if let Some(path) = &request.err {
         let text = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
-        tokio::fs::write(path, text).await.map_err(|error| wrong(path, &error))?;
+        leaving::write(path, text).await.map_err(|error| wrong(path, &error))?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::event_log::Logged;
 use crate::history::{Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, Request, Summary};
+use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::pair::Pair;
 use crate::queue::{Note, QueueError};
@@ -256,7 +257,7 @@ impl Estimation {
         };
         if let (Some(path), Some(summary)) = (&request.output, &note.summary)
             && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
-            && let Err(error) = tokio::fs::write(path, text + "\n").await
+            && let Err(error) = leaving::write(path, text + "\n").await
         {
             tracing::warn!("job {id}: cannot write {}: {error}", path.display());
         }

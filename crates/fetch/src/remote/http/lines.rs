@@ -8,12 +8,12 @@ use tidegate_transfer::error::ErrorKind;
 use ureq::config::Config;
 use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::{Agent, Body, Proxy, ProxyProtocol};
-use url::Url;
+use url::{Host, Url};
 
 use super::forward::{self, ProxyAddress};
 use super::moved::Moved;
 use super::trouble::{failed, is_lost};
-use super::wire::{self, Addresses};
+use super::wire::{self, Addresses, Guarded};
 use crate::remote::login::{Login, Logins};
 use crate::remote::settings::ServerSettings;
 use crate::remote::tls::Tls;
@@ -61,8 +61,17 @@ impl Shared {
 #[derive(Debug)]
 pub struct Lines {
     shared: Arc<Shared>,
-    /// One for `http` and one for `https`, through a proxy or not; at most four.
+    /// One for `http` and one for `https`, through a proxy or not; at most eight.
     lines: Vec<Line>,
+}
+
+/// Which addresses a request may go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All: people named the host.
+    All,
+    /// Those of the public Internet: a server there named it.
+    Public,
 }
 
 /// An agent, the proxy it goes through, whether for TLS, and how many connections it has opened.
@@ -70,6 +79,7 @@ pub struct Lines {
 struct Line {
     proxy: Option<String>,
     tls: bool,
+    reach: Reach,
     agent: Agent,
     opened: wire::Opened,
 }
@@ -87,7 +97,25 @@ impl Lines {
 
     /// The agent for `url`, which follows no redirects and takes no status for an error.
     pub fn agent(&mut self, url: &Url) -> Result<&Agent, Refusal> {
-        self.line(url).map(|line| &line.agent)
+        self.line(url, Reach::All).map(|line| &line.agent)
+    }
+
+    /// Where redirects of `url` may lead: anywhere only if all of its own addresses are private too.
+    pub fn reach(&self, url: &Url) -> Result<Reach, Refusal> {
+        let is_public = self.shared.settings.is_public;
+        let public = match url.host() {
+            Some(Host::Ipv4(address)) => is_public(address.into()),
+            Some(Host::Ipv6(address)) => is_public(address.into()),
+            // A proxy looks names up itself.
+            Some(Host::Domain(_)) if self.shared.settings.proxies.of(url).is_some() => true,
+            Some(Host::Domain(_)) => {
+                let addresses = self.shared.addresses.of(&uri_text(&bare(url)), &self.config(None));
+                let addresses = addresses.map_err(|error| failed(url, &error))?;
+                addresses.iter().any(|address| is_public(address.ip()))
+            }
+            None => true,
+        };
+        Ok(if public { Reach::Public } else { Reach::All })
     }
 
     /// One request and its answer. A connection kept from an earlier request may have been closed by the
@@ -97,11 +125,10 @@ impl Lines {
         method: &Method,
         url: &Url,
         headers: &HeaderMap,
+        reach: Reach,
     ) -> Result<Response<Body>, Refusal> {
-        let line = self.line(url)?;
-        let mut bare = url.clone();
-        let _ = bare.set_username("");
-        let _ = bare.set_password(None);
+        let line = self.line(url, reach)?;
+        let bare = bare(url);
         let request = || {
             let mut request = Request::builder().method(method).uri(uri_text(&bare));
             if let Some(all) = request.headers_mut() {
@@ -132,13 +159,17 @@ impl Lines {
         }
     }
 
-    fn line(&mut self, url: &Url) -> Result<&Line, Refusal> {
+    fn line(&mut self, url: &Url, reach: Reach) -> Result<&Line, Refusal> {
         let proxy = self.shared.settings.proxies.of(url).map(str::to_owned);
         let tls = url.scheme() == "https";
-        let at = match self.lines.iter().position(|line| line.proxy == proxy && line.tls == tls) {
+        let at = match self
+            .lines
+            .iter()
+            .position(|line| line.proxy == proxy && line.tls == tls && line.reach == reach)
+        {
             Some(at) => at,
             None => {
-                let line = self.new_line(proxy, tls, url)?;
+                let line = self.new_line(proxy, tls, reach, url)?;
                 self.lines.push(line);
                 self.lines.len() - 1
             }
@@ -146,7 +177,7 @@ impl Lines {
         Ok(&self.lines[at])
     }
 
-    fn new_line(&self, proxy: Option<String>, tls: bool, url: &Url) -> Result<Line, Refusal> {
+    fn new_line(&self, proxy: Option<String>, tls: bool, reach: Reach, url: &Url) -> Result<Line, Refusal> {
         let through = match &proxy {
             None => None,
             Some(proxy) => Some(usable(proxy, url)?),
@@ -164,10 +195,13 @@ impl Lines {
             }
             through => {
                 let connector = wire::connector(&self.shared.tls, &opened);
-                Agent::with_parts(self.config(through), connector, addresses)
+                // The addresses of a proxy are those that people named.
+                let guarded = reach == Reach::Public && through.is_none();
+                let only = guarded.then_some(self.shared.settings.is_public);
+                Agent::with_parts(self.config(through), connector, Guarded { addresses, only })
             }
         };
-        Ok(Line { proxy, tls, agent, opened })
+        Ok(Line { proxy, tls, reach, agent, opened })
     }
 
     fn config(&self, proxy: Option<Proxy>) -> Config {
@@ -210,6 +244,14 @@ fn usable(proxy: &str, url: &Url) -> Result<Proxy, Refusal> {
             Err(refusal)
         }
     }
+}
+
+/// `url` without a user's name and password.
+fn bare(url: &Url) -> Url {
+    let mut bare = url.clone();
+    let _ = bare.set_username("");
+    let _ = bare.set_password(None);
+    bare
 }
 
 /// A URL as a request takes it: what `url` leaves as it is and HTTP does not know is percent-encoded.

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
+use tidegate_transfer::error::{Error as Refused, ErrorKind};
 use ureq::Error;
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -229,5 +230,49 @@ impl Resolver for Addresses {
         reachable_first(&mut found);
         *known = Some((Instant::now(), copy(&found)));
         Ok(found)
+    }
+}
+
+impl Addresses {
+    /// The addresses of the host in `uri`.
+    pub fn of(&self, uri: &str, config: &Config) -> Result<ResolvedSocketAddrs, Error> {
+        let uri = uri.parse::<Uri>().map_err(|error| Error::Http(error.into()))?;
+        let after = config
+            .timeouts()
+            .resolve
+            .map_or(ureq::unversioned::transport::time::Duration::NotHappening, Into::into);
+        self.resolve(
+            &uri,
+            config,
+            NextTimeout { after, reason: ureq::Timeout::Resolve, ..NextTimeout::default() },
+        )
+    }
+}
+
+/// Addresses of which only some may be connected to. What is left out here is never connected to, whatever a
+/// name says a moment later.
+#[derive(Clone, Debug)]
+pub struct Guarded {
+    /// Where names are looked up.
+    pub addresses: Addresses,
+    /// Which addresses count; all if there is no rule.
+    pub only: Option<fn(IpAddr) -> bool>,
+}
+
+impl Resolver for Guarded {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let found = self.addresses.resolve(uri, config, timeout)?;
+        let Some(only) = self.only else { return Ok(found) };
+        let allowed: Vec<SocketAddr> = found.iter().copied().filter(|found| only(found.ip())).collect();
+        if allowed.is_empty() {
+            let why = "a public server redirects here, to a private address, which is not followed";
+            return Err(Error::Other(Refused::new(ErrorKind::Denied, why).into()));
+        }
+        Ok(copy(&allowed))
     }
 }

@@ -1,6 +1,7 @@
 //! What lies beneath `s3://bucket/prefix/`, as names: page after page, each key checked.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -20,6 +21,9 @@ const PAGE: u32 = 1000;
 /// How often a page is asked for.
 const TRIES: u32 = 6;
 
+/// Most pages in a row that hold nothing and promise more: versions deleted lately make some.
+const EMPTY_PAGES: u32 = 100;
+
 /// Lists what lies beneath the prefix `within.key`. Paths are what follows the prefix's last slash, so
 /// that `s3://bucket/runs/` gives what is in `runs`. The iterator waits for the server.
 pub fn names(client: S3Client, within: Object) -> Names {
@@ -29,8 +33,18 @@ pub fn names(client: S3Client, within: Object) -> Names {
 /// The same with another number of keys a page, at most 1000.
 pub fn names_by(client: S3Client, within: Object, page: u32) -> Names {
     let cut = within.key.rfind('/').map_or(0, |slash| slash + 1);
-    let state =
-        Listing { client, within, page, cut, ready: VecDeque::new(), next: None, begun: false, any: false };
+    let state = Listing {
+        client,
+        within,
+        page,
+        cut,
+        ready: VecDeque::new(),
+        next: None,
+        places: HashSet::new(),
+        empty: 0,
+        begun: false,
+        any: false,
+    };
     Box::new(state)
 }
 
@@ -43,6 +57,10 @@ struct Listing {
     /// At most one page.
     ready: VecDeque<Named>,
     next: Option<String>,
+    /// Hashes of what led from page to page so far: none comes twice.
+    places: HashSet<u64>,
+    /// Pages in a row that held nothing.
+    empty: u32,
     begun: bool,
     any: bool,
 }
@@ -93,10 +111,17 @@ impl Listing {
                 }
             }
         };
-        if page.next.is_some() && page.next == self.next {
-            let error =
-                Error::new(ErrorKind::Protocol, format!("the listing of {} goes in a circle", self.shown()));
-            return Some(Named::Problem(self.shown(), error));
+        let repeats = page.next.as_ref().is_some_and(|next| !self.places.insert(hash(next)));
+        self.empty = if page.items.is_empty() { self.empty + 1 } else { 0 };
+        let endless = if repeats {
+            Some(format!("the listing of {} goes in a circle", self.shown()))
+        } else if page.next.is_some() && self.empty > EMPTY_PAGES {
+            Some(format!("the listing of {} has no end: {} empty pages in a row", self.shown(), self.empty))
+        } else {
+            None
+        };
+        if let Some(why) = endless {
+            return Some(Named::Problem(self.shown(), Error::new(ErrorKind::Protocol, why)));
         }
         self.begun = true;
         self.next = page.next;
@@ -130,4 +155,10 @@ impl Listing {
             Err(error) => Named::Problem(format!("s3://{}/{}", self.within.bucket, item.key), error),
         }
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
