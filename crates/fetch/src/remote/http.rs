@@ -104,12 +104,17 @@ impl Http {
             if same_origin(url, &at) && !in_clear {
                 all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
             }
-            // A login is for the host that people named, not for where its server sends us.
+            // A login is for the host that people named, not for where its server sends us: unless they named
+            // that too, as for data whose logins are another host's matter, and nobody listens.
+            let logins = &self.lines.shared().logins;
+            let login = match at.host() == url.host() {
+                true => Login::in_url(&at).or_else(|| logins.of(&at).cloned()),
+                false if at.scheme() == "https" => logins.named(&at).cloned(),
+                false => None,
+            };
             if !all.contains_key(header::AUTHORIZATION)
-                && at.host() == url.host()
                 && !in_clear
-                && let Some(login) =
-                    Login::in_url(&at).or_else(|| self.lines.shared().logins.of(&at).cloned())
+                && let Some(login) = login
                 && let Ok(mut value) = HeaderValue::from_str(&login.basic())
             {
                 value.set_sensitive(true);

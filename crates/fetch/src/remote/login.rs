@@ -160,8 +160,14 @@ impl Logins {
 
     /// The one for the host of `url`; the first that stands there counts.
     pub fn of(&self, url: &Url) -> Option<&Login> {
+        url.host_str()?;
+        self.named(url).or(self.other.as_ref())
+    }
+
+    /// The one that names the host of `url`.
+    pub fn named(&self, url: &Url) -> Option<&Login> {
         let host = url.host_str()?;
-        self.hosts.iter().find(|(name, _)| name == host).map(|(_, login)| login).or(self.other.as_ref())
+        self.hosts.iter().find(|(name, _)| name == host).map(|(_, login)| login)
     }
 }
 
@@ -194,6 +200,9 @@ mod tests {
         };
         assert_eq!(of("one.example"), Some(("me".into(), "one".into())));
         assert_eq!(of("two.example"), Some(("you".into(), "tw\"o 2".into())));
+        let named =
+            |host: &str| logins.named(&Url::parse(&format!("https://{host}/")).expect("a URL")).is_some();
+        assert!(named("two.example") && !named("three.example"));
         assert_eq!(of("no.example"), Some(("any".into(), "mail".into())));
         assert_eq!(Logins::parse("machine x").of(&Url::parse("http://x/").expect("a URL")), None);
     }
