@@ -313,7 +313,7 @@ fn receive(id: u64) -> Request {
     Request::Receive { id: u128::from(id).to_le_bytes(), sink, terms }
 }
 
-fn file(path: String, size: u64) -> Entry {
+fn file(path: &str, size: u64) -> Entry {
     Entry {
         path: RelPath::new(path.as_bytes()).expect("a path"),
         kind: Kind::File { size, fingerprint: Default::default() },
@@ -325,14 +325,14 @@ fn file(path: String, size: u64) -> Entry {
 fn names(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
     for first in (0..8192).step_by(OFFER_ENTRIES) {
         let name = |i: usize| format!("{:0>200}/{first:0>200}/{i}", 0);
-        let entries = (first..first + OFFER_ENTRIES).map(|i| file(name(i), 9)).collect();
+        let entries = (first..first + OFFER_ENTRIES).map(|i| file(&name(i), 9)).collect();
         outbox.send_patiently(&Message::Offer { first: first as u32, entries }, || false);
     }
     linger(outbox);
 }
 
 fn hashes(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
-    outbox.send(&Message::Offer { first: 0, entries: vec![file("huge".to_owned(), 1 << 60)] });
+    outbox.send(&Message::Offer { first: 0, entries: vec![file("huge", 1 << 60)] });
     let mut segment = 0;
     while !outbox.is_lost() {
         let some = (segment..segment + 4096).map(|segment| (0, segment, [1; 32])).collect();

@@ -150,7 +150,7 @@ impl Sender {
         let readers = {
             let shared = Arc::clone(&shared);
             Pool::within("read", most, Arc::clone(&share.threads), move |index, gate| {
-                shared.read(index, gate)
+                shared.read(index, gate);
             })
         };
         let streams = {

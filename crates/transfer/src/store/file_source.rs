@@ -89,7 +89,7 @@ impl FileSource {
                 Err(error) => return Ok(found(Found::Problem(tree.prefix.clone(), error))),
             }
         }
-        let mut levels = vec![Level::open(top, Vec::new(), &stat).map_err(|e| failed(&tree.prefix, e))?];
+        let mut levels = vec![Level::open(top, Vec::new(), id(&stat)).map_err(|e| failed(&tree.prefix, e))?];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.pop() else {
                 levels.pop();
@@ -111,7 +111,7 @@ impl FileSource {
                 }
             };
             let entry = match self.look(tree, level, &name, &inner, path) {
-                Ok(Look::At(entry, stat)) => {
+                Ok(Look::At(entry, id)) => {
                     let free = match self.is_free(root, &inner, &entry) {
                         Ok(free) => free,
                         Err(error) => match found(Found::Problem(inner, error)) {
@@ -120,7 +120,7 @@ impl FileSource {
                         },
                     };
                     if entry.kind == Kind::Directory {
-                        match enter(&levels, tree, &inner, &stat, self.links) {
+                        match enter(&levels, tree, &inner, id, self.links) {
                             Ok(Some(level)) => levels.push(level),
                             Ok(None) => {
                                 let note = "a link back to a directory above it";
@@ -163,7 +163,7 @@ impl FileSource {
                     let target = readlinkat(&level.dir, name, Vec::new()).map_err(failed)?.into_bytes();
                     let kind = Kind::Symlink { target };
                     let mode = permissions(&stat);
-                    return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, stat));
+                    return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, id(&stat)));
                 }
                 Links::Skip => return Ok(Look::Skipped),
                 Links::Follow => {
@@ -186,7 +186,7 @@ impl FileSource {
         } else {
             return Ok(Look::Special);
         };
-        Ok(Look::At(Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, stat))
+        Ok(Look::At(Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, id(&stat)))
     }
 
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
@@ -255,8 +255,8 @@ impl Source for FileSource {
 
 /// What was found under a name.
 enum Look {
-    /// Something to copy.
-    At(Entry, Stat),
+    /// Something to copy, and its device and inode.
+    At(Entry, (u64, u64)),
     /// A link, which are left out without a word, as asked.
     Skipped,
     /// Something that is not copied.
@@ -274,7 +274,7 @@ struct Level {
 
 impl Level {
     /// Reads the names in `dir`, sorted so that every run lists in the same order.
-    fn open(dir: Root, path: Vec<u8>, stat: &Stat) -> Result<Self, Errno> {
+    fn open(dir: Root, path: Vec<u8>, id: (u64, u64)) -> Result<Self, Errno> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&dir)? {
             let entry = entry?;
@@ -284,16 +284,16 @@ impl Level {
             }
         }
         names.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Self { dir, path, names, id: (stat.st_dev, stat.st_ino) })
+        Ok(Self { dir, path, names, id })
     }
 }
 
 /// Opens the directory `inner`; `None` if a followed link leads back to where we are.
-fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links) -> Result<Option<Level>> {
+fn enter(levels: &[Level], tree: &Tree, inner: &[u8], id: (u64, u64), links: Links) -> Result<Option<Level>> {
     if levels.len() >= MAX_DEPTH {
         return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(inner))));
     }
-    if links == Links::Follow && levels.iter().any(|level| level.id == (stat.st_dev, stat.st_ino)) {
+    if links == Links::Follow && levels.iter().any(|level| level.id == id) {
         return Ok(None);
     }
     let failed = |error| Error::io("list", inner, error);
@@ -304,7 +304,11 @@ fn enter(levels: &[Level], tree: &Tree, inner: &[u8], stat: &Stat, links: Links)
         }
         _ => tree.base.dir(inner).map_err(failed)?,
     };
-    Level::open(dir, inner.to_vec(), stat).map(Some).map_err(failed)
+    Level::open(dir, inner.to_vec(), id).map(Some).map_err(failed)
+}
+
+fn id(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
 fn permissions(stat: &Stat) -> u32 {

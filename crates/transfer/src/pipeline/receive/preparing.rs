@@ -71,7 +71,7 @@ impl Shared {
                     };
                     let end = first + entries.len() as FileId;
                     for (id, entry) in (first..).zip(entries) {
-                        match self.verdict(id, entry, &mut whole) {
+                        match self.verdict(id, &entry, &mut whole) {
                             Some(verdict) => verdicts.push(verdict),
                             // Its verdict comes by itself, and those behind it do not wait for that.
                             None => tell(id, &mut verdicts),
@@ -121,11 +121,11 @@ impl Shared {
     }
 
     /// What the sender is told of an entry; `None` if that needs a longer look.
-    fn verdict(&self, id: FileId, entry: Entry, whole: &mut Vec<Arc<Incoming>>) -> Option<Verdict> {
+    fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Option<Verdict> {
         if let Kind::File { size, .. } = entry.kind {
             self.ledger.listed(size);
         }
-        self.try_verdict(id, &entry, whole).unwrap_or_else(|error| {
+        self.try_verdict(id, entry, whole).unwrap_or_else(|error| {
             if !self.stopped.load(Relaxed) {
                 let is_file = matches!(entry.kind, Kind::File { .. });
                 self.ledger.failed(entry.path.as_bytes(), error.clone(), is_file);
