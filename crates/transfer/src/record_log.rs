@@ -288,7 +288,7 @@ mod tests {
             match flipped < durable - SYNC_POINT_LENGTH {
                 true => assert!(seen.is_empty(), "flipped at {flipped}: {seen:?}"),
                 false => {
-                    assert!(seen.starts_with(&[1, 300, 70_000]) && seen.len() < 5, "{flipped}: {seen:?}")
+                    assert!(seen.starts_with(&[1, 300, 70_000]) && seen.len() < 5, "{flipped}: {seen:?}");
                 }
             }
         }

@@ -91,10 +91,11 @@ fn a_session_ends_with_its_ticket_and_a_new_one_continues() {
     // So slow that it would take a minute.
     f.terms.limits = limit(1);
     let brief = for_seconds(&f, 2);
-    let error = is_error(f.run(&f.local(&[source.clone()]), &To::Endpoint(brief.with_path("in/"))));
+    let error =
+        is_error(f.run(&f.local(std::slice::from_ref(&source)), &To::Endpoint(brief.with_path("in/"))));
     assert_expired(&error);
     f.terms.limits = limit(1000);
-    let totals = f.push(&[source.clone()], "in/");
+    let totals = f.push(std::slice::from_ref(&source), "in/");
     assert_eq!(totals.files_failed, 0);
     assert_same_tree(&source, &f.root.join("in/source"));
 
@@ -134,13 +135,13 @@ fn a_ticket_to_write_learns_no_hashes() {
     let source = f.dir("source");
     write(&source.join("file"), 10_000, 1);
     write(&a.root.join("source/file"), 10_000, 1);
-    f.push(&[source.clone()], "in/");
+    f.push(std::slice::from_ref(&source), "in/");
     f.terms.compare = Compare::Checksum;
     let writer = f.endpoint.address(&Claims { read: false, ..Claims::FULL }).expect("an address");
-    let to = To::Endpoint(writer.clone().with_path("in/"));
+    let to = To::Endpoint(writer.with_path("in/"));
     for dry in [false, true] {
         f.terms.dry = dry;
-        let error = is_error(f.run(&f.local(&[source.clone()]), &to));
+        let error = is_error(f.run(&f.local(std::slice::from_ref(&source)), &to));
         assert!(error.kind == ErrorKind::Denied && error.message.contains("--checksum"), "{error}");
         assert!(!error.message.contains('\n'), "{error}");
         // Nor by way of a third one.
@@ -148,7 +149,7 @@ fn a_ticket_to_write_learns_no_hashes() {
         let error = is_error(f.run(&from, &to));
         assert!(error.kind == ErrorKind::Denied && error.message.contains("--checksum"), "{error}");
         // With a ticket to read as well both do.
-        assert_eq!(f.push(&[source.clone()], "in/").files_skipped, 1);
+        assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_skipped, 1);
         let (totals, failures) = f.run(&from, &f.to_endpoint("in/")).expect("ran");
         assert_eq!((totals.files_skipped, failures.len()), (1, 0), "{failures:?}");
     }

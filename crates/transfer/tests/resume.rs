@@ -340,7 +340,12 @@ fn another_run_of_the_same_copy_ends_nothing() {
     let (over, setpoint) = (AtomicBool::new(false), w.f.setpoint);
     std::thread::scope(|scope| {
         let goes_on = scope.spawn(|| {
-            while !over.load(SeqCst) && first.step(setpoint).is_ok_and(|step| step.is_some()) {}
+            loop {
+                let going = first.step(setpoint).is_ok_and(|step| step.is_some());
+                if !going || over.load(SeqCst) {
+                    break;
+                }
+            }
             first.ledger().totals()
         });
         let error = is_error(begin(&w.from, &w.to, &w.f.setup()));
