@@ -12,10 +12,10 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Fingerprint, Kind};
 use crate::path::RelPath;
 use crate::record_log::RecordLog;
+use crate::store::work_dir::JOURNAL;
 use crate::sys::confined::Root;
 
 const MAGIC: &[u8; 8] = b"TGJRNL02";
-const NAME: &str = "journal";
 
 /// The first half of the hash of an entry's path.
 type Key = [u8; 16];
@@ -60,7 +60,7 @@ impl Journal {
             }
             change(state);
         };
-        let log = RecordLog::open(work, NAME, MAGIC, |record| match record {
+        let log = RecordLog::open(work, JOURNAL, MAGIC, |record| match record {
             Record::Directory(_) => {}
             Record::Anew { file } => drop(left.remove(&file)),
             Record::Segments { file, version, digests } => {

@@ -43,11 +43,9 @@ impl RelPath {
                 b"" => return refuse("it is absolute or has an empty component"),
                 b"." | b".." => return refuse("it contains '.' or '..'"),
                 _ if name.len() > MAX_NAME => return refuse("a component is longer than 255 bytes"),
+                _ if is_reserved(name) => return refuse("'.tidegate' is where transfers keep their state"),
                 _ => {}
             }
-        }
-        if bytes.split(|&b| b == b'/').next() == Some(WORK_DIR) {
-            return refuse("'.tidegate' is where transfers keep their state");
         }
         Ok(Self(bytes))
     }
@@ -66,6 +64,12 @@ impl RelPath {
     pub fn join(&self, name: &[u8]) -> Result<Self> {
         join(&self.0, name)
     }
+}
+
+/// Whether `name` is that of the directories where transfers keep their state, at any depth: no content of a
+/// source, never served, never written by a peer. Some file systems take either case for the same.
+pub fn is_reserved(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(WORK_DIR)
 }
 
 /// The containing directory of `path` (empty at the root) and the last name.
@@ -117,7 +121,7 @@ mod tests {
     fn hostile_names_are_refused() {
         let long = vec![b'a'; 256];
         let deep = b"a/".repeat(2100);
-        let bad: [&[u8]; 16] = [
+        let bad: [&[u8]; 18] = [
             b"",
             b"/",
             b"/etc/passwd",
@@ -133,6 +137,8 @@ mod tests {
             &deep,
             b".tidegate",
             b".tidegate/x",
+            b"a/.tidegate",
+            b"a/.TideGate/x",
             b"../../x",
         ];
         for name in bad {
@@ -145,7 +151,7 @@ mod tests {
     fn odd_names_are_kept() {
         let longest = vec![b'z'; 255];
         let good: [&[u8]; 8] =
-            [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"...", b"..a", b"a/.tidegate", &longest];
+            [b"-rf", b"a b", b"new\nline", b"\xff\xfe", b"...", b"..a", b"a/.tidegate.d", &longest];
         for name in good {
             assert_eq!(RelPath::new(name).expect("kept").as_bytes(), name);
         }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, renameat};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     pub fn open(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<Self> {
         let failed = |error: std::io::Error| Error::io("open", name.as_bytes(), error);
         let open = || {
-            let flags = OFlags::RDWR | OFlags::CREATE;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
             directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
         };
         let lock = |file: &File| match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -58,6 +58,13 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             Err(error) => Err(failed(error.into())),
         };
         let mut file = open().map_err(|error| failed(error.into()))?;
+        let stat = fstat(&file).map_err(|error| failed(error.into()))?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 {
+            // What is written to it might be written to somebody else's file.
+            let why =
+                format!("{name} is no log of ours: it is no regular file, or has another name; remove it");
+            return Err(Error::new(ErrorKind::Denied, why));
+        }
         lock(&file)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
@@ -132,7 +139,8 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("write", self.name.as_bytes(), error);
         let fresh = format!("{}.new", self.name);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let _ = unlinkat(directory, fresh.as_str(), AtFlags::empty());
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(file.map_err(|error| failed(error.into()))?);
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;

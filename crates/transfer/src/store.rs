@@ -5,9 +5,11 @@
 //! request; a part-wise store gathers blocks into parts (S3: at least 5 MiB) behind
 //! [`SinkFile::write_at`] and completes them in [`Sink::publish`].
 
+pub mod abandoned;
 pub mod file_sink;
 pub mod file_source;
 pub mod memory;
+pub(crate) mod work_dir;
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -109,8 +111,9 @@ pub trait Sink: Send + Sync {
     /// Gives a finished, synced file its name, replacing what bore it.
     fn publish(&self, entry: &Entry) -> Result<()>;
 
-    /// Makes the names given since the last call durable.
-    fn sync_names(&self) -> Result<()>;
+    /// Makes the names given since the last call durable; answers with the directories, relative to the
+    /// destination's, in which that failed.
+    fn sync_names(&self) -> Vec<(Vec<u8>, Error)>;
 
     /// Sets mode and times of what bears the entry's name: of a directory once nothing more is put into
     /// it, of a file whose content was right already.

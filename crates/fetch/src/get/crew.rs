@@ -141,7 +141,7 @@ impl Crew {
             return;
         }
         self.stop();
-        if let Err(error) = self.shared.sink.sync_names() {
+        for (_, error) in self.shared.sink.sync_names() {
             tracing::warn!("{error}");
         }
         // Parts of files that failed, or that an earlier list named, may be continued by a later run.

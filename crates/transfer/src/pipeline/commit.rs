@@ -115,9 +115,16 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
             keep(file, result)
         })
         .collect();
-    if let Err(error) = books.sink.sync_names() {
-        tracing::warn!("{error}");
-    }
+    let failed = books.sink.sync_names();
+    let named: Vec<Complete> = named
+        .into_iter()
+        .filter_map(|file| {
+            let (parent, _) = books.sink.place(&file.entry).split();
+            let error = failed.iter().find(|(directory, _)| directory == parent).map(|(_, error)| error);
+            let result = error.map_or(Ok(()), |error| Err(error.clone()));
+            keep(file, result)
+        })
+        .collect();
     if let Some(catalogue) = &books.catalogue {
         let verified = named.iter().map(|file| {
             let verified = Verified { size: file.entry.size(), mtime: file.entry.mtime, root: file.root };

@@ -1,6 +1,6 @@
 //! A directory of a local file system as a sink.
 //!
-//! Unfinished files live in `.tidegate/<transfer>/` beside the destination's files, under names made
+//! Unfinished files live in the transfer's [work directory](crate::store::work_dir), under names made
 //! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
 //! destination (see [`confined`](crate::sys::confined)).
 
@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{
     AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
-    fstat, fsync, ftruncate, futimens, renameat, symlinkat, unlinkat, utimensat,
+    fstat, fsync, ftruncate, futimens, renameat, symlinkat, utimensat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
-use crate::path::{RelPath, WORK_DIR};
+use crate::path::RelPath;
+use crate::store::abandoned;
+use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing};
 use crate::sys::confined::Root;
 use crate::text::show;
@@ -32,8 +34,7 @@ const OPEN_DIRECTORIES: usize = 64;
 pub struct FileSink {
     base: Root,
     base_path: Vec<u8>,
-    work: Option<Root>,
-    work_name: String,
+    work: Option<WorkDir>,
     new_name: Option<RelPath>,
     directories: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
     renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
@@ -59,27 +60,17 @@ impl FileSink {
             }
             Some(checked) => (open(checked.as_bytes()).map_err(failed)?, checked.into(), None),
         };
-        let work_name = data_encoding::HEXLOWER.encode(id);
         let work = match dry {
             true => None,
             false => {
-                let path = [WORK_DIR, b"/", work_name.as_bytes()].concat();
-                // Another transfer that ends just now may remove the directory between us.
-                let mut made = base.make_dir(&path);
-                for _ in 0..100 {
-                    if !matches!(made, Err(Errno::NOENT)) {
-                        break;
-                    }
-                    made = base.make_dir(&path);
-                }
-                Some(made.map_err(|error| Error::io("create", &path, error))?)
+                abandoned::expire(&base, id);
+                Some(WorkDir::make(&base, id)?)
             }
         };
         Ok(Self {
             base,
             base_path,
             work,
-            work_name,
             new_name,
             directories: Mutex::default(),
             renamed_into: Mutex::default(),
@@ -88,7 +79,7 @@ impl FileSink {
 
     /// The directory for the journal and unfinished files; `None` when dry.
     pub fn work(&self) -> Option<&Root> {
-        self.work.as_ref()
+        self.work.as_ref().map(WorkDir::dir)
     }
 
     /// Where entries' paths are relative to, beneath the root.
@@ -98,18 +89,18 @@ impl FileSink {
 
     /// Whether unfinished files are left.
     pub fn has_parts(&self) -> bool {
-        let Some(work) = &self.work else { return false };
-        let Ok(entries) = rustix::fs::Dir::read_from(work) else { return false };
-        entries.flatten().any(|entry| is_part_name(entry.file_name().to_bytes()))
+        self.work.as_ref().is_some_and(|work| work.any(is_part_name))
     }
 
-    fn work_dir(&self) -> Result<&Root> {
+    fn work_dir(&self) -> Result<&WorkDir> {
         self.work.as_ref().ok_or_else(|| Error::protocol("a comparison writes nothing"))
     }
 
     fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
+        // One that files were renamed into stays the one until that is known to be durable.
+        let renamed_into = self.renamed_into.lock().expect("not poisoned").get(path).cloned();
         let mut open = self.directories.lock().expect("not poisoned");
-        if let Some(directory) = open.get(path) {
+        if let Some(directory) = renamed_into.as_ref().or_else(|| open.get(path)) {
             return Ok(Arc::clone(directory));
         }
         let directory = Arc::new(self.base.dir(path)?);
@@ -129,9 +120,10 @@ impl FileSink {
         if !same {
             let part = part_name(place);
             let work = self.work_dir()?;
-            let _ = unlinkat(work, part.as_str(), AtFlags::empty());
-            symlinkat(target, work, part.as_str()).map_err(failed)?;
-            renameat(work, part.as_str(), &parent, name).map_err(|error| taken(error, place, failed))?;
+            work.discard(&part);
+            symlinkat(target, work.dir(), part.as_str()).map_err(failed)?;
+            renameat(work.dir(), part.as_str(), &parent, name)
+                .map_err(|error| taken(error, place, failed))?;
         }
         let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
         Ok(Standing::Made)
@@ -198,19 +190,11 @@ impl Sink for FileSink {
         let work = self.work_dir()?;
         let part = part_name(place);
         // What is kept must be there: a new file in its place would pass off holes as verified bytes.
-        let (flags, mode) = match keep {
-            true => (OFlags::RDWR, Mode::empty()),
-            false => (OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC, Mode::RUSR | Mode::WUSR),
+        let fd = match keep {
+            true => work.reopen(&part),
+            false => work.create(&part),
         };
-        let fd = match work.open_beneath(part.as_bytes(), flags, mode) {
-            // A link, or a part sealed read-only, in the way: it is ours to remove.
-            Err(Errno::LOOP | Errno::ISDIR | Errno::ACCESS) if !keep => {
-                let _ = unlinkat(work, part.as_str(), AtFlags::empty());
-                work.open_beneath(part.as_bytes(), flags, mode)
-            }
-            opened => opened,
-        };
-        let fd = fd.map_err(failed)?;
+        let fd = fd.map_err(|error| error.within(format_args!("cannot create {place}")))?;
         // One block or less is written whole; anything longer starts as one hole.
         if entry.size() > BLOCK || keep {
             ftruncate(&fd, entry.size()).map_err(failed)?;
@@ -226,24 +210,13 @@ impl Sink for FileSink {
 
     fn has_part(&self, entry: &Entry) -> bool {
         let Some(work) = &self.work else { return false };
-        let part = part_name(self.place(entry));
-        let open = |flags| work.open_beneath(part.as_bytes(), flags | OFlags::NONBLOCK, Mode::empty());
-        let opened = match open(OFlags::RDWR) {
-            // Sealed read-only, just before it was to get its name.
-            Err(Errno::ACCESS) => open(OFlags::RDONLY)
-                .and_then(|fd| fchmod(&fd, Mode::RUSR | Mode::WUSR))
-                .and_then(|()| open(OFlags::RDWR)),
-            opened => opened,
-        };
-        let stat = opened.and_then(|fd| fstat(&fd));
-        stat.is_ok_and(|stat| {
-            FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size as u64 == entry.size()
-        })
+        let stat = work.reopen(&part_name(self.place(entry))).ok().and_then(|fd| fstat(&fd).ok());
+        stat.is_some_and(|stat| stat.st_size as u64 == entry.size())
     }
 
     fn discard(&self, entry: &Entry) {
         if let Some(work) = &self.work {
-            let _ = unlinkat(work, part_name(self.place(entry)).as_str(), AtFlags::empty());
+            work.discard(&part_name(self.place(entry)));
         }
     }
 
@@ -253,22 +226,35 @@ impl Sink for FileSink {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         let directory = self.directory(parent).map_err(failed)?;
         let work = self.work_dir()?;
-        renameat(work, part_name(place).as_str(), &directory, name)
+        renameat(work.dir(), part_name(place).as_str(), &directory, name)
             .map_err(|error| taken(error, place, failed))?;
         self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
         Ok(())
     }
 
-    fn sync_names(&self) -> Result<()> {
+    fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
+        // Looked up anew from now on: others may move directories at any time.
+        self.directories.lock().expect("not poisoned").clear();
         let directories = std::mem::take(&mut *self.renamed_into.lock().expect("not poisoned"));
+        let mut failed = Vec::new();
         for (path, directory) in directories {
             match fsync(&*directory) {
                 // Some file systems cannot sync a directory; then nobody can do better.
                 Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => {}
-                Err(error) => return Err(Error::io("make durable", &path, error)),
+                Err(error) => {
+                    failed.push((path.clone(), Error::io("make durable", &path, error)));
+                    continue;
+                }
+            }
+            if !self.base.dir(&path).is_ok_and(|there| same(&there, &directory)) {
+                let why = format!(
+                    "{} was moved or replaced while files were put into it: they are where it is now",
+                    show(&path)
+                );
+                failed.push((path, Error::new(ErrorKind::Changed, why)));
             }
         }
-        Ok(())
+        failed
     }
 
     fn refresh(&self, entry: &Entry) -> Result<()> {
@@ -281,17 +267,9 @@ impl Sink for FileSink {
     }
 
     fn clean_up(&self) {
-        let Some(work) = &self.work else { return };
-        if let Ok(entries) = rustix::fs::Dir::read_from(work) {
-            for entry in entries.flatten() {
-                let _ = unlinkat(work, entry.file_name(), AtFlags::empty());
-            }
+        if let Some(work) = &self.work {
+            work.remove(&self.base);
         }
-        if let Ok(parent) = self.base.dir(WORK_DIR) {
-            let _ = unlinkat(&parent, self.work_name.as_str(), AtFlags::REMOVEDIR);
-        }
-        // Fails, rightly, while another transfer works here.
-        let _ = unlinkat(&self.base, WORK_DIR, AtFlags::REMOVEDIR);
     }
 }
 
@@ -427,6 +405,12 @@ fn times(mtime: Timestamp) -> Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
         last_modification: time,
     }
+}
+
+/// Whether both are one directory.
+fn same(a: &Root, b: &Root) -> bool {
+    let id = |dir: &Root| fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
+    id(a).is_ok_and(|id_of_a| id(b) == Ok(id_of_a))
 }
 
 fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::path::{RelPath, WORK_DIR, join, split};
+use crate::path::{RelPath, is_reserved, join, split};
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
 use crate::text::show;
@@ -97,8 +97,8 @@ impl FileSource {
             };
             let inner =
                 if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
-            // What an unfinished transfer into this directory left is no content of it.
-            if inner == WORK_DIR {
+            // What unfinished transfers into this directory left is no content of it.
+            if is_reserved(&name) {
                 continue;
             }
             let path = match join(&tree.prefix, &inner) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::RelPath;
@@ -71,8 +71,8 @@ impl Sink for NullSink {
         Ok(())
     }
 
-    fn sync_names(&self) -> Result<()> {
-        Ok(())
+    fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
+        Vec::new()
     }
 
     fn refresh(&self, _: &Entry) -> Result<()> {

@@ -3,10 +3,12 @@
 //! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 //! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, readlink, statat};
 use rustix::io::Errno;
+
+use crate::path::is_reserved;
 
 /// A directory as the root that paths are resolved beneath.
 #[derive(Debug)]
@@ -57,15 +59,25 @@ impl Root {
         }
     }
 
-    /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath.
+    /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath and lead to
+    /// nothing that transfers keep for themselves.
     pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         loop {
             match openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(opened) if self.keeps_state(&opened)? => return Err(Errno::XDEV),
                 result => return result,
             }
         }
+    }
+
+    /// Whether `opened` lies where transfers keep their state, beneath this directory.
+    fn keeps_state(&self, opened: &OwnedFd) -> Result<bool, Errno> {
+        let whole = |fd: &OwnedFd| readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
+        let (root, path) = (whole(&self.dir)?.into_bytes(), whole(opened)?.into_bytes());
+        let inner = path.strip_prefix(&root[..]).unwrap_or(&path);
+        Ok(inner.split(|&b| b == b'/').any(is_reserved))
     }
 
     /// What is called `name` directly in this directory, without following a symlink.
@@ -123,6 +135,12 @@ mod tests {
             assert!(root.open_beneath(path, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).is_err());
         }
         assert!(root.open_following(b"link", OFlags::RDONLY).is_err());
+        assert!(root.open_following(b"alias", OFlags::RDONLY).is_ok());
+        std::fs::create_dir_all(outer.path().join("root/in/.tidegate/id")).expect("made");
+        symlink("in/.tidegate/id", outer.path().join("root/state")).expect("linked");
+        for path in [&b"state"[..], b"alias/.tidegate", b"in/.tidegate/id"] {
+            assert_eq!(root.open_following(path, OFlags::RDONLY).err(), Some(Errno::XDEV));
+        }
         assert!(root.make_dir(b"alias/y").is_err());
         assert!(root.make_dir(b"in/a/b/c").is_ok());
         assert!(outer.path().join("root/in/a/b/c").is_dir());

@@ -299,7 +299,9 @@ impl Shared {
                 tracing::warn!("{error}");
             }
         }
-        self.sink.sync_names()?;
+        if let Some((_, error)) = self.sink.sync_names().into_iter().next() {
+            return Err(error);
+        }
         self.sink.clean_up();
         Ok(())
     }
