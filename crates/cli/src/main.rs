@@ -17,6 +17,7 @@ mod terminal;
 mod whole_file;
 mod command {
     pub mod cancel;
+    pub mod clean;
     pub mod copy;
     pub mod demo;
     pub mod endpoint;
@@ -69,6 +70,7 @@ enum Command {
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(command::verify::VerifyArgs),
+    Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
     Probe(command::probe::ProbeArgs),
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
         Command::Put(args) => command::put::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),
         Command::Verify(args) => command::verify::run(args),
+        Command::Clean(args) => command::clean::run(args),
         Command::Remote(args) => command::remote::run(args),
         Command::Ticket(args) => command::ticket::run(args),
         Command::Probe(args) => command::probe::run(args),

@@ -353,3 +353,41 @@ fn a_copy_waits_for_an_endpoint_that_comes_back() {
     assert!(ran.err.contains("trying again"), "{ran:?}");
     assert!(world.read("a/x/file") == world.read("file"));
 }
+
+#[test]
+fn what_was_abandoned_is_cleaned_away() {
+    let world = World::new();
+    let left = |name: &str, days: u64| {
+        let directory = world.path(name).join(".tidegate").join("0f".repeat(16));
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(directory.join("journal"), [1; 9000]).expect("written");
+        let then = std::time::SystemTime::now() - Duration::from_secs(days * 86_400);
+        for path in [directory.join("journal"), directory.clone()] {
+            fs::File::open(path).expect("opened").set_modified(then).expect("set");
+        }
+        directory
+    };
+    let (old, young) = (left("data/deep/old", 31), left("data/young", 3));
+    world.fill("data/file", 10, 1);
+    let text = world.ok(&["clean", "--dry-run", "data"]);
+    assert!(text.contains("untouched for 31 days): would be removed"), "{text}");
+    assert!(text.contains("1 unfinished transfer, ") && text.ends_with("; 1 kept\n"), "{text}");
+    assert!(old.exists());
+    let (code, said) = world.json(&["clean", "data"]);
+    assert_eq!((code, said["unfinished"].as_array().map(Vec::len)), (0, Some(2)), "{said}");
+    assert!(said["bytes_removed"].as_u64().expect("a number") >= 8192, "{said}");
+    assert_eq!([world.path("data/deep/old/.tidegate").exists(), young.exists()], [false, true]);
+    let text = world.ok(&["clean", "data"]);
+    assert!(text.contains("untouched for 3 days): kept, it can be continued"), "{text}");
+    assert!(text.ends_with("nothing to remove: 1 unfinished transfer kept\n"), "{text}");
+    let lock = fs::File::open(young.join("journal")).expect("opened");
+    lock.lock().expect("locked");
+    let all = ["clean", "--older-than", "0s", "data"];
+    assert!(world.ok(&all).contains("kept, it is running"));
+    drop(lock);
+    world.ok(&all);
+    assert!(!world.path("data/young/.tidegate").exists() && world.path("data/file").exists());
+    assert_eq!(world.ok(&["clean", "data"]), "no unfinished transfers there\n");
+    let ran = world.run(&["clean", "data", "elsewhere"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (3, 1), "{ran:?}");
+}

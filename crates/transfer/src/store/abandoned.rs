@@ -1,5 +1,6 @@
 //! Unfinished transfers that nobody came back to: what they left beneath a directory, and its removal.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
@@ -20,6 +21,7 @@ pub const EXPIRY: Duration = Duration::from_secs(30 * 24 * 3600);
 /// What one unfinished transfer left.
 #[derive(Debug)]
 pub struct Abandoned {
+    base: Option<Root>,
     all: Root,
     dir: Root,
     name: String,
@@ -31,6 +33,9 @@ pub struct Abandoned {
     pub idle: Duration,
 }
 
+/// Keeps runs from what is being removed: its journal, locked, if it has one.
+struct Hold(#[expect(dead_code, reason = "held, not used")] Option<OwnedFd>);
+
 /// How a removal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
@@ -41,28 +46,37 @@ pub enum Removal {
 }
 
 impl Abandoned {
+    /// Whether a run holds it.
+    pub fn is_running(&self) -> bool {
+        matches!(self.hold(), Ok(None))
+    }
+
     /// Removes it, unless a run holds it.
     pub fn remove(self) -> Result<Removal> {
         let failed = |error| Error::io("remove", &self.path, error);
+        let Some(_lock) = self.hold().map_err(failed)? else { return Ok(Removal::Running) };
+        empty_and_remove(&self.dir, &self.all, &self.name).map_err(failed)?;
+        if let Some(base) = &self.base {
+            // Fails, rightly, while others are in it.
+            let _ = unlinkat(base, WORK_DIR, AtFlags::REMOVEDIR);
+        }
+        Ok(Removal::Removed)
+    }
+
+    /// Keeps runs from it; `None` while one has it.
+    fn hold(&self) -> Result<Option<Hold>, Errno> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK;
         let journal = match self.dir.open_beneath(JOURNAL.as_bytes(), flags, Mode::empty()) {
-            Ok(journal) => Some(journal),
+            Ok(journal) => match flock(&journal, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Some(journal),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error),
+            },
             Err(Errno::NOENT) => None,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(error),
         };
-        if let Some(journal) = &journal {
-            match flock(journal, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(Errno::WOULDBLOCK) => return Ok(Removal::Running),
-                Err(error) => return Err(failed(error)),
-            }
-        }
         // A run that begins says so in the directory's time before it opens the journal.
-        if idle(&self.dir) < self.idle {
-            return Ok(Removal::Running);
-        }
-        empty_and_remove(&self.dir, &self.all, &self.name).map_err(failed)?;
-        Ok(Removal::Removed)
+        Ok((idle(&self.dir) >= self.idle).then_some(Hold(journal)))
     }
 }
 
@@ -83,7 +97,8 @@ pub fn in_directory(base: &Root, path: &[u8], found: &mut dyn FnMut(Abandoned)) 
         let (Ok(dir), Ok(all)) = (all.dir(name), all.dir(b"")) else { continue };
         let size = size(&dir);
         let idle = idle(&dir);
-        found(Abandoned { all, dir, name: id, path: [&path[..], b"/", name].concat(), size, idle });
+        let base = base.dir(b"").ok();
+        found(Abandoned { base, all, dir, name: id, path: [&path[..], b"/", name].concat(), size, idle });
     }
     Ok(())
 }
@@ -137,11 +152,6 @@ pub(super) fn expire(base: &Root, id: &TransferId) {
             Err(error) => tracing::warn!("{error}"),
         }
     }
-}
-
-/// Removes the directory of all work directories in `base` if nothing is in it.
-pub fn remove_if_empty(base: &Root) {
-    let _ = unlinkat(base, WORK_DIR, AtFlags::REMOVEDIR);
 }
 
 /// The names of the directories in `dir` that may hold destinations.
