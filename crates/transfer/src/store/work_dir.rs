@@ -260,7 +260,7 @@ mod tests {
                 symlink(elsewhere.path(), work).expect("linked");
             }),
             ("symbolic link", &|work| {
-                symlink(elsewhere.path(), work.parent().expect("one")).expect("linked")
+                symlink(elsewhere.path(), work.parent().expect("one")).expect("linked");
             }),
             ("no directory", &|work| std::fs::write(work.parent().expect("one"), "x").expect("written")),
             ("no directory", &|work| {
