@@ -6,12 +6,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::Concurrency;
+use tidegate_control::{BitRate, Concurrency};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::lanes::{Dialer, in_vain_pause};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
+use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{Counters, Message};
 use crate::wire::session::{Inbox, Outbox};
@@ -21,6 +22,14 @@ const CONFIRM: Duration = Duration::from_millis(5);
 
 /// How often the sender looks for streams that the receiver closed.
 const CHECK: Duration = Duration::from_millis(200);
+
+/// How much a peer may say that moves nothing, and how fast it may go on then: hearing it takes processors that others
+/// need. An honest one polls a few times an epoch, and of more failures than this none is remembered.
+const TALK: usize = 8 << 20;
+const TALK_RATE: BitRate = BitRate::mbps(8);
+
+/// What a message takes besides its text, with the answer to it.
+const TALK_EACH: usize = 256;
 
 /// How often a stream is dialled in vain before the transfer is given up.
 const DIAL_ATTEMPTS: u32 = 5;
@@ -114,10 +123,37 @@ impl Reports {
     }
 }
 
+/// How much the peer has said that moves nothing.
+struct Talk {
+    said: usize,
+    pace: Option<Throttle>,
+    over: AtomicBool,
+}
+
+impl Talk {
+    fn new() -> Self {
+        Self { said: 0, pace: Throttle::new(Some(TALK_RATE)), over: AtomicBool::new(false) }
+    }
+
+    /// Waits before `message` is acted on if it is one too many.
+    fn pace(&mut self, message: &Message) {
+        let bytes = match message {
+            Message::Setpoint(_) | Message::Poll(_) | Message::Report(..) => TALK_EACH,
+            Message::Problem(path, error) => TALK_EACH + path.len() + error.message.len(),
+            _ => return,
+        };
+        self.said = self.said.saturating_add(bytes);
+        if let Some(pace) = self.pace.as_ref().filter(|_| self.said > TALK) {
+            pace.take(bytes, &self.over);
+        }
+    }
+}
+
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) -> Result<()> {
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
+    let mut talk = Talk::new();
     loop {
         // Who does not read is not listened to.
         let heard = match outbox.is_backed_up() {
@@ -133,6 +169,7 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
             Err(_) if matches!(side, Side::Receive(receiver, _) if receiver.is_finished()) => return Ok(()),
             Err(error) => return Err(side.failure().unwrap_or(error)),
         };
+        message.iter().for_each(|message| talk.pace(message));
         match (message, side) {
             (None, _) => {}
             (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
@@ -287,5 +324,27 @@ impl Keeping {
         let mut wanted = self.wanted.lock().expect("not poisoned");
         wanted.1 = wanted.1.saturating_add_signed(change);
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_much_that_moves_nothing_is_heard_slowly() {
+        let mut talk = Talk::new();
+        let problem = |length| Message::Problem(vec![b'x'; length], Error::new(ErrorKind::Io, "failed"));
+        talk.pace(&problem(TALK - TALK_EACH - 6));
+        assert_eq!(talk.said, TALK, "nothing else can have been waited for");
+        talk.pace(&Message::Finished);
+        assert_eq!(talk.said, TALK, "what an end needs to know is no talk");
+        let start = Instant::now();
+        for number in 0..200 {
+            talk.pace(&Message::Poll(number));
+            talk.pace(&problem(500));
+        }
+        let least = 200.0 * (3 * TALK_EACH) as f64 / TALK_RATE.bytes_per_second();
+        assert!(start.elapsed().as_secs_f64() > least - 0.05, "{:?}", start.elapsed());
     }
 }
