@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Entry;
 use crate::path::RelPath;
+use crate::wire::message::SourceRoot;
 
 /// What listing a source turns up.
 #[derive(Debug)]
@@ -54,6 +55,11 @@ pub trait Source: Send + Sync {
     /// Shows each entry to `found`, directories before their contents, until it answers `false`.
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()>;
 
+    /// What was named, so that nothing is copied onto or into itself; nothing where that cannot be.
+    fn roots(&self) -> Vec<SourceRoot> {
+        Vec::new()
+    }
+
     /// Opens `range` of a listed file for one worker.
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>>;
 
@@ -82,6 +88,8 @@ pub enum Standing {
     Absent,
     /// A directory or link, made now.
     Made,
+    /// The very file that is offered, reached another way.
+    Same,
     /// A regular file of the same size, with this modification time.
     Present(crate::manifest::Timestamp),
 }

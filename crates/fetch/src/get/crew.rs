@@ -52,7 +52,7 @@ impl Crew {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
         let id = transfer_id(&[b"get", &settings.base]);
-        let sink = Arc::new(FileSink::new(&out, b"", false, &id, false)?);
+        let sink = Arc::new(FileSink::new((&out, b""), false, &id, false, &[])?);
         let journal = sink.work().map(Journal::open).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);

@@ -28,8 +28,8 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
-    Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec,
-    Terms, Totals, TransferId,
+    Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceRoot,
+    SourceSpec, Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -119,11 +119,13 @@ pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) ->
 fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
     let Guest { claims, account, version, .. } = caller.guest;
     let mut run = None;
+    let mut roots = Vec::new();
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
                 run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
             }
+            Some(Message::Roots(named)) if *version >= RUN_SINCE && roots.is_empty() => roots = named,
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -153,25 +155,29 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, &sink, &id, &terms)?;
+            let destination = open_sink(endpoint, &sink, &id, &terms, &roots)?;
             let share = account.share.clone();
             let make = |ledger| {
                 let asked = Asked::Anything;
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
             };
-            serve(endpoint, outbox, inbox, None, make)
+            serve(endpoint, outbox, inbox, &[], make)
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
             let (source, single) = open_source(endpoint, claims, &source, &terms)?;
+            let mut told = vec![Message::Single(single)];
+            if *version >= RUN_SINCE && source.has_read_stage() {
+                told.push(Message::Roots(source.roots()));
+            }
             let share = &account.share;
             let patience = run.map(|(_, stall)| stall);
             let make = |ledger| {
                 Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience))
             };
-            serve(endpoint, outbox, inbox, Some(single), make)
+            serve(endpoint, outbox, inbox, &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
@@ -278,11 +284,17 @@ fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
     Ok(terms)
 }
 
-fn open_sink(endpoint: &Endpoint, spec: &SinkSpec, id: &TransferId, terms: &Terms) -> Result<Destination> {
+fn open_sink(
+    endpoint: &Endpoint,
+    spec: &SinkSpec,
+    id: &TransferId,
+    terms: &Terms,
+    roots: &[SourceRoot],
+) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
     };
-    let sink = FileSink::new(&endpoint.root, path, *single, id, terms.dry)?;
+    let sink = FileSink::new((&endpoint.root, path), *single, id, terms.dry, roots)?;
     let journal = sink.work().map(Journal::open).transpose()?;
     let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
     let catalogue = endpoint.catalogues.of(&absolute);
@@ -313,7 +325,7 @@ fn serve(
     endpoint: &Arc<Endpoint>,
     outbox: &Outbox,
     inbox: &Inbox,
-    single: Option<bool>,
+    told: &[Message],
     make: impl FnOnce(Arc<Ledger>) -> Side,
 ) -> Result<()> {
     let hosted =
@@ -323,9 +335,7 @@ fn serve(
         // Streams that arrive at once wait here until there is an end to give them to.
         let mut slot = hosted.side.lock().expect("not poisoned");
         outbox.send(&Message::Accepted { token: hosted.token });
-        if let Some(single) = single {
-            outbox.send(&Message::Single(single));
-        }
+        told.iter().for_each(|message| outbox.send(message));
         let side = Arc::new(make(Arc::default()));
         *slot = Some(Arc::clone(&side));
         side

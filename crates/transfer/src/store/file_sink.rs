@@ -23,8 +23,9 @@ use crate::store::abandoned;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing};
 use crate::sys::confined::Root;
+use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::text::show;
-use crate::wire::message::TransferId;
+use crate::wire::message::{SourceRoot, TransferId};
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
@@ -45,11 +46,22 @@ impl FileSink {
     ///
     /// A path with a trailing slash, or one that is a directory, takes the source's names; else a
     /// single file is given the path's last name. `dry` creates nothing.
-    pub fn new(root: &Root, path: &[u8], single: bool, id: &TransferId, dry: bool) -> Result<Self> {
+    ///
+    /// Fails before anything is made if the destination is one of the source's `roots`, or lies in one.
+    pub fn new(
+        (root, path): (&Root, &[u8]),
+        single: bool,
+        id: &TransferId,
+        dry: bool,
+        roots: &[SourceRoot],
+    ) -> Result<Self> {
         let failed = |error| Error::io("use the destination", path, error);
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
+        if !dry {
+            apart(root, trimmed, single && trimmed == path, roots)?;
+        }
         let open = |path: &[u8]| if dry { root.dir(path) } else { root.make_dir(path) };
         let (base, base_path, new_name) = match checked {
             None => (root.dir(b"").map_err(failed)?, Vec::new(), None),
@@ -150,7 +162,7 @@ impl Sink for FileSink {
             }
             Kind::Symlink { .. } if dry => Ok(Standing::Made),
             Kind::Symlink { target } => self.make_link(place, target, entry),
-            Kind::File { size, .. } => {
+            Kind::File { size, fingerprint: offered } => {
                 let directory = match self.directory(parent) {
                     Ok(directory) => directory,
                     Err(Errno::NOENT) if dry => return Ok(Standing::Absent),
@@ -162,6 +174,9 @@ impl Sink for FileSink {
                         if FileType::from_raw_mode(stat.st_mode).is_file()
                             && stat.st_size as u64 == *size =>
                     {
+                        if *offered == fingerprint(&stat) {
+                            return Ok(Standing::Same);
+                        }
                         let mtime =
                             Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
                         Ok(Standing::Present(mtime))
@@ -405,6 +420,47 @@ fn times(mtime: Timestamp) -> Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
         last_modification: time,
     }
+}
+
+/// Refuses a destination, `path` beneath `root`, that is one of the source's `roots` or lies in one; `renames` if
+/// the one file may be given the path's last name.
+fn apart(root: &Root, path: &[u8], renames: bool, roots: &[SourceRoot]) -> Result<()> {
+    let refused = |root: &SourceRoot, how: &str| {
+        let what = if root.name.is_empty() { "the source".into() } else { show(&root.name) };
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("{what} would be copied {how} itself: name another destination"),
+        ))
+    };
+    // What does not exist yet can only lie in something that does.
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut deepest = (root.dir(b""), 0);
+    for end in ends.chain([path.len()]) {
+        match root.dir(&path[..end]) {
+            Ok(there) => deepest = (Ok(there), end),
+            Err(_) => break,
+        }
+    }
+    let (Ok(directory), end) = deepest else { return Ok(()) };
+    let above = with_ancestors(&directory);
+    let rest = path[end..].strip_prefix(b"/").unwrap_or(&path[end..]);
+    for source in roots {
+        if above.contains(&source.identity) {
+            let onto = rest.is_empty() && source.name.is_empty() && above[0] == source.identity;
+            return refused(source, if onto { "onto" } else { "into" });
+        }
+        let name = match rest.is_empty() {
+            true => &source.name[..],
+            // What is to be made has no content yet.
+            false if !renames || rest.contains(&b'/') => continue,
+            false => rest,
+        };
+        let is_name = !name.is_empty() && !name.contains(&b'/');
+        if is_name && directory.stat(name).is_ok_and(|stat| identity(&stat) == source.identity) {
+            return refused(source, "onto");
+        }
+    }
+    Ok(())
 }
 
 /// Whether both are one directory.

@@ -11,13 +11,14 @@ use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::{RelPath, is_reserved, join, split};
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
+use crate::sys::identity::fingerprint;
 use crate::text::show;
-use crate::wire::message::Links;
+use crate::wire::message::{Links, SourceRoot};
 
 mod reader;
 mod tree;
 
-use reader::{FileReader, changed, fingerprint};
+use reader::{FileReader, changed};
 use tree::{Tree, is_dots};
 
 /// Deepest directory nesting walked into.
@@ -211,6 +212,10 @@ impl FileSource {
 }
 
 impl Source for FileSource {
+    fn roots(&self) -> Vec<SourceRoot> {
+        self.roots.iter().filter_map(|tree| tree.root(self.links)).collect()
+    }
+
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         for (index, tree) in self.roots.iter().enumerate() {
             let root = index as u16;

@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::wire::handshake::{self, Unopened};
-use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, VERSIONS};
+use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SourceRoot, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
 use crate::wire::tls::{Identity, Trust};
@@ -84,6 +84,13 @@ impl Link {
         if self.version >= RUN_SINCE {
             let stall_ms = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
             self.outbox.send(&Message::Run { id, stall_ms });
+        }
+    }
+
+    /// Says what will be sent, so that nothing is sent onto or into itself.
+    pub fn name_roots(&self, roots: Vec<SourceRoot>) {
+        if self.version >= RUN_SINCE && !roots.is_empty() {
+            self.outbox.send(&Message::Roots(roots));
         }
     }
 

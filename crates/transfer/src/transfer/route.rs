@@ -184,6 +184,7 @@ pub fn push(
 ) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     link.name_run(setup.run, setup.stall);
+    link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, peer, .. } = link;
     let patience = (version >= RUN_SINCE).then_some(setup.stall);
@@ -216,6 +217,13 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
     }
+    let roots = match version >= RUN_SINCE && has_read_stage {
+        true => match inbox.receive()? {
+            Message::Roots(roots) => roots,
+            _ => return Err(Error::protocol("the endpoint did not say what it sends")),
+        },
+        false => Vec::new(),
+    };
     let (asked, destination) = match to {
         None => (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None }),
         Some((path, _)) => {
@@ -223,7 +231,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
-            let sink = FileSink::new(&local.root, &local.path, single, &id, setup.terms.dry)?;
+            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.dry, &roots)?;
             let journal = sink.work().map(Journal::open).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);

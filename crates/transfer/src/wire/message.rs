@@ -15,6 +15,7 @@ use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage, Re
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
+use crate::sys::identity::Identity;
 use crate::sys::processors::CpuTime;
 use crate::throttle::Limits;
 use crate::wire::bounded::at_most;
@@ -167,6 +168,15 @@ pub enum SinkSpec {
     },
     /// Nowhere.
     Null,
+}
+
+/// One thing that a sender was told to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRoot {
+    /// What it is called at the destination; empty for a directory's contents.
+    pub name: Vec<u8>,
+    /// Which one it is, if the receiver is on the same host.
+    pub identity: Identity,
 }
 
 /// What the initiator asks of an endpoint.
@@ -396,6 +406,8 @@ pub enum Message {
         /// How long, in ms.
         for_ms: u32,
     },
+    /// Sender, ahead of the request or behind `Single`: what it was told to send; since version 5.
+    Roots(#[serde(deserialize_with = "at_most::<PATHS, _, _>")] Vec<SourceRoot>),
 }
 
 /// How far a transfer has come.

@@ -154,6 +154,10 @@ impl Shared {
             }
             return Ok(Some(Verdict::Made));
         };
+        if standing == Standing::Same {
+            self.ledger.skipped(size);
+            return Ok(Some(Verdict::Skip));
+        }
         let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime) = standing {
             if self.terms.compare == Compare::Checksum {

@@ -10,6 +10,7 @@ use rustix::io::{Errno, pread};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::Fingerprint;
 use crate::store::{Piece, RangeReader};
+use crate::sys::identity::fingerprint;
 use crate::text::show;
 
 /// An open file, known to be one version.
@@ -100,21 +101,4 @@ pub(super) fn changed(path: &[u8], how: &str) -> Error {
         ErrorKind::Changed,
         format!("{} was not copied: {how}; copy it again once it rests", show(path)),
     )
-}
-
-/// What tells this version of a file from others.
-pub(super) fn fingerprint(stat: &Stat) -> Fingerprint {
-    let mut hasher = blake3::Hasher::new();
-    for number in [
-        stat.st_dev,
-        stat.st_ino,
-        stat.st_size as u64,
-        stat.st_mtime as u64,
-        stat.st_mtime_nsec,
-        stat.st_ctime as u64,
-        stat.st_ctime_nsec,
-    ] {
-        hasher.update(&number.to_le_bytes());
-    }
-    hasher.finalize().as_bytes()[..16].try_into().expect("sixteen bytes")
 }

@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::sys::confined::{self, Root};
+use crate::sys::identity::identity;
 use crate::text::show;
-use crate::wire::message::Links;
+use crate::wire::message::{Links, SourceRoot};
 
 /// One argument: a directory's contents under a prefix, or one file.
 #[derive(Debug)]
@@ -98,6 +99,18 @@ impl Tree {
             Place::Directory => None,
             Place::File(inner) | Place::FileAlone(inner) => Some(inner),
         }
+    }
+
+    /// What it is called at the destination, and which directory or file it is.
+    pub(super) fn root(&self, links: Links) -> Option<SourceRoot> {
+        let stat = match self.file() {
+            None => fstat(&self.base),
+            Some(inner) => match self.links(links) {
+                Links::Follow => self.open_following(inner, OFlags::PATH).and_then(|file| fstat(&file)),
+                _ => return None,
+            },
+        };
+        Some(SourceRoot { name: self.prefix.clone(), identity: identity(&stat.ok()?) })
     }
 
     /// What to do about links: one that was named is followed.
