@@ -99,6 +99,7 @@ impl Visit {
     pub fn accept_send(&self, single: bool) {
         self.outbox.send(&Message::Accepted { token: TOKEN });
         self.outbox.send(&Message::Single(single));
+        self.outbox.send(&Message::Roots(Vec::new()));
     }
 
     /// The next message that is no set-point; polls are answered.
