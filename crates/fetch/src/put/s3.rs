@@ -164,7 +164,7 @@ impl S3Lane {
         let shown = self.shown(object);
         let corrupt = |what: String| -> Failed {
             let error = Error::new(ErrorKind::Corrupt, format!("{shown}: {what}"));
-            Refusal { why: Why::Senseless, error, retry_after: None }.into()
+            Refusal::of(Why::Senseless, error).into()
         };
         let Some(present) = self.head(object)? else {
             return Err(corrupt("the server has it no longer, just after it took it".to_owned()));
@@ -325,7 +325,7 @@ impl Lane for S3Lane {
                     if code == "InvalidPart" {
                         (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
                     }
-                    return Err(Refusal { why: reason, error: Error::new(kind, why), retry_after: None });
+                    return Err(Refusal::of(reason, Error::new(kind, why)));
                 }
             }
             // An answer that was lost: the work may have been done.
@@ -379,7 +379,7 @@ fn is_md5(tag: &str) -> bool {
 
 /// A piece that is sent again.
 fn damaged(what: String) -> Refusal {
-    Refusal { why: Why::Broken, error: Error::new(ErrorKind::Corrupt, what), retry_after: None }
+    Refusal::of(Why::Broken, Error::new(ErrorKind::Corrupt, what))
 }
 
 fn arrived_damaged(mut refusal: Refusal) -> Refusal {

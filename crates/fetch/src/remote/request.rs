@@ -184,5 +184,5 @@ pub fn words(error: &io::Error) -> String {
 
 /// A refusal for a reason of our own.
 pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
-    Refusal { why, error: Error::new(kind, message), retry_after: None }
+    Refusal::of(why, Error::new(kind, message))
 }

@@ -170,9 +170,9 @@ fn renamed(mut refusal: Refusal, signed: &Url, object: &Url) -> Refusal {
 }
 
 fn senseless(error: tidegate_transfer::error::Error) -> Refusal {
-    Refusal { why: Why::Senseless, error, retry_after: None }
+    Refusal::of(Why::Senseless, error)
 }
 
 fn denied(error: tidegate_transfer::error::Error) -> Refusal {
-    Refusal { why: Why::Denied, error, retry_after: None }
+    Refusal::of(Why::Denied, error)
 }

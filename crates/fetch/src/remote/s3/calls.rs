@@ -34,7 +34,7 @@ impl From<Refusal> for Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Refusal { why: Why::Senseless, error, retry_after: None }.into()
+        Refusal::of(Why::Senseless, error).into()
     }
 }
 
@@ -113,7 +113,7 @@ impl S3Client {
     pub fn document(&self, what: &str, reply: Reply) -> Result<String, Failed> {
         reply.text(answer::MOST).map_err(|error| {
             let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", words(&error)));
-            Refusal { why: Why::Broken, error, retry_after: None }.into()
+            Refusal::of(Why::Broken, error).into()
         })
     }
 
@@ -209,7 +209,7 @@ impl S3Client {
             _ => String::new(),
         };
         let error = Error::new(kind, format!("{what}: {said}{advice}"));
-        Failed { refusal: Refusal { why, error, retry_after }, code }
+        Failed { refusal: Refusal::of(why, error).after(retry_after), code }
     }
 }
 
