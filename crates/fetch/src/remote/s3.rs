@@ -98,6 +98,8 @@ impl S3 {
                 reply.finish();
                 refusal.into()
             }
+            // It says nothing, as a redirect that was not followed does.
+            Err(failed) if failed.code.is_empty() && failed.refusal.why == Why::Senseless => refusal.into(),
             Err(failed) => failed,
         }
     }
