@@ -24,6 +24,9 @@ use crate::remote::{Refusal, Why};
 /// Most uploads under way that are taken notice of.
 const MOST_UPLOADS: usize = 10_000;
 
+/// Most pages of them that are asked for, empty ones included.
+const MOST_PAGES: usize = 100;
+
 /// A prefix, or with a single file an object, of an S3-compatible store.
 pub struct S3Target {
     shared: Arc<Shared>,
@@ -198,7 +201,7 @@ impl Lane for S3Lane {
         };
         let mut listed = HashMap::<String, Vec<String>>::new();
         let (mut from, mut count) = (None, 0);
-        loop {
+        for _ in 0..MOST_PAGES {
             let page = match self.client.uploads(&prefix, from.as_ref()) {
                 Ok(page) => page,
                 Err(failed) if matches!(failed.refusal.why, Why::Broken | Why::Busy) => {

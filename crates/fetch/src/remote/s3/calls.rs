@@ -17,6 +17,9 @@ const SKEW: Duration = Duration::from_secs(240);
 /// Most bytes of an error's document that are read.
 const MOST_ERROR: u64 = 64 << 10;
 
+/// Most parts that an upload has.
+const MOST_PARTS: usize = 10_000;
+
 /// A request that was refused, with S3's own code for it.
 #[derive(Clone, Debug)]
 pub struct Failed {
@@ -157,9 +160,11 @@ impl S3Client {
             let reply = self.call(what, Method::Get, object, &query, &[], &[])?;
             let xml = self.document(what, reply)?;
             let (parts, next) = answer::parts(&xml).ok_or_else(|| senseless(what, object))?;
-            let grows = next.is_none_or(|next| behind.is_none_or(|behind| next > behind));
+            // A server that promises more brings some each time, so there is an end.
+            let grows =
+                next.is_none_or(|next| !parts.is_empty() && behind.is_none_or(|behind| next > behind));
             all.extend(parts);
-            if !grows || all.len() > 10_000 {
+            if !grows || all.len() > MOST_PARTS {
                 return Err(senseless(what, object));
             }
             match next {
