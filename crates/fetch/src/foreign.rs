@@ -6,8 +6,9 @@ use tidegate_transfer::error::Error;
 use tidegate_transfer::text;
 
 /// An error whose message may hold somebody else's words; the same error if there is nothing to escape.
-pub fn error(error: Error) -> Error {
-    Error { message: text::foreign(&error.message), ..error }
+pub fn error(mut error: Error) -> Error {
+    error.message = text::foreign(&error.message);
+    error
 }
 
 /// Whether `words` may be written as they are into a file that people look at.

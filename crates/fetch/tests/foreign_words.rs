@@ -150,7 +150,7 @@ fn get(names: Names, servers: &ServerSettings, shown: &Shown) {
     let failures = download.ledger().failures();
     failures.iter().for_each(|failure| shown.add(&failure.error.message));
     drop(download);
-    let sidecars = Arc::try_unwrap(sidecars).ok().expect("nobody else has them");
+    let sidecars = Arc::try_unwrap(sidecars).expect("nobody else has them");
     let written = sidecars.into_inner().expect("unharmed").write(true).expect("written");
     written.notes.iter().for_each(|note| shown.add(note));
     for name in written.files {
@@ -191,7 +191,7 @@ fn what_http_servers_say_is_shown_escaped() {
             "to-known" => located("gopher://host/%E2%80%AE%0aforged"),
             "packed-so" => answer("200 OK", &[("Content-Encoding", "x\"\\evil")], evil),
             "packed" => answer("200 OK", &[("Content-Encoding", &header)], evil),
-            "page" => answer("200 OK", &[("Content-Type", "text/html"), (&"X-Evil", &header)], evil),
+            "page" => answer("200 OK", &[("Content-Type", "text/html"), ("X-Evil", &header)], evil),
             "kind" => answer("404 Not Found", &[("Content-Type", &header)], evil),
             "range" => answer("206 Partial", &[("Content-Range", &header)], evil),
             "tag" => answer("403 No", &[("ETag", &header), ("WWW-Authenticate", &header)], evil),
