@@ -49,9 +49,11 @@ pub fn json_line(record: &Record) -> String {
         .algorithms()
         .map(|algorithm| (algorithm.to_string(), record.checksums.hex(algorithm).into()))
         .collect();
+    let path = std::str::from_utf8(record.path.as_bytes())
+        .map_or_else(|_| show(record.path.as_bytes()).into_owned(), str::to_owned);
     let object = json!({
         "urls": urls,
-        "path": show(record.path.as_bytes()),
+        "path": path,
         "bytes": record.bytes,
         "checksums": sums,
         "group": record.group.as_deref(),
