@@ -4,6 +4,8 @@
 
 // Words: a checksum, a file to get.
 pub mod checksum;
+pub mod foreign;
+
 pub mod record;
 
 // What names files.

@@ -29,6 +29,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
 use crate::checksum::Algorithm;
+use crate::foreign::error as escaped;
 use crate::record::{Named, Names, Record};
 
 pub use name::{SCHEMES, path_of, public, public_text, url};
@@ -107,7 +108,7 @@ impl Default for Options {
 pub fn of_url(text: &str) -> Named {
     match url(text).and_then(|url| Ok(Record::new(url.clone(), path_of(&url)?))) {
         Ok(record) => Named::Record(Box::new(record)),
-        Err(error) => Named::Problem(public_text(text), error),
+        Err(error) => Named::problem(&public_text(text), error),
     }
 }
 
@@ -140,21 +141,24 @@ pub fn read(
     };
     let from_elsewhere = path.is_none();
     let base = options.base.clone();
-    let names = match format {
-        Format::Urls => stream(urls::Urls::new(input, words)),
-        Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
-        Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
-        Format::Csv => stream(table::Table::new(input, b',', options, words)?),
-        Format::Json => stream(json::Json::new(input, options, words)?),
-        Format::Bag => stream(bag::Bag::new(input)?),
-        Format::Metalink => stream(metalink::Metalink::new(input)),
+    let begin = || -> Result<Names> {
+        Ok(match format {
+            Format::Urls => stream(urls::Urls::new(input, words)),
+            Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
+            Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
+            Format::Csv => stream(table::Table::new(input, b',', options, words)?),
+            Format::Json => stream(json::Json::new(input, options, words)?),
+            Format::Bag => stream(bag::Bag::new(input)?),
+            Format::Metalink => stream(metalink::Metalink::new(input)),
+        })
     };
-    Ok(if from_elsewhere { Box::new(names.map(move |named| foreign(named, base.as_ref()))) } else { names })
+    let names = begin().map_err(escaped)?;
+    Ok(if from_elsewhere { Box::new(names.map(move |named| from_pipe(named, base.as_ref()))) } else { names })
 }
 
 /// What a list from a pipe may name: whoever wrote it is unknown, and shall not choose files of this machine,
 /// except beneath the base that the user gave.
-fn foreign(named: Named, base: Option<&Url>) -> Named {
+fn from_pipe(named: Named, base: Option<&Url>) -> Named {
     let beneath = |url: &Url| {
         base.is_some_and(|base| {
             let base = format!("{}/", base.as_str().trim_end_matches('/'));
@@ -170,7 +174,7 @@ fn foreign(named: Named, base: Option<&Url>) -> Named {
                     "{url}: a list from standard input may not name files of this machine; \
                      name it on the command line, or save the list and name that"
                 );
-                Named::Problem(url, Error::new(ErrorKind::Usage, why))
+                Named::problem(&url, Error::new(ErrorKind::Usage, why))
             }
             None => Named::Record(record),
         },
@@ -235,12 +239,12 @@ impl Place {
     }
 
     fn note(&self, why: impl fmt::Display) -> Named {
-        Named::Note(format!("{self}: {why}"))
+        Named::note(&format!("{self}: {why}"))
     }
 
     /// `what` cannot be got, for a reason that this place is added to.
     fn problem(&self, what: &str, error: Error) -> Named {
-        Named::Problem(public_text(what), error.within(self))
+        Named::problem(&public_text(what), error.within(self))
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::Error;
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::text;
 use url::Url;
 
 use crate::checksum::Checksums;
+use crate::foreign;
 
 /// One file to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,9 @@ impl Record {
 }
 
 /// What resolving a name turns up, one after the other: fetching begins before the whole list is known.
+///
+/// Its words come from lists and servers and are shown to people: [`problem`](Self::problem) and
+/// [`note`](Self::note) make them fit for that.
 #[derive(Debug)]
 pub enum Named {
     /// A file to get.
@@ -52,6 +57,18 @@ pub enum Named {
     Problem(String, Error),
     /// Something people should know, such as a format that was taken in place of another.
     Note(String),
+}
+
+impl Named {
+    /// `named` cannot be got.
+    pub fn problem(named: &str, error: Error) -> Self {
+        Self::Problem(text::foreign(named), foreign::error(error))
+    }
+
+    /// Something people should know.
+    pub fn note(words: &str) -> Self {
+        Self::Note(text::foreign(words))
+    }
 }
 
 /// A stream of what was named. It may wait for a server; it is read by one thread.

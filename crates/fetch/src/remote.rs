@@ -29,6 +29,7 @@ use tidegate_transfer::text;
 use url::Url;
 
 use crate::checksum::Checksums;
+use crate::foreign;
 
 /// How long a parked worker keeps its connections. Servers count those too that nobody uses, and may refuse others
 /// for them; a worker that is only parked for an epoch or two needs no new one.
@@ -139,7 +140,12 @@ impl Refusal {
             Why::Broken => ErrorKind::Connection,
             Why::Senseless => ErrorKind::Protocol,
         };
-        Self { why, error: Error::new(kind, message), retry_after: None }
+        Self::of(why, Error::new(kind, message))
+    }
+
+    /// A refusal for a reason of another kind. Servers choose words of it, which are escaped here.
+    pub fn of(why: Why, error: Error) -> Self {
+        Self { why, error: foreign::error(error), retry_after: None }
     }
 
     /// The same refusal with a wait that the server asks for.

@@ -10,6 +10,9 @@ use common::moto::{self, Moto, NO_MOTO};
 use common::nginx::Nginx;
 use common::scripted::{Scripted, Then, http};
 use common::{noise, skip};
+use tidegate_control::ByteCount;
+use tidegate_fetch::put::s3::S3Target;
+use tidegate_fetch::put::target::Target as _;
 use tidegate_fetch::record::Named;
 use tidegate_fetch::remote::request::Requests;
 use tidegate_fetch::remote::s3::calls::S3Client;
@@ -140,6 +143,74 @@ fn a_prefix_is_listed_page_after_page() {
         matches!(&missing[..], [Named::Problem(_, error)] if error.message.contains("NoSuchBucket")),
         "{missing:?}"
     );
+}
+
+#[test]
+fn a_listing_without_end_is_given_up() {
+    let page = |of: &str, next: String| {
+        let body = format!("<{of}><IsTruncated>true</IsTruncated>{next}</{of}>");
+        (http("200 OK", &[("content-length", &body.len().to_string())], body.as_bytes()), Then::Keep)
+    };
+    let list = |names: fn(usize) -> (String, String), why: &str, most: usize| {
+        let server = Scripted::http(move |request| {
+            let (token, keys) = names(request.number);
+            page("ListBucketResult", format!("<NextContinuationToken>{token}</NextContinuationToken>{keys}"))
+        });
+        let settings = moto::settings(server.url("").as_str(), true);
+        let names = Servers::new(&settings).list(&moto::url("runs/")).expect("a prefix").expect("a client");
+        let named: Vec<Named> = names.collect();
+        let Some(Named::Problem(_, error)) = named.last() else { panic!("{named:?}") };
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains(why), "{error}");
+        assert!(server.requests().len() <= most, "{} requests", server.requests().len());
+        named.len() - 1
+    };
+    let key = |n: usize| format!("<Contents><Key>runs/{n}</Key><Size>1</Size></Contents>");
+    // Ever new tokens, and nothing; the same after some files; and a circle of full pages.
+    assert_eq!(list(|n| (n.to_string(), String::new()), "has no end", 110), 0);
+    let some = |n: usize| {
+        let keys = if n < 3 {
+            format!("<Contents><Key>runs/{n}</Key><Size>1</Size></Contents>")
+        } else {
+            String::new()
+        };
+        (n.to_string(), keys)
+    };
+    assert_eq!(list(some, "has no end", 110), 3);
+    let circle =
+        |n: usize| ((n % 2).to_string(), "<Contents><Key>runs/x</Key><Size>1</Size></Contents>".to_owned());
+    assert_eq!(list(circle, "in a circle", 3), 2);
+    // A few empty pages are no more than that.
+    let server = Scripted::http(move |request| match request.number {
+        n @ 0..50 => page("ListBucketResult", format!("<NextContinuationToken>{n}</NextContinuationToken>")),
+        n => {
+            let body = format!("<ListBucketResult>{}</ListBucketResult>", key(n));
+            (http("200 OK", &[("content-length", &body.len().to_string())], body.as_bytes()), Then::Keep)
+        }
+    });
+    let settings = moto::settings(server.url("").as_str(), true);
+    let names = Servers::new(&settings).list(&moto::url("runs/")).expect("a prefix").expect("a client");
+    assert!(matches!(&names.collect::<Vec<_>>()[..], [Named::Record(_)]));
+    // Of uploads under way and of their parts too.
+    let server = Scripted::http(move |request| {
+        let n = request.number + 1;
+        match request.path() {
+            path if path.contains("list-type") => {
+                page("ListBucketResult", format!("<NextContinuationToken>{n}</NextContinuationToken>"))
+            }
+            path if path.contains("uploads") => {
+                page("ListMultipartUploadsResult", format!("<NextKeyMarker>{n}</NextKeyMarker>"))
+            }
+            _ => page("ListPartsResult", format!("<NextPartNumberMarker>{n}</NextPartNumberMarker>")),
+        }
+    });
+    let settings = moto::settings(server.url("").as_str(), true);
+    let target =
+        S3Target::new(&settings, moto::object("in/"), false, ByteCount::mib(5), None).expect("a target");
+    assert_eq!(target.lane().expect("a lane").survey(), Ok(false));
+    assert!((90..=110).contains(&server.requests().len()), "{} requests", server.requests().len());
+    let before = server.requests().len();
+    let failed = client(&settings, &server.url("")).parts(&moto::object("in/x"), "id").expect_err("no end");
+    assert_eq!((failed.refusal.why, server.requests().len()), (Why::Senseless, before + 1));
 }
 
 #[test]

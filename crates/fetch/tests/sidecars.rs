@@ -233,6 +233,51 @@ fn read_back(directory: &Path) -> (Vec<Record>, Vec<String>) {
 }
 
 #[test]
+fn what_failed_is_written_so_that_it_names_nothing_else() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path();
+    let mut sidecars = Sidecars::new(directory, None).expect("begun");
+    let error = Error::new(ErrorKind::NotFound, "no\x1b[2J\u{202e}\nfile:///etc/shadow");
+    let plain = |n: u32| format!("https://host/{n}").parse().expect("a URL");
+    let groups = ["a\nfile:///etc/passwd", "file:///etc/passwd", "\u{202e}"];
+    for (n, group) in (1..).zip(groups) {
+        let path = RelPath::new(format!("{n}\u{9b}\n  out=x")).expect("a path");
+        let record = Record { group: Some(group.into()), ..Record::new(plain(n), path) };
+        sidecars.failed("it", Some(&record), &error).expect("noted");
+    }
+    for named in ["https://host/a\nfile:///etc/passwd", "file:///etc/passwd", "https://host/\u{202e}"] {
+        sidecars.failed(named, None, &error).expect("noted");
+    }
+    assert_eq!(sidecars.write(true).expect("written").files, ["failed.txt"]);
+    let failed = text(directory, "failed.txt");
+    assert!(!failed.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{failed:?}");
+    let (records, words) = read_back(directory);
+    let urls: Vec<&str> = records.iter().map(|record| record.urls[0].as_str()).collect();
+    assert_eq!(
+        (urls, words.len()),
+        (vec!["https://host/1", "https://host/2", "https://host/3"], 0),
+        "{failed}"
+    );
+}
+
+#[test]
+fn tables_show_nothing_that_is_not_seen() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut sidecars = Sidecars::new(home.path(), Some(Shape::Generic)).expect("begun");
+    let known = [("sample_title", "a\x1b[2J\u{9b}\u{202e}b"), ("odd\u{2066}\n", "x")];
+    arrive(&mut sidecars, home.path(), &record("SRR1", "SRR1.fastq.gz", &known));
+    sidecars.write(true).expect("written");
+    for name in ["runs.tsv", "samplesheet.csv"] {
+        let table = text(home.path(), name);
+        let hidden = |c: char| (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}".contains(c);
+        assert!(
+            !table.chars().any(hidden) && table.contains("a [2J  b") && table.lines().count() == 2,
+            "{table:?}"
+        );
+    }
+}
+
+#[test]
 fn an_interrupted_run_says_nothing_of_whole_runs() {
     let home = tempfile::tempdir().expect("a directory");
     let mut sidecars = Sidecars::new(home.path(), Some(Shape::Generic)).expect("begun");

@@ -14,6 +14,7 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
 use crate::job::{JobId, Progress, Request, Summary};
+use crate::shown::one_line;
 
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,9 +83,9 @@ impl fmt::Display for Logged {
 
 /// Appends a line for `event` to the log at `path`, in one write, so that jobs may share a file.
 pub async fn append(path: PathBuf, job: JobId, event: &Logged) -> Result<(), String> {
-    let text: String = event.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = one_line(&event.to_string());
     let line = format!("{} job {job} {text}\n", Timestamp::now());
-    let shown = path.display().to_string();
+    let shown = one_line(&path.display().to_string());
     let written = tokio::task::spawn_blocking(move || write(&path, &line)).await;
     let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
     written.map_err(|error| format!("cannot write the log {shown}: {error}"))
@@ -116,7 +117,7 @@ mod tests {
             Summary { bytes: 10 << 30, duration_ms: 93_100, goodput_bps: 923_000_000, ..Summary::default() };
         let events = [
             Logged::submitted(&request),
-            Logged::Failed("two\nlines".to_owned()),
+            Logged::Failed("two\nlines\x1b\u{202e}".to_owned()),
             Logged::Done(Some(summary)),
         ];
         for event in &events {
@@ -129,7 +130,7 @@ mod tests {
             said,
             [
                 "job 12 SUBMITTED tg://h/a → /b",
-                "job 12 FAILED two lines",
+                "job 12 FAILED two lines\\x1b\\xe2\\x80\\xae",
                 "job 12 DONE 10 GiB in 93.1 s: 923 Mbit/s"
             ]
         );

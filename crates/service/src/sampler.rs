@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::shown::one_line;
+
 /// The shortest and the longest sample by time.
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
@@ -170,7 +172,7 @@ impl SamplerError {
     pub fn new(failure: Failure, why: impl Into<String>) -> Self {
         let why = why.into();
         let words: Vec<&str> = why.split_whitespace().collect();
-        let line = without_secrets(&words.join(" "));
+        let line = one_line(&without_secrets(&words.join(" ")));
         let why = match line.char_indices().nth(LONGEST) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line,
@@ -253,6 +255,8 @@ mod tests {
         let error =
             SamplerError::new(Failure::Failed, format!("tg://{} {}", "s".repeat(86), "é".repeat(900)));
         assert!(!error.to_string().contains("ss") && error.to_string().chars().count() <= LONGEST + 1);
+        let error = SamplerError::new(Failure::Failed, "iperf3: \x1b[2J\u{202e}\u{9b}");
+        assert_eq!(error.to_string(), "iperf3: \\x1b[2J\\xe2\\x80\\xae\\xc2\\x9b");
     }
 
     #[test]

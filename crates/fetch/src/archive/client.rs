@@ -5,20 +5,24 @@
 //! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tidegate_control::Rng;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
-use ureq::http::Response;
+use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
 use super::pace::{Pace, sleep};
-use crate::remote::http;
+use crate::remote::http::lines::{Lines, Reach, Shared};
+use crate::remote::http::redirected;
+use crate::remote::login::Logins;
+use crate::remote::settings::{Proxies, ServerSettings};
 use crate::remote::tls::Tls;
 
 /// Largest answer that is read: a project of 100,000 runs is about 100 MB.
@@ -26,9 +30,6 @@ const MAX_ANSWER: u64 = 256 << 20;
 
 /// Longest wait that a server's `Retry-After` is obeyed for, and longest back-off.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-
-/// Redirects followed, of questions without a body.
-const MAX_REDIRECTS: u32 = 5;
 
 /// Longest part of a server's words that is repeated, in characters.
 const MAX_WORDS: usize = 160;
@@ -61,6 +62,10 @@ pub struct ArchiveSettings {
     pub email: Option<String>,
     /// Certificates (PEM) to trust besides the system's.
     pub ca: Option<PathBuf>,
+    /// Which proxies questions go through.
+    pub proxies: Proxies,
+    /// Which addresses are of the public Internet, whose servers may not redirect us to others.
+    pub is_public: fn(IpAddr) -> bool,
     /// How long to wait for a connection and for the beginning of an answer.
     pub timeout: Duration,
     /// How often to try again.
@@ -85,6 +90,8 @@ impl Default for ArchiveSettings {
             api_key: None,
             email: None,
             ca: None,
+            proxies: Proxies::from_env(),
+            is_public: ServerSettings::default().is_public,
             timeout: Duration::from_secs(60),
             retries: 4,
             backoff: Duration::from_secs(1),
@@ -174,7 +181,7 @@ pub struct Head {
 
 /// The archives' interfaces.
 pub struct Client {
-    agent: Agent,
+    lines: Mutex<Lines>,
     /// ENA's Portal API.
     pub ena: Service,
     /// NCBI's E-utilities.
@@ -206,20 +213,21 @@ struct Failure {
 impl Client {
     /// With these settings.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(settings.timeout))
-            .timeout_recv_response(Some(settings.timeout))
-            .timeout_per_read(Some(settings.timeout))
-            .max_redirects(MAX_REDIRECTS)
-            .build();
+        let tls = Arc::new(Tls::new(settings.ca.clone()));
+        let servers = ServerSettings {
+            timeout: settings.timeout,
+            ca: settings.ca,
+            proxies: settings.proxies,
+            is_public: settings.is_public,
+            ..ServerSettings::default()
+        };
+        let shared = Arc::new(Shared::new(&servers, &tls, &Arc::new(Logins::default())));
         let api_key = settings.api_key.filter(|key| !key.is_empty());
         let allowed = if api_key.is_some() { NCBI_KEY_RATE } else { NCBI_RATE };
         let eutils_rate = settings.ncbi_rate.unwrap_or(allowed);
         let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
-            agent: http::agent(config, &Arc::new(Tls::new(settings.ca))),
+            lines: Mutex::new(Lines::new(shared)),
             ena: Service { says_404: true, ..Service::new("ENA", &settings.ena_url, settings.ena_rate)? },
             eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
             sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,
@@ -242,9 +250,7 @@ impl Client {
     ) -> Result<Answer> {
         let mut url = service.at(path);
         url.query_pairs_mut().extend_pairs(form);
-        let request =
-            || self.agent.get(url.as_str()).config().https_only(url.scheme() == "https").build().call();
-        self.persist(service, &url, over, || self.text(service, &url, request()))
+        self.persist(service, &url, over, || self.text(service, &url, self.ask(service, &Method::GET, &url)?))
     }
 
     /// Asks with a form: lists of accessions, and the API key, which so is in no URL.
@@ -256,11 +262,50 @@ impl Client {
         over: &AtomicBool,
     ) -> Result<Answer> {
         let url = service.at(path);
-        // Not followed: a redirect would lose the form.
-        let request = || self.agent.post(url.as_str()).config().max_redirects(0).build();
         self.persist(service, &url, over, || {
-            self.text(service, &url, request().send_form(form.iter().copied()))
+            let agent = self.agent(service, &url, Reach::All)?;
+            // Its redirects are not followed: they would lose the form.
+            let response = agent.post(url.as_str()).send_form(form.iter().copied());
+            self.text(service, &url, response.map_err(|error| self.lost(service, &url, &error))?)
         })
+    }
+
+    /// One question without a body, and its answer wherever that is: redirects are followed as those of files are.
+    fn ask(&self, service: &Service, method: &Method, url: &Url) -> Result<Response<Body>, Failure> {
+        let mut been = vec![url.clone()];
+        loop {
+            let at = &been[been.len() - 1];
+            let reach = match been.len() {
+                1 => Reach::All,
+                _ => self.lines().reach(url).map_err(|refusal| self.refused(service, url, &refusal.error))?,
+            };
+            let agent = self.agent(service, at, reach)?;
+            let request = Request::builder().method(method).uri(at.as_str()).body(());
+            let answer = request.map_err(ureq::Error::from).and_then(|request| agent.run(request));
+            let answer = answer.map_err(|error| self.lost(service, at, &error))?;
+            let is_redirect = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+            if !is_redirect || header(&answer, "location").is_none() {
+                return Ok(answer);
+            }
+            let next = redirected(at, &been, &answer, false);
+            been.push(next.map_err(|refusal| self.refused(service, url, &refusal.error))?);
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn agent(&self, service: &Service, url: &Url, reach: Reach) -> Result<Agent, Failure> {
+        let mut lines = self.lines();
+        let agent = lines.agent(url, reach).cloned();
+        agent.map_err(|refusal| self.refused(service, url, &refusal.error))
+    }
+
+    /// What is not asked at all, or not asked further.
+    fn refused(&self, service: &Service, url: &Url, why: &Error) -> Failure {
+        let message = format!("cannot ask {} at {}: {}", service.name, place(url), self.words(&why.message));
+        Failure { error: Error::new(why.kind, message), again: false, after: None }
     }
 
     /// A question to the E-utilities, signed as NCBI asks for.
@@ -276,8 +321,7 @@ impl Client {
     pub fn head(&self, path: &str, over: &AtomicBool) -> Result<Option<Head>> {
         let url = self.aws.at(path);
         self.persist(&self.aws, &url, over, || {
-            let response = self.agent.head(url.as_str()).call();
-            let response = response.map_err(|error| self.lost(&self.aws, &url, &error))?;
+            let response = self.ask(&self.aws, &Method::HEAD, &url)?;
             match response.status().as_u16() {
                 200 => {
                     let bytes = header(&response, "content-length").and_then(|text| text.parse().ok());
@@ -318,7 +362,7 @@ impl Client {
                 return Err(Error::new(failure.error.kind, format!("{}{times}", failure.error.message)));
             }
             tracing::debug!(service = service.name, "trying again: {}", failure.error);
-            let jitter = self.rng.lock().unwrap_or_else(std::sync::PoisonError::into_inner).unit();
+            let jitter = self.rng.lock().unwrap_or_else(PoisonError::into_inner).unit();
             let pause = failure.after.unwrap_or(wait.mul_f64(1.0 + jitter / 2.0)).min(MAX_WAIT);
             wait = (wait * 2).min(MAX_WAIT);
             if !sleep(pause, over) {
@@ -329,13 +373,7 @@ impl Client {
     }
 
     /// Reads one answer of an interface.
-    fn text(
-        &self,
-        service: &Service,
-        url: &Url,
-        response: Result<Response<Body>, ureq::Error>,
-    ) -> Result<Answer, Failure> {
-        let mut response = response.map_err(|error| self.lost(service, url, &error))?;
+    fn text(&self, service: &Service, url: &Url, mut response: Response<Body>) -> Result<Answer, Failure> {
         let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
         let body = body.map_err(|error| self.lost(service, url, &error))?;
         let text = match String::from_utf8(body) {
@@ -378,6 +416,13 @@ impl Client {
 
     /// No answer at all, or only a part of one.
     fn lost(&self, service: &Service, url: &Url, error: &ureq::Error) -> Failure {
+        let ours = match error {
+            ureq::Error::Other(error) => error.downcast_ref::<Error>(),
+            _ => None,
+        };
+        if let Some(error) = ours {
+            return self.refused(service, url, error);
+        }
         let (kind, again) = match error {
             ureq::Error::Tls(_) | ureq::Error::Rustls(_) => (ErrorKind::Denied, false),
             ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => (ErrorKind::Denied, false),

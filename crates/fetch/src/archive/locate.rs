@@ -112,10 +112,8 @@ impl Resolver {
         let format = match stand_in {
             _ if has(wish.format) => wish.format,
             Some(format) if wish.allow_fallback && !unsure => {
-                self.tell(Named::Note(format!(
-                    "{run}: no {} for it; taking {format} in its place",
-                    wish.format
-                )));
+                let words = format!("{run}: no {} for it; taking {format} in its place", wish.format);
+                self.tell(Named::note(&words));
                 format
             }
             _ => return self.problem(run, self.missing(waiting, stand_in, unsure)),

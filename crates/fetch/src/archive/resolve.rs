@@ -80,7 +80,7 @@ impl Archives {
             }
         });
         // A thread that breaks must not look like a list that ends.
-        let broken = |why: String| Named::Problem("accessions".to_owned(), Error::new(ErrorKind::Io, why));
+        let broken = |why: String| Named::problem("accessions", Error::new(ErrorKind::Io, why));
         let last = found.clone();
         let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || {
             let over = Arc::clone(&resolver.over);
@@ -150,7 +150,7 @@ impl Resolver {
     }
 
     pub(super) fn problem(&self, name: &str, error: Error) {
-        self.tell(Named::Problem(name.to_owned(), error));
+        self.tell(Named::problem(name, error));
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -81,7 +81,7 @@ impl Worker<'_> {
             End::Over => shared.queue.done(held),
             End::Lost(at, error) => {
                 drop(source);
-                let refusal = Refusal { why: Why::Broken, error, retry_after: None };
+                let refusal = Refusal::of(Why::Broken, error);
                 self.refused(job, Some(body), refusal, |not_before| {
                     if whole {
                         shared.begin_anew(file, Some(body), not_before);

@@ -362,5 +362,5 @@ fn same(pin: &Version, seen: &Version) -> bool {
 fn changed(url: &Url) -> Refusal {
     let place = format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path());
     let error = Error::new(ErrorKind::Changed, format!("{place} changed while it was fetched"));
-    Refusal { why: Why::Changed, error, retry_after: None }
+    Refusal::of(Why::Changed, error)
 }

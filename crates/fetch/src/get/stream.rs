@@ -51,7 +51,7 @@ impl Worker<'_> {
             }
             Err(Broken::Source(error)) => {
                 drop(source);
-                let refusal = Refusal { why: Why::Broken, error, retry_after: None };
+                let refusal = Refusal::of(Why::Broken, error);
                 self.refused(job, Some(&body), refusal, |not_before| {
                     shared.begin_anew(file, Some(&body), not_before);
                 });

@@ -44,7 +44,7 @@ impl Bag {
         }
         if manifest.algorithm.is_none() {
             let why = "no manifest lies beside the list: sizes are checked, checksums are not known";
-            notes.push_back(Named::Note(format!("{}: {why}", input.list)));
+            notes.push_back(Named::note(&format!("{}: {why}", input.list)));
         }
         Ok(Self { lines: Lines::new(input.reader, input.list), manifest, notes })
     }
@@ -59,7 +59,7 @@ impl<R: BufRead> Source for Bag<R> {
             Ok(line) if line.trim().is_empty() || line.starts_with('#') => return true,
             Ok(line) => line,
             Err(error) => {
-                named.push_back(Named::Problem(place.to_string(), error));
+                named.push_back(Named::problem(&place.to_string(), error));
                 return true;
             }
         };

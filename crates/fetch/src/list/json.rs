@@ -75,7 +75,7 @@ impl Source for Json {
         let keys = |object: &Map<String, Value>| lists_files(object.keys().map(String::as_str));
         match object.map(|object| (keys(&object), row(object))) {
             Ok((files, row)) => row.named(&place, &self.options, files, &mut self.words, named),
-            Err(error) => named.push_back(Named::Problem(place.to_string(), error)),
+            Err(error) => named.push_back(Named::problem(&place.to_string(), error)),
         }
         true
     }

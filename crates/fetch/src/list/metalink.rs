@@ -222,7 +222,7 @@ impl Source for Metalink {
         if let Err(error) = self.step(named) {
             self.over = true;
             let what = self.file.take().map_or_else(|| self.list.to_string(), |file| file.shown());
-            named.push_back(Named::Problem(what, error));
+            named.push_back(Named::problem(&what, error));
         }
         true
     }
@@ -240,7 +240,7 @@ impl Entry {
     fn named(self) -> Named {
         let (place, shown) = (self.place.clone(), self.shown());
         if let Some(error) = self.refused {
-            return Named::Problem(shown, error);
+            return Named::problem(&shown, error);
         }
         match self.record() {
             Ok(record) => Named::Record(Box::new(record)),

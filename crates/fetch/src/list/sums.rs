@@ -44,7 +44,7 @@ impl<R: BufRead> Source for Sums<R> {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
-                named.push_back(Named::Problem(place.to_string(), error));
+                named.push_back(Named::problem(&place.to_string(), error));
                 return true;
             }
         };

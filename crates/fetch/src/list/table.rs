@@ -74,14 +74,14 @@ impl Source for Table {
             Err(error) => {
                 let goes_on = !error.is_io_error();
                 let error = self.place.usage(plain(&error));
-                named.push_back(Named::Problem(self.place.to_string(), error));
+                named.push_back(Named::problem(&self.place.to_string(), error));
                 return goes_on;
             }
         }
         if self.row.len() != self.columns.len() {
             let (has, wants) = (self.row.len(), self.columns.len());
             let error = self.place.usage(format!("the row has {has} fields, and the header {wants}"));
-            named.push_back(Named::Problem(self.place.to_string(), error));
+            named.push_back(Named::problem(&self.place.to_string(), error));
             return true;
         }
         let mut row = Row::default();

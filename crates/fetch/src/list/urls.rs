@@ -11,6 +11,7 @@ use url::Url;
 use super::lines::Lines;
 use super::{Input, Place, Reader, Source, Words, name};
 use crate::checksum::{Algorithm, Checksums};
+use crate::foreign::is_plain;
 use crate::record::{Named, Record};
 
 /// Most mirrors and most header lines of one file.
@@ -75,7 +76,7 @@ impl<R: BufRead> Urls<R> {
         let option = option.trim_end();
         let Some(entry) = &mut self.entry else {
             let error = place.usage("an indented option stands before any URL");
-            named.push_back(Named::Problem(name::public_text(option), error));
+            named.push_back(Named::problem(&name::public_text(option), error));
             return;
         };
         let mut note = |key: &str, why: String| {
@@ -132,7 +133,7 @@ impl<R: BufRead> Source for Urls<R> {
             Some(Err(error)) => {
                 self.finish(named);
                 let place = self.lines.place().to_string();
-                named.push_back(Named::Problem(place, error));
+                named.push_back(Named::problem(&place, error));
             }
             None => {
                 self.finish(named);
@@ -178,7 +179,7 @@ impl Entry {
         let written = name::public_text(&self.written);
         match self.record() {
             Ok(record) => Named::Record(Box::new(record)),
-            Err(error) => Named::Problem(written, error),
+            Err(error) => Named::problem(&written, error),
         }
     }
 
@@ -222,8 +223,8 @@ pub fn header(line: &str, headers: &mut Vec<(String, String)>) -> Result<(), Str
     if name.is_empty() || !name.chars().all(is_token) {
         return Err("a header's name holds letters, digits and '-' only".to_owned());
     }
-    if value.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(format!("the header {name} holds a control character"));
+    if !is_plain(&value.replace('\t', " ")) {
+        return Err(format!("the header {name} holds a character that cannot be seen"));
     }
     if headers.len() == MOST_HEADERS {
         return Err(format!("there are more than {MOST_HEADERS} headers"));

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tidegate_transfer::text::show;
 
 use super::name::path_of;
+use crate::foreign::is_plain;
 use crate::record::Record;
 
 /// Headers that carry secrets are not written.
@@ -16,7 +17,7 @@ pub fn entry(record: &Record) -> String {
     let is_named_so = record.urls.first().is_some_and(|url| path_of(url).as_ref() == Ok(&record.path));
     if !is_named_so {
         match std::str::from_utf8(record.path.as_bytes()) {
-            Ok(path) if !path.contains(['\n', '\r']) => text.push_str(&format!("  out={path}\n")),
+            Ok(path) if is_plain(path) => text.push_str(&format!("  out={path}\n")),
             _ => text.push_str(&format!("# was named {}\n", show(record.path.as_bytes()))),
         }
     }
@@ -48,13 +49,31 @@ pub fn json_line(record: &Record) -> String {
         .algorithms()
         .map(|algorithm| (algorithm.to_string(), record.checksums.hex(algorithm).into()))
         .collect();
+    let path = std::str::from_utf8(record.path.as_bytes())
+        .map_or_else(|_| show(record.path.as_bytes()).into_owned(), str::to_owned);
     let object = json!({
         "urls": urls,
-        "path": show(record.path.as_bytes()),
+        "path": path,
         "bytes": record.bytes,
         "checksums": sums,
         "group": record.group.as_deref(),
         "meta": *record.meta,
     });
-    object.to_string()
+    escaped(&object.to_string())
+}
+
+/// JSON without characters that a terminal obeys or nobody sees: as text they are escaped in it, so it reads the same.
+fn escaped(json: &str) -> String {
+    if is_plain(json) {
+        return json.to_owned();
+    }
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_plain(c.encode_utf8(&mut [0; 4])) {
+            text.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    text
 }

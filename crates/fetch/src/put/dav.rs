@@ -286,7 +286,7 @@ impl DavLane {
             }
         };
         let error = Error::new(ErrorKind::Corrupt, format!("{}: {what}", shown(url)));
-        Err(Refusal { why: Why::Broken, error, retry_after: None })
+        Err(Refusal::of(Why::Broken, error))
     }
 
     /// Removes an unfinished file as well as may be.
@@ -387,7 +387,7 @@ impl Lane for DavLane {
             _ => {
                 let what = format!("{}: the server took it, and has it not under its name", shown(&url));
                 let error = Error::new(ErrorKind::Corrupt, what);
-                Err(Refusal { why: Why::Senseless, error, retry_after: None })
+                Err(Refusal::of(Why::Senseless, error))
             }
         }
     }

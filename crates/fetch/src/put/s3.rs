@@ -24,6 +24,9 @@ use crate::remote::{Refusal, Why};
 /// Most uploads under way that are taken notice of.
 const MOST_UPLOADS: usize = 10_000;
 
+/// Most pages of them that are asked for, empty ones included.
+const MOST_PAGES: usize = 100;
+
 /// A prefix, or with a single file an object, of an S3-compatible store.
 pub struct S3Target {
     shared: Arc<Shared>,
@@ -164,7 +167,7 @@ impl S3Lane {
         let shown = self.shown(object);
         let corrupt = |what: String| -> Failed {
             let error = Error::new(ErrorKind::Corrupt, format!("{shown}: {what}"));
-            Refusal { why: Why::Senseless, error, retry_after: None }.into()
+            Refusal::of(Why::Senseless, error).into()
         };
         let Some(present) = self.head(object)? else {
             return Err(corrupt("the server has it no longer, just after it took it".to_owned()));
@@ -198,7 +201,7 @@ impl Lane for S3Lane {
         };
         let mut listed = HashMap::<String, Vec<String>>::new();
         let (mut from, mut count) = (None, 0);
-        loop {
+        for _ in 0..MOST_PAGES {
             let page = match self.client.uploads(&prefix, from.as_ref()) {
                 Ok(page) => page,
                 Err(failed) if matches!(failed.refusal.why, Why::Broken | Why::Busy) => {
@@ -325,7 +328,7 @@ impl Lane for S3Lane {
                     if code == "InvalidPart" {
                         (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
                     }
-                    return Err(Refusal { why: reason, error: Error::new(kind, why), retry_after: None });
+                    return Err(Refusal::of(reason, Error::new(kind, why)));
                 }
             }
             // An answer that was lost: the work may have been done.
@@ -379,7 +382,7 @@ fn is_md5(tag: &str) -> bool {
 
 /// A piece that is sent again.
 fn damaged(what: String) -> Refusal {
-    Refusal { why: Why::Broken, error: Error::new(ErrorKind::Corrupt, what), retry_after: None }
+    Refusal::of(Why::Broken, Error::new(ErrorKind::Corrupt, what))
 }
 
 fn arrived_damaged(mut refusal: Refusal) -> Refusal {

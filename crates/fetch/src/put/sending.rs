@@ -78,7 +78,7 @@ impl Worker<'_> {
         while !host.enter(Instant::now(), self.proven) {
             if shared.is_over() || shared.settings.interrupt.is_raised() {
                 let error = Desk::stopped_error();
-                return Err(Refusal { why: Why::Senseless, error, retry_after: None });
+                return Err(Refusal::of(Why::Senseless, error));
             }
             thread::sleep(NAP);
         }

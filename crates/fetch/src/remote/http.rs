@@ -16,10 +16,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_transfer::manifest::MAX_SIZE;
-use ureq::config::Config;
+use ureq::Body as Answer;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
-use ureq::unversioned::resolver::DefaultResolver;
-use ureq::{Agent, Body as Answer};
 use url::Url;
 
 use self::body::Body;
@@ -27,18 +25,12 @@ pub use self::lines::Shared;
 use self::lines::{Lines, Reach};
 use self::trouble::refused;
 use super::login::Login;
-use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// Most redirects that are followed for one request.
 const REDIRECTS: usize = 10;
 /// Longest body of an answer that is no file (a redirect, an error) that is read to keep the connection.
 const SMALL_BODY: u64 = 64 << 10;
-/// An agent for questions that bring no file, with the trust of all others. Proxies are the environment's.
-pub fn agent(config: Config, tls: &Arc<Tls>) -> Agent {
-    let connector = wire::connector(tls, &wire::Opened::default());
-    Agent::with_parts(config, connector, DefaultResolver::default())
-}
 
 /// One worker's way to HTTP servers: at most one idle connection a host.
 #[derive(Debug)]
@@ -120,43 +112,19 @@ impl Http {
                 value.set_sensitive(true);
                 all.insert(header::AUTHORIZATION, value);
             }
-            let redirected =
+            let was_redirected =
                 been.len() > 1 || at[..url::Position::AfterPath] != url[..url::Position::AfterPath];
-            let reach = if redirected { self.lines.reach(url)? } else { Reach::All };
+            let reach = if was_redirected { self.lines.reach(url)? } else { Reach::All };
             let answer = self.lines.exchange(method, &at, &all, reach)?;
             let status = answer.status().as_u16();
             if !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(Reply { from: at, answer });
             }
-            let next = self.redirect(&at, &been, &answer);
+            let next = redirected(&at, &been, &answer, self.lines.shared().settings.allow_downgrade);
             drain(answer);
             at = next?;
             been.push(at.clone());
         }
-    }
-
-    /// Where a redirect leads, if we may follow it.
-    fn redirect(&self, at: &Url, been: &[Url], answer: &Response<Answer>) -> Result<Url, Refusal> {
-        let refuse = |what: String| Refusal::new(Why::Senseless, format!("{}: {what}", shown(at)));
-        let location = answer::text(answer.headers(), "location")
-            .ok_or_else(|| refuse("the server redirects without saying where to".to_owned()))?;
-        let mut next =
-            at.join(location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
-        next.set_fragment(None);
-        if !matches!(next.scheme(), "http" | "https") {
-            return Err(refuse(format!("the server redirects to {}, which is not followed", next.scheme())));
-        }
-        if at.scheme() == "https" && next.scheme() == "http" && !self.lines.shared().settings.allow_downgrade
-        {
-            return Err(refuse(format!("the server redirects to {} without encryption", shown(&next))));
-        }
-        if been.contains(&next) {
-            return Err(refuse("the server redirects in a circle".to_owned()));
-        }
-        if been.len() > REDIRECTS {
-            return Err(refuse(format!("the server redirects more than {REDIRECTS} times")));
-        }
-        Ok(next)
     }
 }
 
@@ -197,6 +165,34 @@ impl Remote for Http {
         }
         Err(refuse(ask.url, reply))
     }
+}
+
+/// Where a redirect leads from `at`, if we may follow it after having been at all of these.
+pub fn redirected<T>(
+    at: &Url,
+    been: &[Url],
+    answer: &Response<T>,
+    allow_downgrade: bool,
+) -> Result<Url, Refusal> {
+    let refuse = |what: String| Refusal::new(Why::Senseless, format!("{}: {what}", shown(at)));
+    let location = answer::text(answer.headers(), "location")
+        .ok_or_else(|| refuse("the server redirects without saying where to".to_owned()))?;
+    let mut next =
+        at.join(location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
+    next.set_fragment(None);
+    if !matches!(next.scheme(), "http" | "https") {
+        return Err(refuse(format!("the server redirects to {}, which is not followed", next.scheme())));
+    }
+    if at.scheme() == "https" && next.scheme() == "http" && !allow_downgrade {
+        return Err(refuse(format!("the server redirects to {} without encryption", shown(&next))));
+    }
+    if been.contains(&next) {
+        return Err(refuse("the server redirects in a circle".to_owned()));
+    }
+    if been.len() > REDIRECTS {
+        return Err(refuse(format!("the server redirects more than {REDIRECTS} times")));
+    }
+    Ok(next)
 }
 
 /// Header lines that are ours to say: lists copied from a browser have some of them.

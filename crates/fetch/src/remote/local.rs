@@ -54,7 +54,7 @@ fn find(ask: &Ask<'_>) -> Result<(File, Version), Refusal> {
                 ErrorKind::Denied => Why::Denied,
                 _ => Why::Broken,
             };
-            return Err(Refusal { why, error, retry_after: None });
+            return Err(Refusal::of(why, error));
         }
     };
     let Some(version) = version_of(&file) else {

@@ -1,4 +1,4 @@
-//! Which addresses are of the public Internet, by the registries of RFC 6890.
+//! Which addresses are of the public Internet, by the registries of RFC 6890, and which names may be.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,9 +36,36 @@ fn public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
+/// Whether a host of this name may be one of the public Internet, as far as the name tells. Asked where a proxy looks
+/// it up: this host, names of one's own network (RFC 6761, 6762, 8375, and ICANN's `internal`), and bare ones are none.
+pub fn may_be_public(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let private = ["localhost", "localdomain", "local", "internal", "home.arpa"];
+    name.contains('.')
+        && !private.iter().any(|end| name.strip_suffix(end).is_some_and(|front| front.ends_with('.')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_ones_own_network_are_not_public() {
+        for name in [
+            "localhost",
+            "LOCALHOST.",
+            "a.localhost",
+            "intranet",
+            "x.local",
+            "metadata.google.internal",
+            "a.home.arpa",
+        ] {
+            assert!(!may_be_public(name), "{name}");
+        }
+        assert!(
+            ["ftp.sra.ebi.ac.uk", "localhost.example.org", "notlocal.example"].into_iter().all(may_be_public)
+        );
+    }
 
     #[test]
     fn only_the_internets_own_addresses_are_public() {

@@ -9,7 +9,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 
-use super::http::lines::{Lines, Shared};
+use super::http::lines::{Lines, Reach, Shared};
 use super::http::{answer, trouble};
 use super::login::{Login, Logins};
 use super::settings::ServerSettings;
@@ -43,10 +43,10 @@ impl Requests {
         Login::in_url(url).or_else(|| self.shared.logins.of(url).cloned())
     }
 
-    /// A client without a connection, for the server of `url`.
+    /// A client without a connection, for the server of `url`. It follows no redirects.
     pub fn client(&self, url: &Url) -> Result<Client> {
         let mut lines = Lines::new(Arc::clone(&self.shared));
-        let agent = lines.agent(url).map_err(|refusal| refusal.error)?.clone();
+        let agent = lines.agent(url, Reach::All).map_err(|refusal| refusal.error)?.clone();
         Ok(Client { agent })
     }
 }
@@ -184,5 +184,5 @@ pub fn words(error: &io::Error) -> String {
 
 /// A refusal for a reason of our own.
 pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
-    Refusal { why, error: Error::new(kind, message), retry_after: None }
+    Refusal::of(why, Error::new(kind, message))
 }

@@ -98,6 +98,8 @@ impl S3 {
                 reply.finish();
                 refusal.into()
             }
+            // It says nothing, as a redirect that was not followed does.
+            Err(failed) if failed.code.is_empty() && failed.refusal.why == Why::Senseless => refusal.into(),
             Err(failed) => failed,
         }
     }
@@ -170,9 +172,9 @@ fn renamed(mut refusal: Refusal, signed: &Url, object: &Url) -> Refusal {
 }
 
 fn senseless(error: tidegate_transfer::error::Error) -> Refusal {
-    Refusal { why: Why::Senseless, error, retry_after: None }
+    Refusal::of(Why::Senseless, error)
 }
 
 fn denied(error: tidegate_transfer::error::Error) -> Refusal {
-    Refusal { why: Why::Denied, error, retry_after: None }
+    Refusal::of(Why::Denied, error)
 }

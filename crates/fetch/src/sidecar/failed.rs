@@ -6,8 +6,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::text::foreign;
 
 use super::spool::Spool;
+use crate::foreign::is_plain;
 use crate::list::{entry, url};
 use crate::record::Record;
 
@@ -82,12 +84,12 @@ impl Failed {
     }
 
     pub fn add(&mut self, named: &str, record: Option<&Record>, error: &Error) -> Result<()> {
-        let why = format!("# {}\n", error.message.replace(['\n', '\r'], " "));
+        let why = comment(&error.message);
         let text = match record {
-            Some(Record { group: Some(group), .. }) => format!("{group}\n"),
+            Some(Record { group: Some(group), .. }) if is_name(group) => format!("{group}\n"),
             Some(record) => entry(record),
             None if is_name(named) => format!("{named}\n"),
-            None => format!("# {}\n", named.replace(['\n', '\r'], " ")),
+            None => comment(named),
         };
         let first = text.lines().next().unwrap_or_default();
         let key = key_of(first);
@@ -114,7 +116,13 @@ fn key_of(line: &str) -> String {
     line.split('\t').next().unwrap_or_default().trim().to_owned()
 }
 
-/// Whether a name can be given again: a URL or a single word.
+fn comment(words: &str) -> String {
+    format!("# {}\n", foreign(&words.replace(['\n', '\r'], " ")))
+}
+
+/// Whether a name can be given again: a URL or a single word, in one line that people see as it is. No file of this
+/// machine, which a list from a pipe may not name, while this one is read from a file.
 fn is_name(named: &str) -> bool {
-    url(named).is_ok() || !named.is_empty() && named.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    is_plain(named) && url(named).is_ok_and(|url| url.scheme() != "file")
+        || !named.is_empty() && named.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

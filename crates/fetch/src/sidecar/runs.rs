@@ -1,5 +1,6 @@
 //! `runs.tsv`: one row a file of a run, with everything that its archive says of the run.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -9,6 +10,7 @@ use csv::ReaderBuilder;
 use tidegate_transfer::error::{Error, Result};
 
 use super::spool::Spool;
+use crate::foreign::cell;
 
 /// A row: values by column.
 pub type Row = BTreeMap<String, String>;
@@ -102,19 +104,14 @@ impl Runs {
         let all = self.rows.by_key().map_err(|error| io::Error::other(error.message))?;
         for row in all {
             let row: Row = serde_json::from_slice(&row?)?;
-            let cells: Vec<String> = columns
+            let cells: Vec<Cow<'_, str>> = columns
                 .iter()
-                .map(|column| row.get(*column).map_or_else(String::new, |value| cell(value)))
+                .map(|column| row.get(*column).map_or_else(Cow::default, |value| cell(value)))
                 .collect();
             writeln!(out, "{}", cells.join("\t"))?;
         }
         Ok(())
     }
-}
-
-/// A value that keeps to its cell.
-fn cell(value: &str) -> String {
-    value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn failed(path: &Path, error: io::Error) -> Error {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::runs::{Row, Runs};
+use crate::foreign;
 
 /// The pipeline that a sheet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +159,7 @@ pub fn is_ours(path: &Path) -> bool {
 }
 
 fn quoted(cell: &str) -> String {
-    let plain: String = cell.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("\"{}\"", plain.replace('"', "\"\""))
+    format!("\"{}\"", foreign::cell(cell).replace('"', "\"\""))
 }
 
 /// Columns about files, which say nothing of the sample.

@@ -16,6 +16,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::pair::{Pair, Site};
+use crate::shown::one_line;
 
 use super::csv;
 use super::record::{Record, Timestamp};
@@ -179,8 +180,13 @@ impl<R: BufRead> Import<R> {
         }
     }
 
-    /// The next line or document, until the end of the file.
+    /// The next line or document, until the end of the file. What is wrong with it may be told in its own words.
     pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+        let item = self.read_item()?;
+        Ok(item.map(|item| Item { found: item.found.map_err(|why| one_line(&why)), ..item }))
+    }
+
+    fn read_item(&mut self) -> io::Result<Option<Item>> {
         loop {
             if let Some(document) = self.documents.ready() {
                 return Ok(Some(self.iperf3(&document)));

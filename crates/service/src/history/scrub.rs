@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_control::{BitRate, ByteCount};
 
 use super::record::{Basis, Point, Timestamp};
+use crate::shown::one_line;
 
 /// Characters kept of any one text.
 const LONGEST: usize = 1000;
@@ -20,7 +21,7 @@ pub fn text(text: &str) -> String {
         if !kept.is_empty() {
             kept.push(' ');
         }
-        kept.push_str(&without_secret(word));
+        kept.push_str(&one_line(&without_secret(word)));
         if kept.len() > 4 * LONGEST {
             break;
         }

@@ -9,6 +9,7 @@ use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
 use super::request::{Kind, Request};
 use crate::address;
+use crate::shown::one_line;
 
 /// The most bytes of a job file.
 pub const MOST_BYTES: usize = classad::MOST_BYTES;
@@ -82,8 +83,22 @@ impl Format {
     }
 }
 
+impl FileError {
+    /// The same with the file's own words fit to be shown.
+    fn shown(mut self) -> Self {
+        let (Self::Syntax(SyntaxError { message, .. }) | Self::Job { message, .. } | Self::Size(message)) =
+            &mut self;
+        *message = one_line(message);
+        self
+    }
+}
+
 /// The jobs of a file. Paths that do not begin with `/` are relative to `base`, where one is given.
 pub fn read(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>, FileError> {
+    jobs(text, format, base).map_err(FileError::shown)
+}
+
+fn jobs(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>, FileError> {
     if text.len() > MOST_BYTES {
         return Err(FileError::Size(format!(
             "the file has {} bytes; at most {MOST_BYTES} are taken",
@@ -127,7 +142,7 @@ struct Jobs<T> {
 fn read_toml(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
     let wrong = |error: toml::de::Error| {
         let (line, column) = error.span().map_or((1, 1), |span| place(text, span.start));
-        FileError::Syntax(SyntaxError { line, column, message: one_line(error.message()) })
+        FileError::Syntax(SyntaxError { line, column, message: in_one_line(error.message()) })
     };
     let table: toml::Table = toml::from_str(text).map_err(wrong)?;
     if table.is_empty() {
@@ -155,7 +170,7 @@ fn read_json(text: &str) -> Result<Vec<Request>, FileError> {
         FileError::Syntax(SyntaxError {
             line: error.line().max(1),
             column: error.column().max(1),
-            message: one_line(message),
+            message: in_one_line(message),
         })
     };
     if text.trim_start().starts_with('[') {
@@ -280,7 +295,7 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, column)
 }
 
-fn one_line(text: &str) -> String {
+fn in_one_line(text: &str) -> String {
     text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 

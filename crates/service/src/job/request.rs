@@ -11,6 +11,7 @@ use super::JobId;
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
+use crate::shown;
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
 const MOST_TEXT: usize = 8 << 10;
@@ -205,7 +206,7 @@ impl Request {
 
     /// Whether it makes sense as far as can be told without asking anybody.
     pub fn check(&self) -> Result<(), RequestError> {
-        self.checked().map_err(RequestError)
+        self.checked().map_err(|why| RequestError(shown::one_line(&why)))
     }
 
     fn checked(&self) -> Result<(), String> {

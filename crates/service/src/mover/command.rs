@@ -229,6 +229,34 @@ mod tests {
         assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
     }
 
+    /// The list that `get` reads from a pipe may name no files of this machine, and a job cannot make it: its sources
+    /// are of one kind, one a line. Files of this host are copied, as whoever submits jobs may have them copied.
+    #[test]
+    fn files_of_this_host_are_copied_and_never_got() {
+        let made = plan(&Request::transfer("file:///data/a%20b", "/c/"), 1);
+        assert!(words(&made).starts_with("copy ") && words(&made).ends_with("-- /data/a b /c/"), "{made:?}");
+        assert!(made.input.is_empty());
+        let made = plan(&Request::transfer("FILE:///data/x", "s3://b/x"), 1);
+        assert!(
+            words(&made).starts_with("put ") && words(&made).ends_with("-- /data/x s3://b/x"),
+            "{made:?}"
+        );
+        let of = |sources: &[&str]| {
+            let sources = sources.iter().map(|source| (*source).to_owned()).collect();
+            Request { sources, ..Request::transfer("", "/c/") }.check()
+        };
+        assert_eq!(of(&["file:///a", "file:///b"]), Ok(()));
+        for sources in [
+            &["https://h/x", "file:///etc/passwd"][..],
+            &["file:///etc/passwd", "https://h/x"],
+            &["https://h/x\nfile:///etc/passwd"],
+            &["https://h/x\tfile:///etc/passwd"],
+            &["https://h/x\r  out=../y"],
+        ] {
+            assert!(of(sources).is_err(), "{sources:?}");
+        }
+    }
+
     #[test]
     fn each_program_is_told_whom_to_trust_in_its_own_words() {
         let mut programs = Programs::new("/bin/tidegate".into(), "/state".into());

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use crate::address::Route;
 use crate::job::{JobId, Request};
 use crate::leaving;
+use crate::shown::one_line;
 
 use super::child::Spawner;
 use super::command::{Files, MOST_STREAMS, Plan, Streams};
@@ -177,7 +178,9 @@ async fn write_bounds(path: &Path, most: u16) -> io::Result<()> {
 
 /// Leaves result and messages where the job wants them.
 async fn leave(request: &Request, ended: &Ended) -> Result<(), String> {
-    let wrong = |path: &Path, error: &io::Error| format!("cannot write {}: {error}", path.display());
+    let wrong = |path: &Path, error: &io::Error| {
+        format!("cannot write {}: {error}", one_line(&path.display().to_string()))
+    };
     if let (Some(path), Some(summary)) = (&request.output, &ended.summary) {
         let text = serde_json::to_string_pretty(summary).map_err(|error| error.to_string())?;
         leaving::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;

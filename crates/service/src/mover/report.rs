@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::address;
 use crate::job::{Failure, Files, Request, Summary};
+use crate::shown::one_line;
 
 use super::child::Exit;
 use super::{Class, Ended, Outcome};
@@ -115,18 +116,26 @@ pub fn last_line(messages: &str) -> Option<String> {
     Some(line.strip_prefix("tidegate: ").unwrap_or(line).to_owned())
 }
 
-/// One line that is not too long, without the secrets of the job's addresses.
-pub fn cut(text: &str, request: &Request) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+/// `text` without the secrets of the job's addresses, which stand in it as `shown` has them.
+fn open(text: &str, request: &Request, shown: impl Fn(&str) -> String) -> String {
+    let mut text = text.to_owned();
     for address in request.sources.iter().chain([&request.destination]) {
         let public = address::public(address);
         if public != *address {
-            line = line.replace(address.as_str(), &public);
+            text = text.replace(&shown(address), &shown(&public));
         }
         if let Some((user, _)) = address.split_once("://").and_then(|(_, rest)| rest.split_once('@')) {
-            line = line.replace(&format!("{user}@"), "…@");
+            text = text.replace(&format!("{}@", shown(user)), "…@");
         }
     }
+    text
+}
+
+/// One line that is not too long, without the secrets of the job's addresses and fit to be shown.
+pub fn cut(text: &str, request: &Request) -> String {
+    // Whoever wrote it may have escaped the addresses in it or not.
+    let mut line = one_line(&open(text, request, |text| text.to_owned()));
+    line = open(&line, request, one_line);
     if line.len() > MOST_MESSAGE {
         let end = (0..=MOST_MESSAGE).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
         line.truncate(end);
@@ -180,6 +189,35 @@ mod tests {
             let ended = ended(&exit(code, &output, "", asked), &request);
             assert_eq!(ended.outcome, wanted, "{code} {output}");
             assert_eq!(ended.message.is_empty(), wanted == Complete, "{code} {output}");
+        }
+    }
+
+    /// Moves the cursor, rings, changes the direction, is invisible, and ends a line.
+    const EVIL: &str = "evil\x1b[2J\x07\x7f\u{9b}31m\u{202e}\u{2066}\u{200b}\u{2028}\r\nforged";
+
+    #[test]
+    fn what_a_child_says_is_shown_escaped() {
+        let request = Request::transfer(format!("https://u:\u{202e}secret@h/{EVIL}"), "/b");
+        let json = serde_json::json!({
+            "status": EVIL, "optimizer": EVIL, "error": EVIL,
+            "failures": [{"path": EVIL, "kind": EVIL, "message": format!("{} {EVIL}", request.sources[0])}],
+        });
+        let escaped = one_line(&request.sources[0]);
+        for (output, messages) in [
+            (json.to_string(), String::new()),
+            (String::new(), format!("tidegate: {EVIL}: {}", request.sources[0])),
+            (String::new(), format!("tidegate: {EVIL}: {escaped}")),
+        ] {
+            let said = exit(1, &output, &messages, false);
+            let (epochs, _heard) = tokio::sync::mpsc::channel(1);
+            let listener = super::super::gridftp::Listener::new(epochs, 1);
+            for ended in [ended(&said, &request), super::super::gridftp::ended(&said, &request, &listener)] {
+                let summary = ended.summary.map(|summary| serde_json::to_string(&summary).expect("JSON"));
+                for text in [&ended.message, &summary.unwrap_or_default()] {
+                    assert_eq!(text, &one_line(text));
+                    assert!(!text.contains("secret"), "{text}");
+                }
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::pair::Pair;
 use crate::queue::{Note, QueueError};
+use crate::shown::one_line;
 
 use super::live::Tracker;
 use super::pause::pause;
@@ -259,7 +260,8 @@ impl Estimation {
             && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
             && let Err(error) = leaving::write(path, text + "\n").await
         {
-            tracing::warn!("job {id}: cannot write {}: {error}", path.display());
+            let path = one_line(&path.display().to_string());
+            tracing::warn!("job {id}: cannot write {path}: {error}");
         }
         conclude(shared, *id, event, &note).await;
         shared.has_ended(*id).await;

@@ -103,7 +103,7 @@ impl Trouble {
         let said = String::from_utf8_lossy(&response.body);
         let code = said.get(..3)?.parse().ok()?;
         let first = said.lines().next().unwrap_or_default().get(4..).unwrap_or_default();
-        Some((code, text::show(first.trim().as_bytes()).chars().take(200).collect()))
+        Some((code, first.trim().chars().take(200).collect()))
     }
 
     /// Whether the control connection is of no more use: it is gone, or we are out of step with it.
@@ -145,6 +145,10 @@ impl Trouble {
 
     /// For people, without the URL.
     pub fn message(&self, host: &str) -> String {
+        text::foreign(&self.words(host))
+    }
+
+    fn words(&self, host: &str) -> String {
         if let Some((code, text)) = self.reply() {
             return format!("the server says {code} {text}");
         }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use tidegate_transfer::text;
 use ureq::BodyReader;
 
 /// A body that is no shorter and no longer than promised.
@@ -81,6 +82,9 @@ fn explain(error: &io::Error) -> io::Error {
         (Some(ureq::Error::Protocol(_)), _) => {
             io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is garbled")
         }
-        (_, kind) => io::Error::new(kind, format!("the answer could not be read: {error}")),
+        (_, kind) => {
+            let words = format!("the answer could not be read: {error}");
+            io::Error::new(kind, text::foreign(&words))
+        }
     }
 }

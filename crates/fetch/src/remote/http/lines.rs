@@ -13,8 +13,9 @@ use url::{Host, Url};
 use super::forward::{self, ProxyAddress};
 use super::moved::Moved;
 use super::trouble::{failed, is_lost};
-use super::wire::{self, Addresses, Guarded};
+use super::wire::{self, Addresses, Guarded, NOT_PUBLIC};
 use crate::remote::login::{Login, Logins};
+use crate::remote::public::may_be_public;
 use crate::remote::settings::ServerSettings;
 use crate::remote::tls::Tls;
 use crate::remote::{Refusal, Why, shown};
@@ -96,8 +97,8 @@ impl Lines {
     }
 
     /// The agent for `url`, which follows no redirects and takes no status for an error.
-    pub fn agent(&mut self, url: &Url) -> Result<&Agent, Refusal> {
-        self.line(url, Reach::All).map(|line| &line.agent)
+    pub fn agent(&mut self, url: &Url, reach: Reach) -> Result<&Agent, Refusal> {
+        self.line(url, reach).map(|line| &line.agent)
     }
 
     /// Where redirects of `url` may lead: anywhere only if all of its own addresses are private too.
@@ -107,7 +108,7 @@ impl Lines {
             Some(Host::Ipv4(address)) => is_public(address.into()),
             Some(Host::Ipv6(address)) => is_public(address.into()),
             // A proxy looks names up itself.
-            Some(Host::Domain(_)) if self.shared.settings.proxies.of(url).is_some() => true,
+            Some(Host::Domain(name)) if self.shared.settings.proxies.of(url).is_some() => may_be_public(name),
             Some(Host::Domain(_)) => {
                 let addresses = self.shared.addresses.of(&uri_text(&bare(url)), &self.config(None));
                 let addresses = addresses.map_err(|error| failed(url, &error))?;
@@ -161,6 +162,9 @@ impl Lines {
 
     fn line(&mut self, url: &Url, reach: Reach) -> Result<&Line, Refusal> {
         let proxy = self.shared.settings.proxies.of(url).map(str::to_owned);
+        if proxy.is_some() && reach == Reach::Public && !self.may_be_public(url) {
+            return Err(Refusal::new(Why::Denied, format!("{}: {NOT_PUBLIC}", shown(url))));
+        }
         let tls = url.scheme() == "https";
         let at = match self
             .lines
@@ -175,6 +179,17 @@ impl Lines {
             }
         };
         Ok(&self.lines[at])
+    }
+
+    /// Whether `url` may lead to a public host, as far as can be told without looking its name up.
+    fn may_be_public(&self, url: &Url) -> bool {
+        let is_public = self.shared.settings.is_public;
+        match url.host() {
+            Some(Host::Ipv4(address)) => is_public(address.into()),
+            Some(Host::Ipv6(address)) => is_public(address.into()),
+            Some(Host::Domain(name)) => may_be_public(name),
+            None => false,
+        }
     }
 
     fn new_line(&self, proxy: Option<String>, tls: bool, reach: Reach, url: &Url) -> Result<Line, Refusal> {

@@ -249,6 +249,9 @@ impl Addresses {
     }
 }
 
+/// Why a redirect is not followed.
+pub const NOT_PUBLIC: &str = "a public server redirects here, to a private address, which is not followed";
+
 /// Addresses of which only some may be connected to. What is left out here is never connected to, whatever a
 /// name says a moment later.
 #[derive(Clone, Debug)]
@@ -270,8 +273,7 @@ impl Resolver for Guarded {
         let Some(only) = self.only else { return Ok(found) };
         let allowed: Vec<SocketAddr> = found.iter().copied().filter(|found| only(found.ip())).collect();
         if allowed.is_empty() {
-            let why = "a public server redirects here, to a private address, which is not followed";
-            return Err(Error::Other(Refused::new(ErrorKind::Denied, why).into()));
+            return Err(Error::Other(Refused::new(ErrorKind::Denied, NOT_PUBLIC).into()));
         }
         Ok(copy(&allowed))
     }

@@ -17,6 +17,9 @@ const SKEW: Duration = Duration::from_secs(240);
 /// Most bytes of an error's document that are read.
 const MOST_ERROR: u64 = 64 << 10;
 
+/// Most parts that an upload has.
+const MOST_PARTS: usize = 10_000;
+
 /// A request that was refused, with S3's own code for it.
 #[derive(Clone, Debug)]
 pub struct Failed {
@@ -34,7 +37,7 @@ impl From<Refusal> for Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Refusal { why: Why::Senseless, error, retry_after: None }.into()
+        Refusal::of(Why::Senseless, error).into()
     }
 }
 
@@ -113,7 +116,7 @@ impl S3Client {
     pub fn document(&self, what: &str, reply: Reply) -> Result<String, Failed> {
         reply.text(answer::MOST).map_err(|error| {
             let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", words(&error)));
-            Refusal { why: Why::Broken, error, retry_after: None }.into()
+            Refusal::of(Why::Broken, error).into()
         })
     }
 
@@ -157,9 +160,11 @@ impl S3Client {
             let reply = self.call(what, Method::Get, object, &query, &[], &[])?;
             let xml = self.document(what, reply)?;
             let (parts, next) = answer::parts(&xml).ok_or_else(|| senseless(what, object))?;
-            let grows = next.is_none_or(|next| behind.is_none_or(|behind| next > behind));
+            // A server that promises more brings some each time, so there is an end.
+            let grows =
+                next.is_none_or(|next| !parts.is_empty() && behind.is_none_or(|behind| next > behind));
             all.extend(parts);
-            if !grows || all.len() > 10_000 {
+            if !grows || all.len() > MOST_PARTS {
                 return Err(senseless(what, object));
             }
             match next {
@@ -209,7 +214,7 @@ impl S3Client {
             _ => String::new(),
         };
         let error = Error::new(kind, format!("{what}: {said}{advice}"));
-        Failed { refusal: Refusal { why, error, retry_after }, code }
+        Failed { refusal: Refusal::of(why, error).after(retry_after), code }
     }
 }
 

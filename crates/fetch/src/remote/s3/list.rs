@@ -79,7 +79,7 @@ impl Iterator for Listing {
                 }
                 self.any = true;
                 let why = format!("nothing lies beneath {}", self.shown());
-                return Some(Named::Problem(self.shown(), Error::new(ErrorKind::NotFound, why)));
+                return Some(Named::problem(&self.shown(), Error::new(ErrorKind::NotFound, why)));
             }
             if let Some(problem) = self.turn() {
                 (self.begun, self.any, self.next) = (true, true, None);
@@ -104,7 +104,7 @@ impl Listing {
                 Err(failed) => {
                     let again = matches!(failed.refusal.why, Why::Broken | Why::Busy);
                     if !again || tries >= TRIES {
-                        return Some(Named::Problem(self.shown(), failed.refusal.error));
+                        return Some(Named::problem(&self.shown(), failed.refusal.error));
                     }
                     let pause = Duration::from_millis(250 << tries);
                     thread::sleep(failed.refusal.retry_after.unwrap_or(pause).min(Duration::from_secs(60)));
@@ -121,7 +121,7 @@ impl Listing {
             None
         };
         if let Some(why) = endless {
-            return Some(Named::Problem(self.shown(), Error::new(ErrorKind::Protocol, why)));
+            return Some(Named::problem(&self.shown(), Error::new(ErrorKind::Protocol, why)));
         }
         self.begun = true;
         self.next = page.next;
@@ -152,7 +152,7 @@ impl Listing {
         };
         match record() {
             Ok(record) => Named::Record(Box::new(record)),
-            Err(error) => Named::Problem(format!("s3://{}/{}", self.within.bucket, item.key), error),
+            Err(error) => Named::problem(&format!("s3://{}/{}", self.within.bucket, item.key), error),
         }
     }
 }
