@@ -149,7 +149,7 @@ fn what_transfers_keep_for_themselves_is_no_content_at_any_depth() {
         let to = f.dir("named");
         let result = f.run(&f.remote(&[named]), &To::Local(to.as_os_str().as_bytes().to_vec()));
         assert!(result.is_err() || result.is_ok_and(|(_, failures)| !failures.is_empty()), "{named}");
-        assert_eq!(files(&to), [PathBuf::new(); 0], "{named}");
+        assert_eq!(files(&to), Vec::<PathBuf>::new(), "{named}");
     }
     for into in ["in/.tidegate/", "in/sub/.tidegate/x", ".TIDEGATE/"] {
         let error = is_error(f.try_push(&[source.join("sub/file")], into));
