@@ -197,13 +197,17 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
     let a = world.endpoint("a", &[]);
     world.fill("file", 60 << 20, 1);
     let target = a.at("x/");
-    for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
+    // Beyond what may be under way, so that something is kept, and far from the end.
+    for (signal_sent, left_mib) in [(Signal::INT, 48), (Signal::TERM, 36), (Signal::HUP, 24)] {
         let mut command = world.command();
         command.args(["copy", "file", &target, "--json", "--limit-link", "32Mbit/s", "--epochs", "epochs"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("started");
-        // Two seconds: beyond the first checkpoint.
-        eventually(|| world.epochs_until("epochs") >= 2000);
+        eventually(|| {
+            world
+                .last_epoch("epochs")
+                .is_some_and(|epoch| epoch["remaining_bytes"].as_u64() <= Some(left_mib << 20))
+        });
         signal(child.id(), signal_sent);
         let ran = wait(child);
         let seen: Value = serde_json::from_str(&ran.out).expect("JSON");
@@ -235,9 +239,11 @@ fn slow_streams_get_more_streams_before_more_readers() {
     let (code, seen) = world.json(&[&["copy", "file", &a.at("x")], &options[..]].concat());
     assert_eq!((code, seen["optimizer"].as_str()), (0, Some("auto")), "{seen}");
     let text = String::from_utf8(world.read("epochs")).expect("text");
-    let first: Value = serde_json::from_str(text.lines().next().expect("an epoch")).expect("JSON");
-    assert!(first["setpoint"]["network"].as_u64() > first["concurrency"]["network"].as_u64(), "{text}");
-    assert_eq!(first["setpoint"]["read"], first["concurrency"]["read"], "{text}");
+    let epochs = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let changed =
+        epochs.into_iter().find(|epoch| epoch["setpoint"] != epoch["concurrency"]).expect("a change");
+    assert!(changed["setpoint"]["network"].as_u64() > changed["concurrency"]["network"].as_u64(), "{text}");
+    assert_eq!(changed["setpoint"]["read"], changed["concurrency"]["read"], "{text}");
 }
 
 #[test]
@@ -280,10 +286,7 @@ fn epochs_are_json_lines_with_units() {
             }
             assert_eq!(keys(&epoch["staging_free_bytes"]), ["receiver", "sender"]);
             let t = epoch["t_ms"].as_u64().expect("a number");
-            assert!(
-                t > before && (1..=400).contains(&epoch["interval_ms"].as_u64().expect("a number")),
-                "{text}"
-            );
+            assert!(t > before && epoch["interval_ms"].as_u64() > Some(0), "{text}");
             before = t;
             for maybe in ["loss", "utility"] {
                 assert!(epoch[maybe].is_null() || epoch[maybe].is_f64(), "{text}");

@@ -16,7 +16,7 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, To, Transfer, begin};
 use tidegate_transfer::wire::message::{Compare, Totals, Verify};
 
-const LARGE: u64 = 24_000_000;
+const LARGE: u64 = 48_000_000;
 
 /// What may come twice: staging at both ends with what their workers hold, the segments that two
 /// readers have begun, and sockets; what was verified is recorded when an end stops by itself.
@@ -216,7 +216,7 @@ fn what_is_continued_is_read_again_and_damage_in_it_is_sent_again() {
             for (what, size, ruin) in ruins {
                 let mut w = world(pull);
                 w.f.terms.verify = verify;
-                let first = w.interrupted(14_000_000);
+                let first = w.interrupted(20_000_000);
                 let part = large_part(&w);
                 ruin(&part);
                 let second = w.finish();

@@ -136,9 +136,13 @@ impl World {
 
     /// How far the log of epochs called `name` has come, in ms; 0 while there is none.
     pub fn epochs_until(&self, name: &str) -> u64 {
+        self.last_epoch(name).and_then(|epoch| epoch["t_ms"].as_u64()).unwrap_or(0)
+    }
+
+    /// The last epoch that is whole in the log `name`.
+    pub fn last_epoch(&self, name: &str) -> Option<Value> {
         let text = fs::read_to_string(self.path(name)).unwrap_or_default();
-        let last = text.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
-        last.and_then(|epoch| epoch["t_ms"].as_u64()).unwrap_or(0)
+        text.lines().rev().find_map(|line| serde_json::from_str(line).ok())
     }
 
     /// Starts an endpoint that serves the directory `name`, with more arguments.
