@@ -93,7 +93,7 @@ fn a_line_is_printed_each_epoch() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let out = ran.out;
     let lines: Vec<&str> = out.lines().collect();
-    assert!(lines[0].contains("for 1 s, explore:isolate, seed 1") && !out.contains(a.secret()), "{out}");
+    assert!(lines[0].contains("for 2 s, explore:isolate, seed 1") && !out.contains(a.secret()), "{out}");
     assert!(lines[1].contains("streams") && lines[2].contains("bit/s"), "{out}");
     assert!(lines.iter().filter(|line| line.contains(" s  ")).count() >= 4, "{out}");
     assert!(lines.iter().any(|line| line.contains("one worker")), "{out}");

@@ -45,7 +45,7 @@ async fn scheduler(world: &World) -> Scheduler {
 }
 
 async fn end(scheduler: &Scheduler, id: JobId) -> Job {
-    let ended = tokio::time::timeout(Duration::from_secs(90), scheduler.wait(id)).await;
+    let ended = tokio::time::timeout(Duration::from_secs(240), scheduler.wait(id)).await;
     ended.expect("it ended").expect("read").expect("there")
 }
 

@@ -113,7 +113,7 @@ impl tracing::Subscriber for Log {
 }
 
 fn settings() -> ServerSettings {
-    ServerSettings { timeout: Duration::from_millis(500), ..ServerSettings::default() }
+    ServerSettings { timeout: Duration::from_secs(2), ..ServerSettings::default() }
 }
 
 /// Gets `names`, writes what is to stand beside them, and gathers whatever is shown on the way.
@@ -367,7 +367,7 @@ fn archives(server: &Scripted) -> ArchiveSettings {
         eutils_url: at("eutils"),
         sdl_url: at("sdl"),
         aws_url: at("aws"),
-        timeout: Duration::from_secs(2),
+        timeout: Duration::from_secs(10),
         retries: 1,
         backoff: Duration::from_millis(1),
         ena_rate: 0.0,

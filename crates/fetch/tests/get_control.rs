@@ -20,7 +20,7 @@ fn step(download: &mut Download, n: u16) {
 
 /// Steps until `what` comes true.
 fn until(download: &mut Download, n: u16, what: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     while !what() {
         assert!(Instant::now() < end, "it never came true");
         step(download, n);

@@ -189,7 +189,7 @@ impl World {
     }
 
     async fn end(&self, id: JobId) -> tidegate_service::job::Job {
-        let ended = tokio::time::timeout(Duration::from_secs(60), self.scheduler.wait(id)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(180), self.scheduler.wait(id)).await;
         ended.expect("it ended").expect("read").expect("there")
     }
 
@@ -207,7 +207,7 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), looks).await.expect("it came true");
+        tokio::time::timeout(Duration::from_secs(180), looks).await.expect("it came true");
     }
 
     fn shares(&self) -> Vec<u16> {
@@ -393,7 +393,7 @@ async fn a_service_that_stops_leaves_its_jobs_to_the_next() {
     let next =
         begin(&directory, Limits::default(), &gate, &seen, &notes, Arc::new(|_: &Run| complete())).await;
     for id in &ids {
-        let job = tokio::time::timeout(Duration::from_secs(60), next.wait(*id)).await.expect("it ended");
+        let job = tokio::time::timeout(Duration::from_secs(180), next.wait(*id)).await.expect("it ended");
         let job = job.expect("read").expect("there");
         assert_eq!((job.state, job.attempts), (State::Done, 2));
     }

@@ -115,7 +115,7 @@ fn a_restless_set_point(change: impl FnOnce(&mut Terms)) {
         while transfer.step(PerStage::all(if epochs % 2 == 0 { 8 } else { 1 })).expect("goes on").is_some() {
             epochs += 1;
             let totals = transfer.ledger().totals();
-            assert!(began.elapsed() < Duration::from_secs(40), "it hangs: {totals:?}");
+            assert!(began.elapsed() < Duration::from_secs(300), "it hangs: {totals:?}");
         }
         assert!(epochs >= 10, "it was over after {epochs} epochs, too soon to tell anything");
         transfer.ledger().totals()

@@ -184,7 +184,7 @@ fn without_pipelining_a_last_block_that_is_gone_holds_nothing_up() {
         if transfer.ledger().totals().bytes_moved > 0 {
             OpenOptions::new().write(true).open(&victim).expect("opened").set_len(199_999).expect("cut");
         }
-        assert!(began.elapsed() < Duration::from_secs(40), "it hangs: {:?}", transfer.ledger().totals());
+        assert!(began.elapsed() < Duration::from_secs(300), "it hangs: {:?}", transfer.ledger().totals());
     }
     let (totals, failures) = (transfer.ledger().totals(), transfer.ledger().failures());
     assert_eq!((totals.files_done, totals.files_failed), (20, 1), "{failures:?}");

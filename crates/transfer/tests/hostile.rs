@@ -139,7 +139,7 @@ fn hostile_names_end_the_session_before_anything_is_made() {
         channel.write_all(&encode(&request)).expect("written");
         let offer = Message::Offer { first: 0, entries: vec![file(b"placeholder.x", 5)] };
         channel.write_all(&forged(&offer, b"placeholder.x", name)).expect("written");
-        channel.socket().set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        channel.socket().set_read_timeout(Some(Duration::from_secs(120))).expect("set");
         let mut answer = Vec::new();
         let _ = channel.read_to_end(&mut answer);
         // At most the work directory with its journal, which a refused run leaves for the next one.
@@ -234,10 +234,10 @@ fn messages_only_a_receiver_says_and_oversized_ones_are_cast_out() {
     for length in [5u32 << 20, u32::MAX] {
         let mut channel = handshake::open_session(&f.address, &config).expect("let in");
         channel.write_all(&length.to_le_bytes()).expect("written");
-        channel.socket().set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        channel.socket().set_read_timeout(Some(Duration::from_secs(120))).expect("set");
         let started = Instant::now();
         let _ = channel.read_to_end(&mut Vec::new());
-        assert!(started.elapsed() < Duration::from_secs(15), "not hung up on");
+        assert!(started.elapsed() < Duration::from_secs(45), "not hung up on");
     }
 }
 
@@ -358,10 +358,10 @@ fn streams_with_a_wrong_proof_or_a_used_number_are_hung_up_on() {
     let mut hand = by_hand();
     hand.f.terms.data_plane = DataPlane::Tls;
     let refused = |mut channel: Channel| {
-        channel.socket().set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        channel.socket().set_read_timeout(Some(Duration::from_secs(120))).expect("set");
         let started = Instant::now();
         let _ = channel.read(&mut [0; 16]);
-        assert!(started.elapsed() < Duration::from_secs(15), "not hung up on");
+        assert!(started.elapsed() < Duration::from_secs(45), "not hung up on");
     };
     // Another token, an unknown session, a number used before, and a proof bound to another connection.
     let address = &hand.f.address;
@@ -473,7 +473,7 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         outbox.send(&lie(files[0]));
         // It still answers, or has ended the session; either way it still serves.
         outbox.send(&Message::Poll(1));
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(120);
         loop {
             assert!(Instant::now() < end, "no answer");
             match inbox.receive_within(Duration::from_millis(100)) {

@@ -123,7 +123,7 @@ impl Visit {
     /// The next data stream.
     pub fn stream(&self) -> Channel {
         let streams = self.streams.lock().expect("not poisoned");
-        streams.recv_timeout(Duration::from_secs(20)).expect("a stream in time").1
+        streams.recv_timeout(Duration::from_secs(120)).expect("a stream in time").1
     }
 }
 
