@@ -8,10 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
+use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, Environment, Epoch, Stage, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::outage::{Next, Outage};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::Totals;
@@ -22,8 +24,9 @@ use crate::settings::ControlArgs;
 use crate::share::Shared;
 use crate::summary::{FailedFile, Files, Summary};
 
-/// How often a lost connection is made again while the transfer gets on.
-const RETRIES: u32 = 5;
+/// First and longest pause before a lost connection is made again.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What moves data under the control loop and keeps books of it.
 pub trait Mover: Environment<Error = Error> {
@@ -46,8 +49,8 @@ impl Mover for Transfer {
 pub struct Work<'a> {
     /// Begins it.
     pub begin: Box<dyn FnMut() -> Result<Box<dyn Mover>> + 'a>,
-    /// Whether it can be begun again after it broke off.
-    pub restarts: bool,
+    /// How long it is begun again after it broke off, counted from when it last got on; never where that is zero.
+    pub retry_for: Duration,
     /// The stages that it has here or at the other end.
     pub stages: &'static [Stage],
     /// Streams that the other end bears from the first second, where that is known.
@@ -62,9 +65,9 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Moves `from` there `to` here or elsewhere, between endpoints of ours.
-    pub fn transfer(from: From, to: To, setup: Setup) -> Self {
+    pub fn transfer(from: From, to: To, setup: Setup, retry_for: Duration) -> Self {
         Self {
-            restarts: true,
+            retry_for,
             stages: &Stage::ALL,
             streams: None,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
@@ -119,22 +122,29 @@ impl Job<'_> {
         let view = View::new(&self.title, work.stages, work.staging, !self.json && !self.quiet);
         let started = Instant::now();
         let mut sum = Sum::default();
-        let mut attempt = 0;
+        let (mut outage, mut reached) = (Outage::default(), false);
         let error = loop {
             let mut optimizer = self.control.optimizer()?;
             let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
             let Err(error) = result else { break None };
-            let moved = sum.moved_this_time;
-            attempt = if moved { 0 } else { attempt + 1 };
-            if !error.is_retryable()
-                || !self.work.restarts
-                || (!sum.began && attempt > 0)
-                || attempt > RETRIES
-            {
+            if sum.moved_this_time || (sum.began && !reached) {
+                outage.is_over();
+            }
+            reached = sum.began;
+            if !error.is_retryable() || self.work.retry_for.is_zero() {
                 break Some(error);
             }
-            let pause = Duration::from_millis(500 << attempt.min(4));
-            tracing::warn!("{error}; trying again in {:.1} s", pause.as_secs_f64());
+            let (failures, left, tell) = match outage.failed(Instant::now(), self.work.retry_for) {
+                Next::Again { failures, left, tell } => (failures, left, tell),
+                Next::GiveUp(lasted) => {
+                    let lasted = duration_in_words(lasted);
+                    break Some(Error::new(error.kind, format!("{error} (given up after {lasted})")));
+                }
+            };
+            if tell {
+                tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+            }
+            let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(LONGEST_PAUSE).min(left);
             if !sleep(pause, &self.work.interrupt) {
                 break Some(Error::new(
                     ErrorKind::Interrupted,

@@ -128,6 +128,10 @@ pub struct TransferArgs {
     /// Rate of all streams together
     #[arg(long, value_name = "RATE")]
     pub limit_link: Option<BitRate>,
+    /// How long a connection that was lost is made again, since the transfer last got on; one that was never made is
+    /// given up after 30s at most
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = retry_time)]
+    pub retry_for: Duration,
     /// Memory for blocks between the stages, at each end
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = staging_size)]
     pub staging: ByteCount,
@@ -193,6 +197,12 @@ pub fn stall_timeout(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text).map_err(|error| error.to_string())?;
     let range = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
     if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 24h".to_owned()) }
+}
+
+/// Reads a time of the option `--retry-for`.
+pub fn retry_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time <= Duration::from_secs(30 * 86_400) { Ok(time) } else { Err("must be from 0s to 30d".to_owned()) }
 }
 
 /// Reads a size of the option of that name.

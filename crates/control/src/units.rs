@@ -253,9 +253,34 @@ pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
     })
 }
 
+/// So long, in the one unit that says most: `90 s` is `1 minute`.
+pub fn duration_in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (count, unit) = match seconds {
+        86_400.. => (seconds / 86_400, "day"),
+        3600.. => (seconds / 3600, "hour"),
+        60.. => (seconds / 60, "minute"),
+        _ => (seconds, "second"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_words() {
+        let words = |seconds| duration_in_words(Duration::from_secs(seconds));
+        assert_eq!(
+            (words(0), words(1), words(59)),
+            ("0 seconds".into(), "1 second".into(), "59 seconds".into())
+        );
+        assert_eq!(
+            (words(61), words(7200), words(86_400)),
+            ("1 minute".into(), "2 hours".into(), "1 day".into())
+        );
+    }
 
     #[test]
     fn durations_need_a_unit() {

@@ -80,6 +80,7 @@ fn main() {
         max_workers: 64,
         ceilings: Ceilings::all(64),
         retries: 0,
+        retry_for: Duration::ZERO,
         timeout: Duration::from_secs(10),
         chunk: Some(ByteCount::mib(64)),
         extra,

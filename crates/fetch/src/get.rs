@@ -65,8 +65,10 @@ pub struct Settings {
     pub max_workers: u16,
     /// Most connections to a host.
     pub ceilings: Ceilings,
-    /// How often a file is tried again without a byte of progress before it fails.
+    /// How often a file is tried again without a byte of progress before it fails, as long as its server answers.
     pub retries: u32,
+    /// How long a server that does not answer is tried again, if it ever answered; else half a minute at most.
+    pub retry_for: Duration,
     /// How long a request may bring nothing. The remotes keep it; it is here for what is said to people.
     pub timeout: Duration,
     /// What one connection is given of a file at a time; `None` leaves each file to one connection.

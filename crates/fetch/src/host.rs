@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_control::Rng;
+use tidegate_transfer::outage::{self, Outage};
 use url::Url;
 
 use crate::host::ceilings::Ceilings;
@@ -121,6 +122,7 @@ struct State {
     rest: Option<Rest>,
     refusals: u32,
     lost: u32,
+    outage: Outage,
     raise_at: Option<Instant>,
     raise_every: Duration,
     /// One connection more than is known to work is being tried.
@@ -146,6 +148,7 @@ impl Host {
             rest: None,
             refusals: 0,
             lost: 0,
+            outage: Outage::default(),
             raise_at: None,
             raise_every: FIRST_RAISE,
             trying: false,
@@ -197,6 +200,7 @@ impl Host {
         let mut state = self.lock();
         state.proven += u16::from(first);
         (state.lost, state.refusals) = (0, 0);
+        state.outage.is_over();
         // A refusal may overtake answers to others that asked at the same time.
         let worked = state.proven.min(state.active).min(state.most);
         if worked > state.ceiling {
@@ -258,16 +262,23 @@ impl Host {
     /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused). Answers with the
     /// rest that begins for everybody, if this was one too many in a row.
     pub fn lost(&self, now: Instant, proven: bool) -> Option<Duration> {
+        self.lock().lost(now, proven, LONGEST_WAIT)
+    }
+
+    /// Nobody answered, who is tried again for up to `retry_for`. `proven` as for [`refused`](Self::refused).
+    pub fn unreachable(&self, now: Instant, proven: bool, retry_for: Duration) -> outage::Next {
         let mut state = self.lock();
-        state.proven -= u16::from(proven);
-        state.lost += 1;
-        if state.lost < LOST_IN_A_ROW || state.rest.is_some_and(|rest| rest.until > now) {
-            return None;
-        }
-        let tries = state.lost - LOST_IN_A_ROW + 1;
-        let wait = state.wait(tries);
-        state.rest(now + wait, true);
-        Some(wait)
+        let next = state.outage.failed(now, retry_for);
+        let longest = if let outage::Next::Again { left, .. } = next { left } else { Duration::ZERO };
+        state.lost(now, proven, longest);
+        next
+    }
+
+    /// The host asks everybody to come again later, who do so for up to `retry_for`.
+    pub fn kept_waiting(&self, now: Instant, retry_for: Duration) -> outage::Next {
+        let mut state = self.lock();
+        state.outage.is_known();
+        state.outage.failed(now, retry_for)
     }
 
     /// How long to wait before the `n`-th try of something, with jitter.
@@ -302,6 +313,17 @@ impl State {
         } else {
             self.raise_every = FIRST_RAISE;
         }
+    }
+
+    fn lost(&mut self, now: Instant, proven: bool, longest: Duration) -> Option<Duration> {
+        self.proven -= u16::from(proven);
+        self.lost += 1;
+        if self.lost < LOST_IN_A_ROW || self.rest.is_some_and(|rest| rest.until > now) {
+            return None;
+        }
+        let wait = self.wait(self.lost - LOST_IN_A_ROW + 1).min(longest);
+        self.rest(now + wait, true);
+        Some(wait)
     }
 
     fn wait(&mut self, n: u32) -> Duration {

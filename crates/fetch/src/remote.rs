@@ -111,11 +111,20 @@ pub enum Why {
     Busy,
     /// Another version is there than the one asked for (412, another tag, size or date).
     Changed,
-    /// The connection was not made or was lost, or a timeout, or a server's own fault (500, 502, 504):
-    /// trying again may help.
+    /// The connection was lost amid an answer, or a server's own fault (500): trying again may help.
     Broken,
+    /// Nobody answered: the connection was not made, or lost or silent before an answer, or whoever stands before
+    /// the server does not reach it (502, 504). It may be back any time.
+    Unreachable,
     /// The answer makes no sense, such as a range that was not asked for, or a redirect to less safety.
     Senseless,
+}
+
+impl Why {
+    /// Whether the same request may be answered later.
+    pub const fn may_pass(self) -> bool {
+        matches!(self, Self::Busy | Self::Broken | Self::Unreachable)
+    }
 }
 
 /// An answer without bytes.
@@ -137,7 +146,7 @@ impl Refusal {
             Why::Denied => ErrorKind::Denied,
             Why::Busy => ErrorKind::Busy,
             Why::Changed => ErrorKind::Changed,
-            Why::Broken => ErrorKind::Connection,
+            Why::Broken | Why::Unreachable => ErrorKind::Connection,
             Why::Senseless => ErrorKind::Protocol,
         };
         Self::of(why, Error::new(kind, message))

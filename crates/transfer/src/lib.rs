@@ -14,6 +14,7 @@ pub mod manifest;
 
 // Tools that know nothing of transfers.
 pub mod hash;
+pub mod outage;
 pub mod quota;
 pub mod sys;
 pub mod throttle;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::ByteCount;
-use tidegate_control::units::parse_duration;
+use tidegate_control::units::{duration_in_words, parse_duration};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::store::abandoned::{self, Abandoned, Removal};
 use tidegate_transfer::sys::confined::Root;
@@ -139,7 +139,7 @@ impl Line {
             "{} ({}, untouched for {}): {what}",
             self.path,
             ByteCount(self.bytes),
-            since(self.idle_seconds)
+            duration_in_words(Duration::from_secs(self.idle_seconds))
         )
     }
 }
@@ -166,15 +166,4 @@ impl Report {
 
 fn transfers(count: usize) -> String {
     if count == 1 { "1 unfinished transfer".to_owned() } else { format!("{count} unfinished transfers") }
-}
-
-/// So long, in the one unit that says most.
-fn since(seconds: u64) -> String {
-    let (count, unit) = match seconds {
-        86_400.. => (seconds / 86_400, "day"),
-        3600.. => (seconds / 3600, "hour"),
-        60.. => (seconds / 60, "minute"),
-        _ => (seconds, "second"),
-    };
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
 }

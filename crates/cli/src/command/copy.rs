@@ -80,7 +80,7 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let mut setup = setup(terms, pace, &args.trust, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
     let job = Job {
-        work: Work::transfer(ends.from, ends.to, setup),
+        work: Work::transfer(ends.from, ends.to, setup, args.transfer.retry_for),
         control: &args.control,
         title: ends.title,
         json: args.json,

@@ -107,6 +107,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
             From::Local(vec![source]),
             To::Endpoint(loopback.address()?),
             setup(shaped.terms(args.control.max_workers), pace, &args.trust, interrupt)?,
+            shaped.retry_for,
         ),
         control: &args.control,
         title,

@@ -176,6 +176,7 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
             ends.from.clone(),
             ends.to.clone(),
             setup(terms, pace, &args.trust, interrupt_on_signals())?,
+            args.transfer.retry_for,
         ),
         control: &args.control,
         title: String::new(),

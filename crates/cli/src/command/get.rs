@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::Stage;
@@ -125,7 +126,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let job = Job {
         work: Work {
             begin: Box::new(begin),
-            restarts: false,
+            retry_for: Duration::ZERO,
             stages: &[Stage::Network, Stage::Write],
             streams: Some(CONNECTIONS),
             staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),

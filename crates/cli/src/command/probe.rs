@@ -118,7 +118,12 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
     let job = Job {
-        work: Work::transfer(from, to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
+        work: Work::transfer(
+            from,
+            to,
+            setup(terms, pace, &args.trust, interrupt_on_signals())?,
+            args.transfer.retry_for,
+        ),
         control: &args.control,
         title,
         json: args.json,

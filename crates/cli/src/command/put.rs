@@ -281,7 +281,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         work: Work {
             begin: Box::new(begin),
             // Every request is tried again by itself.
-            restarts: false,
+            retry_for: Duration::ZERO,
             stages: &[Stage::Read, Stage::Network],
             streams: None,
             staging: args.server.staging,

@@ -56,7 +56,12 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
     let job = Job {
-        work: Work::transfer(ends.from, ends.to, setup(terms, pace, &args.trust, interrupt_on_signals())?),
+        work: Work::transfer(
+            ends.from,
+            ends.to,
+            setup(terms, pace, &args.trust, interrupt_on_signals())?,
+            args.transfer.retry_for,
+        ),
         control: &args.control,
         title: format!("comparing {}", ends.title),
         json: args.json,

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 use url::Url;
@@ -122,7 +124,7 @@ impl<'s> Worker<'s> {
         let answer = self.remote.look(&Self::ask(file, job.mirror, 0..u64::MAX, None));
         let seen = match answer {
             Ok(seen) => seen,
-            Err(refusal) if matches!(refusal.why, Why::Busy | Why::Broken) => {
+            Err(refusal) if refusal.why.may_pass() => {
                 return self.refused(job, None, refusal, |not_before| {
                     shared.queue.push(file, Task::Look, not_before);
                 });
@@ -335,8 +337,17 @@ impl<'s> Worker<'s> {
                 if others {
                     return again(None);
                 }
+                let next = host.kept_waiting(now, shared.settings.retry_for);
                 state = file.lock();
-                state.try_again(body, job.mirror, &error, retries, mixes, |_| now)
+                state.outlast(body, job.mirror, error, next, retries, mixes)
+            }
+            Why::Unreachable => {
+                let proven = self.unproven(host);
+                let next = host.unreachable(now, proven, shared.settings.retry_for);
+                if let outage::Next::Again { left, tell: true, .. } = next {
+                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                }
+                state.outlast(body, job.mirror, error, next, retries, mixes)
             }
             Why::Broken => {
                 let proven = self.unproven(host);

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
+use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::incoming::Incoming;
 
 use crate::checksum::{Checksums, Hashers};
@@ -256,6 +258,34 @@ impl State {
             return Next::Anew;
         }
         Next::Again((!others && self.tries > 1).then(|| wait(self.tries - 1)))
+    }
+
+    /// A mirror's host does not answer, and `outage` says how long that is borne. It counts for this file only if
+    /// the host has answered others meanwhile.
+    pub(super) fn outlast(
+        &mut self,
+        body: Option<&Arc<Body>>,
+        mirror: usize,
+        error: Error,
+        outage: outage::Next,
+        retries: u32,
+        mixes: bool,
+    ) -> Next {
+        match outage {
+            outage::Next::GiveUp(time) if time.is_zero() => self.leave(body, mirror, error, mixes),
+            outage::Next::GiveUp(time) => {
+                let why = format!("{} (given up after {})", error.message, duration_in_words(time));
+                self.leave(body, mirror, Error::new(error.kind, why), mixes)
+            }
+            outage::Next::Again { failures: 1, .. } => {
+                self.try_again(body, mirror, &error, retries, mixes, |_| Instant::now())
+            }
+            outage::Next::Again { .. } if !self.concerns(body) => Next::Nothing,
+            outage::Next::Again { .. } => {
+                self.mirrors[mirror].failures += 1;
+                Next::Again(None)
+            }
+        }
     }
 
     /// Another version lies at a mirror than the one under way.

@@ -204,7 +204,7 @@ impl Lane for S3Lane {
         for _ in 0..MOST_PAGES {
             let page = match self.client.uploads(&prefix, from.as_ref()) {
                 Ok(page) => page,
-                Err(failed) if matches!(failed.refusal.why, Why::Broken | Why::Busy) => {
+                Err(failed) if failed.refusal.why.may_pass() => {
                     return Err(failed.refusal);
                 }
                 Err(failed) => {

@@ -90,7 +90,10 @@ impl Worker<'_> {
                 self.proven = false;
             }
             // A wrong checksum came on a sound connection.
-            Err(refusal) if refusal.why == Why::Broken && refusal.error.kind != ErrorKind::Corrupt => {
+            Err(refusal)
+                if matches!(refusal.why, Why::Broken | Why::Unreachable)
+                    && refusal.error.kind != ErrorKind::Corrupt =>
+            {
                 if let Some(wait) = host.lost(now, self.proven) {
                     tracing::warn!("{}; trying again in {:.1} s", refusal.error, wait.as_secs_f64());
                 }
@@ -124,7 +127,7 @@ impl Worker<'_> {
         let mut tries = 0;
         loop {
             let refusal = match self.request(&mut what) {
-                Err(refusal) if matches!(refusal.why, Why::Broken | Why::Busy) => refusal,
+                Err(refusal) if refusal.why.may_pass() => refusal,
                 answer => return answer,
             };
             tries += 1;
@@ -220,7 +223,7 @@ impl Worker<'_> {
             return shared.fell(&file, error);
         }
         let tries = tries.max(before) + 1;
-        let may_help = matches!(refusal.why, Why::Broken | Why::Busy);
+        let may_help = refusal.why.may_pass();
         if !may_help || tries > shared.settings.retries {
             drop(content);
             return shared.fell(&file, refusal.error);

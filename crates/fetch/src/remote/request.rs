@@ -171,7 +171,7 @@ pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
     refusal.error.message = format!("{what}: {why}");
     // A name that is not known may be a resolver's bad moment, and the whole target depends on it.
     if refusal.why == Why::Missing {
-        (refusal.why, refusal.error.kind) = (Why::Broken, ErrorKind::Connection);
+        (refusal.why, refusal.error.kind) = (Why::Unreachable, ErrorKind::Connection);
     }
     refusal
 }

@@ -195,7 +195,7 @@ fn refusal(why: Why, url: &Url, retry_after: Option<Duration>) -> Refusal {
         Why::Denied => ErrorKind::Denied,
         Why::Busy => ErrorKind::Busy,
         Why::Changed => ErrorKind::Changed,
-        Why::Broken => ErrorKind::Connection,
+        Why::Broken | Why::Unreachable => ErrorKind::Connection,
         Why::Senseless => ErrorKind::Protocol,
     };
     Refusal { why, error: Error::new(kind, format!("{url}: {why:?}")), retry_after }
@@ -379,6 +379,7 @@ impl Place {
             max_workers: 32,
             ceilings: Ceilings::default(),
             retries: 2,
+            retry_for: Duration::from_secs(2),
             timeout: Duration::from_secs(10),
             chunk: Some(ByteCount::mib(8)),
             extra: Vec::new(),

@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::exit::usage;
 use crate::s3::S3Args;
-use crate::settings::{ControlArgs, StateArgs, chunk_size, staging_size};
+use crate::settings::{ControlArgs, StateArgs, chunk_size, retry_time, staging_size};
 
 /// What is wanted of accessions, and who is asked.
 #[derive(Clone, Debug, Args)]
@@ -112,9 +112,13 @@ pub struct ServerArgs {
     /// Rate of each writer
     #[arg(long, value_name = "RATE")]
     limit_write: Option<BitRate>,
-    /// How often a file is tried again without any progress
+    /// How often a file is tried again without any progress although its server answers; with 0 nothing is tried
+    /// again
     #[arg(long, value_name = "N", default_value_t = 8)]
     retries: u32,
+    /// How long a server that does not answer is tried again; one that never answered is given up after 30s at most
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = retry_time)]
+    retry_for: Duration,
     /// How long a server may be silent
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
     timeout: Duration,
@@ -280,6 +284,7 @@ impl ServerArgs {
             max_workers: self.most_workers(control.max_workers),
             ceilings: self.ceilings(),
             retries: self.retries,
+            retry_for: if self.retries == 0 { Duration::ZERO } else { self.retry_for },
             timeout: self.timeout,
             chunk: (self.chunking == "on").then_some(self.chunk_size),
             extra: self.checksum.clone(),

@@ -135,6 +135,7 @@ impl Trouble {
             Self::Ours(_) => Why::Denied,
             Self::Server(error) if is_distrust(error) => Why::Denied,
             Self::Server(FtpError::BadResponse | FtpError::InvalidAddress(_)) => Why::Senseless,
+            Self::Server(FtpError::ConnectionError(_)) => Why::Unreachable,
             Self::Server(_) => Why::Broken,
         }
     }

@@ -28,6 +28,9 @@ pub fn why(status: u16, headers: &HeaderMap) -> Why {
         412 => Why::Changed,
         // 420 and 509 are in no standard; the one is Twitter's, the other cPanel's "bandwidth exceeded".
         420 | 429 | 503 | 509 => Why::Busy,
+        502 | 504 => Why::Unreachable,
+        // What it cannot do now it cannot do later.
+        501 | 505 => Why::Senseless,
         408 | 425 | 500..=599 => Why::Broken,
         _ => Why::Senseless,
     }

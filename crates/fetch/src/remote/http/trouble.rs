@@ -59,7 +59,7 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
                 refusal.error.kind = ErrorKind::Authentication;
                 refusal
             }
-            other => refuse(Why::Broken, format!("no TLS connection to {host}: {other}")),
+            other => refuse(Why::Unreachable, format!("no TLS connection to {host}: {other}")),
         };
     }
     match error {
@@ -67,16 +67,16 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
         ureq::Error::Io(error) if is_unknown_host(error) => {
             refuse(Why::Missing, format!("there is no host {host}"))
         }
-        ureq::Error::Timeout(_) => refuse(Why::Broken, format!("{host} does not answer in time")),
+        ureq::Error::Timeout(_) => refuse(Why::Unreachable, format!("{host} does not answer in time")),
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            refuse(Why::Broken, format!("{host} takes no connections"))
+            refuse(Why::Unreachable, format!("{host} takes no connections"))
         }
         ureq::Error::Io(_) if is_lost(error) => {
-            refuse(Why::Broken, format!("{host} closed the connection without an answer"))
+            refuse(Why::Unreachable, format!("{host} closed the connection without an answer"))
         }
-        ureq::Error::Io(error) => refuse(Why::Broken, format!("no connection to {host}: {error}")),
+        ureq::Error::Io(error) => refuse(Why::Unreachable, format!("no connection to {host}: {error}")),
         ureq::Error::ConnectProxyFailed(_) => {
-            refuse(Why::Broken, format!("the proxy does not lead to {host}"))
+            refuse(Why::Unreachable, format!("the proxy does not lead to {host}"))
         }
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
             refuse(Why::Senseless, "this URL cannot be asked for".to_owned())
@@ -87,12 +87,12 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
                 refusal.error.kind = ours.kind;
                 refusal
             }
-            None => refuse(Why::Broken, format!("no connection to {host}: {error}")),
+            None => refuse(Why::Unreachable, format!("no connection to {host}: {error}")),
         },
         ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
             refuse(Why::Senseless, format!("{host} does not answer as HTTP servers do"))
         }
-        other => refuse(Why::Broken, format!("no answer from {host}: {other}")),
+        other => refuse(Why::Unreachable, format!("no answer from {host}: {other}")),
     }
 }
 

@@ -232,9 +232,10 @@ pub fn meaning(status: u16, code: &str) -> (Why, ErrorKind) {
         }
         ("RequestTimeTooSkewed", _) => (Why::Denied, ErrorKind::Authentication),
         (_, 403) => (Why::Denied, ErrorKind::Denied),
-        ("OperationAborted" | "ConditionalRequestConflict", _) | (_, 408 | 500 | 502 | 504) => {
+        ("OperationAborted" | "ConditionalRequestConflict", _) | (_, 408 | 500) => {
             (Why::Broken, ErrorKind::Connection)
         }
+        (_, 502 | 504) => (Why::Unreachable, ErrorKind::Connection),
         (_, 507) | ("QuotaExceeded" | "XMinioStorageFull", _) => (Why::Denied, ErrorKind::NoSpace),
         (_, 412) => (Why::Changed, ErrorKind::Changed),
         _ => (Why::Senseless, ErrorKind::Protocol),

@@ -10,7 +10,6 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::path::RelPath;
 
 use crate::record::{Named, Names, Record};
-use crate::remote::Why;
 use crate::remote::s3::answer::Item;
 use crate::remote::s3::calls::S3Client;
 use crate::remote::s3::place::Object;
@@ -102,7 +101,7 @@ impl Listing {
             match self.client.list(&self.within, self.page, self.next.as_deref()) {
                 Ok(page) => break page,
                 Err(failed) => {
-                    let again = matches!(failed.refusal.why, Why::Broken | Why::Busy);
+                    let again = failed.refusal.why.may_pass();
                     if !again || tries >= TRIES {
                         return Some(Named::problem(&self.shown(), failed.refusal.error));
                     }
