@@ -242,6 +242,7 @@ impl Sum {
             concurrency_mean: record.concurrency_mean(),
             failures: self.failures,
             error: error.map(ToString::to_string),
+            error_kind: error.map(|error| error.kind),
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
             stages: job.work.stages,
             dry: job.work.dry,

@@ -39,6 +39,9 @@ pub struct Summary {
     /// What ended the run early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What kind of error that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<ErrorKind>,
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
@@ -131,6 +134,7 @@ impl Summary {
             concurrency_mean: PerStage::all(0.0),
             failures: Vec::new(),
             error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
+            error_kind: ours.map(|error| error.kind),
             log: None,
             unchecked: 0,
             sidecars: Vec::new(),
@@ -231,7 +235,13 @@ mod tests {
 
     fn summary() -> Summary {
         let error = anyhow::anyhow!("no");
-        Summary { status: "complete", verified: true, error: None, ..Summary::of_nothing("auto", &error) }
+        Summary {
+            status: "complete",
+            verified: true,
+            error: None,
+            error_kind: None,
+            ..Summary::of_nothing("auto", &error)
+        }
     }
 
     #[test]

@@ -35,7 +35,10 @@ fn assert_summary(value: &Value) {
         assert!(have.contains(&key), "{key} is missing: {value}");
     }
     for key in have {
-        assert!(required.contains(&key) || ["error", "log"].contains(&key), "{key} is unknown: {value}");
+        assert!(
+            required.contains(&key) || ["error", "error_kind", "log"].contains(&key),
+            "{key} is unknown: {value}"
+        );
     }
     for key in ["bytes", "duration_ms", "goodput_bps", "resent_bytes"] {
         assert!(value[key].is_u64(), "{key}: {value}");

@@ -62,6 +62,8 @@ fn a_status_says_what_to_try_next() {
         ("forbidden/x", Why::Denied),
         ("gone/x", Why::Missing),
         ("broken/x", Why::Broken),
+        ("behind/x", Why::Unreachable),
+        ("never/x", Why::Senseless),
         ("nothing-there", Why::Missing),
         ("page/x.gz", Why::Senseless),
     ] {
@@ -241,7 +243,7 @@ fn all_parts_of_a_file_come_from_one_mirror() {
     assert_eq!((service.requests().len(), mirrors[1].requests().len()), (1, 0));
     // A mirror that fails is left: the service is asked again.
     drop(mirrors);
-    assert_eq!(refused(&mut *servers.remote(), &url).why, Why::Broken);
+    assert_eq!(refused(&mut *servers.remote(), &url).why, Why::Unreachable);
     assert_eq!(service.requests().len(), 2);
     // What is signed expires, so it is asked for each time.
     let mirror = mirror("\"three\"");
@@ -434,7 +436,7 @@ fn a_connection_that_was_closed_meanwhile_is_no_failure() {
 }
 
 #[test]
-fn a_server_without_an_answer_is_broken_and_not_asked_again_here() {
+fn a_server_without_an_answer_is_unreachable_and_not_asked_again_here() {
     for (then, bytes) in
         [(Then::Close, &b""[..]), (Then::Reset, b""), (Then::Hang, b""), (Then::Close, b"HTTP/1.1 200")]
     {
@@ -442,13 +444,17 @@ fn a_server_without_an_answer_is_broken_and_not_asked_again_here() {
         let mut settings = settings();
         settings.timeout = Duration::from_millis(300);
         let refusal = refused(&mut *remote(&settings), &server.url("x"));
-        assert_eq!(refusal.why, Why::Broken, "{then:?}: {refusal:?}");
+        assert_eq!(refusal.why, Why::Unreachable, "{then:?}: {refusal:?}");
         assert_eq!(server.requests().len(), 1);
     }
     let port = common::free_port();
     let url = Url::parse(&format!("http://127.0.0.1:{port}/x")).expect("a URL");
     let refusal = refused(&mut *remote(&settings()), &url);
-    assert_eq!((refusal.why, refusal.error.kind), (Why::Broken, error::ErrorKind::Connection), "{refusal:?}");
+    assert_eq!(
+        (refusal.why, refusal.error.kind),
+        (Why::Unreachable, error::ErrorKind::Connection),
+        "{refusal:?}"
+    );
 }
 
 #[test]

@@ -73,6 +73,9 @@ pub struct Job {
     pub ended_ms: Option<i64>,
     /// Not begun again before this time.
     pub not_before_ms: Option<i64>,
+    /// Since when an end of it does not answer.
+    #[serde(default)]
+    pub outage_since_ms: Option<i64>,
     /// How many jobs it still waits for.
     pub waits_for: u32,
     /// How far it had come when this was last noted.

@@ -95,14 +95,16 @@ pub enum Class {
     Denied,
     /// The destination is full: somebody may make room.
     NoSpace,
-    /// Anything that may pass: a lost connection, a busy destination, a program that was killed.
+    /// An end does not answer, or the destination is in use: an outage, which is outlived by time.
+    Unreachable,
+    /// Anything else that may pass: a damaged file, a program that was killed.
     Passing,
 }
 
 impl Class {
     /// Whether trying again may help.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::NoSpace | Self::Passing)
+        matches!(self, Self::NoSpace | Self::Unreachable | Self::Passing)
     }
 
     /// Its name in decisions and logs.
@@ -112,6 +114,7 @@ impl Class {
             Self::NotFound => "not_found",
             Self::Denied => "denied",
             Self::NoSpace => "no_space",
+            Self::Unreachable => "unreachable",
             Self::Passing => "passing",
         }
     }

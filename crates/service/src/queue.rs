@@ -7,10 +7,12 @@
 mod once;
 mod open;
 mod pages;
+mod retry;
 mod submit;
 
 pub use once::{IdempotencyKey, Submission};
 pub use pages::Candidate;
+pub use retry::GIVEN_UP;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -62,6 +64,16 @@ pub enum QueueError {
     /// There is no such job.
     #[error("there is no job {0}")]
     NoJob(JobId),
+    /// A job that it waits for has ended without being done.
+    #[error("job {id} waits for job {by}, which is {state}: have that one tried again")]
+    Held {
+        /// The job.
+        id: JobId,
+        /// What it waits for.
+        by: JobId,
+        /// How that one ended.
+        state: State,
+    },
     /// The job is in a state that does not allow it.
     #[error("job {0}: {1}")]
     Illegal(JobId, IllegalTransition),
@@ -90,6 +102,8 @@ pub struct Note {
     pub reason: String,
     /// Not to be begun again before this time, in ms since the epoch.
     pub not_before_ms: Option<i64>,
+    /// Since when nobody answers, in ms since the epoch; noted with what breaks off.
+    pub outage_since_ms: Option<i64>,
     /// How the attempt ended.
     pub summary: Option<Summary>,
     /// How far it came.
@@ -168,6 +182,11 @@ impl Queue {
         Ok(first)
     }
 
+    /// So many jobs that had ended wait again.
+    fn count_in(&self, jobs: usize) {
+        self.waiting.fetch_add(jobs as u64, Relaxed);
+    }
+
     async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
         // Locked at once: a change reads before it writes.
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.failed(&error))
@@ -188,13 +207,19 @@ impl Queue {
         let (from, waits_for) = self.state_of(tx, id).await?;
         let event = match event {
             Event::Resume { .. } => Event::Resume { blocked: waits_for > 0 },
+            Event::Retry { .. } => Event::Retry { blocked: waits_for > 0 },
             event => event,
         };
         let to = from.after(event).map_err(|illegal| QueueError::Illegal(id, illegal))?;
-        let claimed = event == Event::Claimed;
-        // Only what ends in another try counts: a rest, or the end of the service, is not the job's failure.
+        let (claimed, broke) = (event == Event::Claimed, to == State::Retrying);
+        let retried = matches!(event, Event::Retry { .. });
+        // Only what ends in another try counts: a rest, or the end of the service, is not the job's failure; and
+        // outages count by their time.
+        let fails = broke && note.outage_since_ms.is_none();
         let update = concat!(
-            "UPDATE job SET state = $1, reason = $2, attempts = attempts + $3, failures = failures + $11, not_before_ms = $4, ",
+            "UPDATE job SET state = $1, reason = $2, attempts = attempts + $3, not_before_ms = $4, ",
+            "failures = CASE WHEN $12 = 1 THEN 0 ELSE failures + $11 END, ",
+            "outage_since_ms = CASE WHEN $14 = 1 THEN $13 ELSE outage_since_ms END, ",
             "started_ms = CASE WHEN $3 = 1 THEN $5 ELSE started_ms END, ended_ms = $6, ",
             "summary = coalesce($7, summary), progress = coalesce($8, progress) WHERE id = $9 AND state = $10"
         );
@@ -209,7 +234,10 @@ impl Queue {
             .bind(json(note.progress.as_ref()))
             .bind(number(id))
             .bind(from.name())
-            .bind(i64::from(to == State::Retrying))
+            .bind(i64::from(fails))
+            .bind(i64::from(retried))
+            .bind(note.outage_since_ms)
+            .bind(i64::from(broke || retried))
             .execute(&mut **tx)
             .await
             .map_err(|error| self.failed(&error))?;

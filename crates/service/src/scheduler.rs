@@ -211,6 +211,34 @@ impl Scheduler {
         self.ask(id, Event::Resume { blocked: false }, "resumed by its user").await
     }
 
+    /// Puts a failed job back in line, and those that failed for it; with `alike` also all others that failed for
+    /// the same reason. Answers with how many wait again.
+    pub async fn retry(&self, id: JobId, alike: bool) -> Result<u64, QueueError> {
+        let shared = &self.shared;
+        let note = Note::why("tried again by its user");
+        let reason = shared.queue.get(id).await?.map(|job| job.reason).unwrap_or_default();
+        let mut changed = shared.queue.retry(id, &note, now_ms()).await?;
+        let mut count = 0;
+        while !changed.is_empty() {
+            count += changed.len() as u64;
+            for (id, change) in changed {
+                shared.tell(id, &change, &note).await;
+                if let Ok(Some(job)) = shared.queue.get(id).await
+                    && job.request.kind == Kind::Estimation
+                    && job.state == State::Queued
+                {
+                    shared.begin_estimation(id, Arc::new(job.request)).await;
+                }
+            }
+            shared.work.notify_one();
+            changed = match alike {
+                true => shared.queue.retry_alike(&reason, &note, now_ms()).await?,
+                false => Vec::new(),
+            };
+        }
+        Ok(count)
+    }
+
     /// The queue, to be looked at.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.shared.queue
@@ -321,7 +349,9 @@ impl Shared {
         }
         let logged = match change.to {
             State::Paused => Logged::Paused,
-            State::Queued | State::Blocked if change.from == State::Paused => Logged::Resumed,
+            State::Queued | State::Blocked if matches!(change.from, State::Paused | State::Failed) => {
+                Logged::Resumed
+            }
             State::Done => Logged::Done(note.summary.clone()),
             State::Failed => Logged::Failed(note.reason.clone()),
             State::Cancelled => Logged::Cancelled,

@@ -88,7 +88,7 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     let file = directory.path().join("state/queue.sqlite3");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
-    let back = "DROP TABLE submission; PRAGMA user_version = 1";
+    let back = "DROP TABLE submission; ALTER TABLE job DROP COLUMN outage_since_ms; PRAGMA user_version = 1";
     sqlx::raw_sql(back).execute(&pool).await.expect("as it was");
     pool.close().await;
     let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
@@ -214,6 +214,46 @@ async fn who_waits_is_released_by_success_and_fails_with_a_failure() {
     let elder = Request { after: vec![Dependency::Id(a)], ..Request::transfer("/a", "/b") };
     let id = queue.submit(&[elder], 12).await.expect("taken")[0];
     assert_eq!(state(&queue, id).await, State::Queued);
+}
+
+#[tokio::test]
+async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so() {
+    let (_directory, queue) = queue().await;
+    let batch =
+        [named("a", &[]), named("b", &["a"]), named("c", &["a", "d"]), named("d", &[]), named("e", &[])];
+    let ids = queue.submit(&batch, 1).await.expect("taken");
+    for (id, reason) in [
+        (ids[0], "h: nobody answers (given up after 1 day)"),
+        (ids[3], "h: nobody answers (given up after 2 days)"),
+        (ids[4], "h: nobody answers (as ever)"),
+    ] {
+        queue.change(id, Event::Claimed, &Note::default(), 2).await.expect("claimed");
+        let note = Note { outage_since_ms: Some(2), ..Note::why(reason) };
+        queue.change(id, Event::Broke, &note, 2).await.expect("broke");
+        queue.change(id, Event::Due, &note, 2).await.expect("due");
+        queue.change(id, Event::Claimed, &note, 2).await.expect("claimed");
+        assert_eq!(queue.get(id).await.expect("read").expect("there").outage_since_ms, Some(2));
+        queue.change(id, Event::GaveUp, &note, 2).await.expect("given up");
+    }
+    assert_eq!(queue.waiting(), 0);
+    let error = queue.retry(ids[1], &Note::default(), 3).await.expect_err("what it waits for has failed");
+    assert_eq!(error, QueueError::Held { id: ids[1], by: ids[0], state: State::Failed });
+    let changed = queue.retry(ids[0], &Note::why("again"), 3).await.expect("waits again");
+    assert_eq!(changed.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [ids[0], ids[1]], "c waits for d too");
+    let job = queue.get(ids[0]).await.expect("read").expect("there");
+    assert_eq!((job.state, job.failures, job.outage_since_ms, job.ended_ms), (State::Queued, 0, None, None));
+    assert_eq!(state(&queue, ids[1]).await, State::Blocked);
+    assert!(matches!(queue.retry(ids[0], &Note::default(), 3).await, Err(QueueError::Illegal(..))));
+    // The same cause is the same whatever time was tried.
+    let alike = queue.retry_alike("h: nobody answers (given up after 9 s)", &Note::default(), 4).await;
+    let alike: Vec<JobId> = alike.expect("wait again").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(alike, [ids[3], ids[2]]);
+    assert_eq!((state(&queue, ids[4]).await, queue.waiting()), (State::Failed, 4));
+    assert_eq!(queue.retry_alike("h: nobody answers", &Note::default(), 4).await.expect("none"), []);
+    for id in [ids[0], ids[3]] {
+        happen(&queue, id, &[Event::Claimed, Event::Completed]).await;
+    }
+    assert_eq!((state(&queue, ids[1]).await, state(&queue, ids[2]).await), (State::Queued, State::Queued));
 }
 
 #[tokio::test]

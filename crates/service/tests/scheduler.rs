@@ -332,10 +332,39 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
         jobs.iter().map(|job| (job.state, job.attempts, job.failures)).collect();
     use State::{Done, Failed};
     assert_eq!(told, [(Failed, 1, 0), (Failed, 1, 0), (Done, 2, 1), (Failed, 1, 0), (Failed, 0, 0)]);
-    assert_eq!(jobs[3].reason, "connection lost (given up after 1 tries)");
+    assert_eq!(jobs[3].reason, "connection lost (given up after 1 try)");
     assert!(jobs[4].reason.contains(&format!("job {}", ids[1])), "{}", jobs[4].reason);
     let decisions = world.notes.decisions.lock().expect("not poisoned");
     assert!(decisions.iter().any(|decision| decision.action.starts_with("try again in")));
+}
+
+#[tokio::test]
+async fn an_outage_is_outlived_by_time_and_what_was_given_up_is_tried_again() {
+    let back = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_back = Arc::clone(&back);
+    let world = world(Limits::default(), true, move |run| match run.request.name.as_deref() {
+        Some("short") if run.attempt < 4 => Ended::failed(Class::Unreachable, "nobody answers"),
+        _ if is_back.load(std::sync::atomic::Ordering::SeqCst) => complete(),
+        _ => Ended::failed(Class::Unreachable, "nobody answers (given up after 30 seconds)"),
+    })
+    .await;
+    // No number of tries ends it, only time does.
+    let named =
+        |name: &str, retry_for_s| Request { name: Some(name.to_owned()), retries: 0, retry_for_s, ..to("x") };
+    let ids = world.submit(&[named("short", 3600), named("long", 1), named("never", 0)]).await;
+    let job = world.end(ids[1]).await;
+    assert_eq!((job.state, job.failures), (State::Failed, 0));
+    assert!(job.reason.starts_with("nobody answers (given up after ") && job.attempts >= 2, "{job:?}");
+    let job = world.end(ids[2]).await;
+    assert_eq!((job.state, job.attempts), (State::Failed, 1), "{job:?}");
+    back.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(world.scheduler.retry(ids[1], true).await, Ok(2));
+    for (id, attempts) in [(ids[0], 4), (ids[1], 0), (ids[2], 2)] {
+        let job = world.end(id).await;
+        assert_eq!(job.state, State::Done, "{job:?}");
+        assert!(attempts == 0 || job.attempts == attempts, "{job:?}");
+    }
+    assert!(world.scheduler.retry(ids[0], false).await.is_err(), "what is done is done");
 }
 
 #[tokio::test]

@@ -120,6 +120,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
         let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
         ended.summary.error = Some(error.message.clone());
+        ended.summary.error_kind = Some(error.kind);
         ended.error = Some(error);
     }
     let code = report(&ended, args.json)?;

@@ -203,6 +203,7 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
         ended.summary.status = "failed";
         ended.summary.verified = false;
         ended.summary.error = ended.error.as_ref().map(ToString::to_string);
+        ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);
     }
     let whole = ended.error.is_none();
     let written = books.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();

@@ -30,11 +30,17 @@ pub struct JobArgs {
     #[arg(long)]
     follow: bool,
     /// Let it rest; what it moved is kept
-    #[arg(long, conflicts_with_all = ["resume", "follow"])]
+    #[arg(long, conflicts_with_all = ["resume", "retry", "follow"])]
     pause: bool,
     /// Let it go on
-    #[arg(long, conflicts_with = "follow")]
+    #[arg(long, conflicts_with_all = ["retry", "follow"])]
     resume: bool,
+    /// Try it again after it has failed, and what failed because it did
+    #[arg(long, conflicts_with = "follow")]
+    retry: bool,
+    /// With --retry: all that failed for the same reason as well
+    #[arg(long, requires = "retry")]
+    alike: bool,
     /// Print a JSON object; with --follow, a line for each event
     #[arg(long)]
     json: bool,
@@ -59,11 +65,17 @@ pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let value: Value = match (args.pause, args.resume) {
         (true, _) => service.post(&format!("/jobs/{}/pause", args.id), &Value::Null)?,
         (_, true) => service.post(&format!("/jobs/{}/resume", args.id), &Value::Null)?,
+        _ if args.retry => {
+            service.post(&format!("/jobs/{}/retry?alike={}", args.id, args.alike), &Value::Null)?
+        }
         _ if args.follow => return follow(args, &service),
         _ => service.get(&format!("/jobs/{}", args.id))?,
     };
     let shown: Shown = serde_json::from_value(value.clone())?;
-    let text = if args.json { value.to_string() } else { text(&shown) };
+    let mut text = if args.json { value.to_string() } else { text(&shown) };
+    if let (false, Some(others @ 1..)) = (args.json, value["retried"].as_u64().map(|count| count - 1)) {
+        text += &format!("\n{others} other jobs are tried again with it");
+    }
     terminal::print(&text)?;
     Ok(outcome(&shown))
 }
@@ -104,7 +116,7 @@ fn text(shown: &Shown) -> String {
         add("kind", "estimation".to_owned());
     }
     add("progress", progress(job));
-    add("attempts", format!("{} of {}", job.attempts, u64::from(request.retries) + 1));
+    add("attempts", job.attempts.to_string());
     if request.priority != 0 {
         add("priority", request.priority.to_string());
     }

@@ -3,10 +3,12 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
+use tidegate_control::units::parse_duration;
 use tidegate_service::job::file::{Format, MOST_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, Kind, Request};
 use tidegate_service::queue::IdempotencyKey;
@@ -37,9 +39,12 @@ pub struct SubmitArgs {
     /// Begin only when this job is done
     #[arg(long, value_name = "ID")]
     after: Vec<JobId>,
-    /// Try so often again after failures that may pass
+    /// Try so often again after failures that may pass, other than that nobody answers [default: 5]
     #[arg(long, value_name = "N")]
     retries: Option<u32>,
+    /// Try so long again while an end does not answer, since anything was moved [default: 1d]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    retry_for: Option<Duration>,
     /// How much it is, where that is known
     #[arg(long, value_name = "SIZE")]
     bytes: Option<ByteCount>,
@@ -223,6 +228,7 @@ impl SubmitArgs {
         request.after.extend(self.after.iter().map(|id| Dependency::Id(*id)));
         request.options.extend(self.option.iter().cloned());
         request.retries = self.retries.unwrap_or(request.retries);
+        request.retry_for_s = self.retry_for.map_or(request.retry_for_s, |time| time.as_secs());
         request.bytes = self.bytes.or(request.bytes);
     }
 }

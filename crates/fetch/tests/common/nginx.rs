@@ -20,7 +20,9 @@ const PLACES: &str = r#"
         location /busy503/ { add_header Retry-After "Sat, 06 Nov 2094 08:49:37 GMT" always; return 503; }
         location /forbidden/ { return 403; }
         location /gone/ { return 410; }
-        location /broken/ { return 502; }
+        location /broken/ { return 500; }
+        location /behind/ { return 502; }
+        location /never/ { return 501; }
         location /private/ { alias ROOT/; auth_basic private; auth_basic_user_file USERS; }
         location /page/ { default_type text/html; return 200 "<html>An error occurred</html>"; }
         location /redirect/ { rewrite ^/redirect/(.*)$ /$1 redirect; }

@@ -208,7 +208,10 @@ impl Link {
         let rules = self.world.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
         let served = self.world.served(&host);
         std::thread::sleep(rules.latency);
-        if rules.down || self.world.one_in(rules.breaks) {
+        if rules.down {
+            return Err(refusal(Why::Unreachable, ask.url, None));
+        }
+        if self.world.one_in(rules.breaks) {
             return Err(refusal(Why::Broken, ask.url, None));
         }
         let mut items = self.world.items.lock().unwrap();

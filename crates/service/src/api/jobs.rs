@@ -1,4 +1,4 @@
-//! Jobs over HTTP: submitted in batches, listed by pages, shown, paused, resumed and cancelled.
+//! Jobs over HTTP: submitted in batches, listed by pages, shown, paused, resumed, cancelled and tried again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub fn routes() -> Routes<Arc<App>> {
         .post("/api/v1/jobs/{id}/cancel", cancel)
         .post("/api/v1/jobs/{id}/pause", pause)
         .post("/api/v1/jobs/{id}/resume", resume)
+        .post("/api/v1/jobs/{id}/retry", retry)
 }
 
 /// A job without secrets, and what can be asked of it.
@@ -54,6 +55,7 @@ impl View {
             ("pause", Event::Pause),
             ("resume", Event::Resume { blocked: false }),
             ("cancel", Event::Cancel),
+            ("retry", Event::Retry { blocked: false }),
         ];
         let actions = asked.into_iter().filter(|(_, event)| job.state.after(*event).is_ok());
         Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
@@ -215,6 +217,32 @@ async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<J
     view(&app, &id).await.map(Json)
 }
 
+/// Which other jobs are tried again with one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alike {
+    #[serde(default)]
+    alike: bool,
+}
+
+/// A job that is tried again.
+#[derive(Serialize)]
+struct Retried {
+    #[serde(flatten)]
+    view: View,
+    /// The jobs that wait again, this one among them.
+    retried: u64,
+}
+
+async fn retry(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(which): Query<Alike>,
+) -> Result<Json<Retried>, Problem> {
+    let retried = app.scheduler.retry(number(&id)?, which.alike).await?;
+    Ok(Json(Retried { view: view(&app, &id).await?, retried }))
+}
+
 impl From<QueueError> for Problem {
     fn from(error: QueueError) -> Self {
         let detail = error.to_string();
@@ -226,6 +254,7 @@ impl From<QueueError> for Problem {
             QueueError::Illegal(..) => {
                 Self::conflict(detail, "GET /api/v1/jobs/{id} tells in `actions` what can be asked of it now")
             }
+            QueueError::Held { .. } => Self::conflict(detail, "POST /api/v1/jobs/{id}/retry on that one"),
             QueueError::Reused(_) => {
                 Self::conflict(detail, "nothing of it was taken; a key belongs to one batch")
             }

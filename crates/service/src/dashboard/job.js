@@ -32,8 +32,8 @@ export function jobView({ root, words: [id], complain }) {
   const path = h("p", { class: "muted small" });
   live.append(throughput.element, workers.element, path);
 
-  const actions = ["pause", "resume", "cancel"].map((name) => {
-    const words = { pause: "Pause", resume: "Resume", cancel: "Cancel" };
+  const actions = ["pause", "resume", "retry", "cancel"].map((name) => {
+    const words = { pause: "Pause", resume: "Resume", retry: "Try again", cancel: "Cancel" };
     const button = h("button", { type: "button", class: name === "cancel" ? "danger" : "", hidden: true }, words[name]);
     button.addEventListener("click", async () => {
       button.disabled = true;
@@ -41,10 +41,15 @@ export function jobView({ root, words: [id], complain }) {
     });
     return { name, button };
   });
+  const alike = h("button", { type: "button", hidden: true }, "Try all that failed so again");
+  alike.addEventListener("click", async () => {
+    alike.disabled = true;
+    try { render(await post(`/jobs/${encodeURIComponent(id)}/retry?alike=true`)); } catch (error) { complain(error); } finally { alike.disabled = false; }
+  });
 
   root.append(
     h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "← All jobs")),
-    h("div", { class: "heading" }, h("div", { class: "line" }, title, state), h("div", { class: "actions" }, actions.map(({ button }) => button))),
+    h("div", { class: "heading" }, h("div", { class: "line" }, title, state), h("div", { class: "actions" }, actions.map(({ button }) => button), alike)),
     route, progress.element, about, why, live, estimate, h("section", { class: "card" }, h("h2", null, "About"), facts), failed, log);
 
   let stop = null;
@@ -105,10 +110,11 @@ export function jobView({ root, words: [id], complain }) {
     say(why, job.reason ?? "");
     show(why, Boolean(job.reason) && job.state !== "running");
     for (const { name, button } of actions) show(button, (job.actions ?? []).includes(name));
+    show(alike, (job.actions ?? []).includes("retry"));
     const rows = [
       ["Kind", request.kind], ["Name", request.name],
       ["Priority", String(request.priority)], ["Optimized", request.optimization ? "yes" : "no"],
-      ["Attempts", job.attempts ? `${job.attempts} of ${request.retries + 1}` : null],
+      ["Attempts", job.attempts ? String(job.attempts) : null],
       ["After", request.after?.length ? request.after.map((other) => typeof other === "number" ? `#${other}` : other).join(", ") : null],
       ["Again at", job.state === "retrying" && job.not_before_ms ? moment(job.not_before_ms) : null],
       ["Submitted", moment(job.submitted_ms)], ["Started", job.started_ms ? moment(job.started_ms) : null],

@@ -23,6 +23,8 @@ const MOST_ENTRIES: usize = 100;
 const MOST_BYTES: usize = 128 << 10;
 /// The most times that a job may be tried again.
 const MOST_RETRIES: u32 = 1000;
+/// The longest time that a job waits for an end that does not answer: a year, in seconds.
+const MOST_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// Options that a job may pass on to what moves its data. What the service sets itself, what names files
 /// of the service's host, and what carries secrets is not among them.
@@ -105,9 +107,12 @@ pub struct Request {
     /// Jobs that must be done first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependency>,
-    /// How often it is tried again after failures that may pass.
+    /// How often it is tried again after failures that may pass, other than that nobody answers.
     #[serde(default = "retries")]
     pub retries: u32,
+    /// For how many seconds it is tried again while an end of it does not answer, since it last moved anything.
+    #[serde(default = "retry_for")]
+    pub retry_for_s: u64,
     /// TCP buffer of each stream, where the program takes one.
     #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<ByteCount>,
@@ -142,6 +147,10 @@ fn yes() -> bool {
 
 fn retries() -> u32 {
     5
+}
+
+fn retry_for() -> u64 {
+    86_400
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
@@ -194,6 +203,7 @@ impl Request {
             priority: 0,
             after: Vec::new(),
             retries: retries(),
+            retry_for_s: retry_for(),
             buffer_bytes: None,
             sample_bytes: None,
             output: None,
@@ -248,6 +258,9 @@ impl Request {
         }
         if self.retries > MOST_RETRIES {
             return Err(format!("{} retries; at most {MOST_RETRIES} are taken", self.retries));
+        }
+        if self.retry_for_s > MOST_RETRY_FOR_S {
+            return Err(format!("retry_for_s is {}; at most {MOST_RETRY_FOR_S} are taken", self.retry_for_s));
         }
         self.route()?;
         self.pair()?;
@@ -404,6 +417,7 @@ mod tests {
             (change(|r| r.options = vec!["--checksum=md5".into()]), "no value"),
             (change(|r| r.options = vec!["--state=/x".into()]), "no option"),
             (change(|r| r.retries = 1_000_000), "retries"),
+            (change(|r| r.retry_for_s = u64::MAX), "retry_for_s"),
         ] {
             assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }

@@ -60,6 +60,11 @@ pub enum Event {
     },
     /// A user wants it to end.
     Cancel,
+    /// A user wants what has failed to be tried again; `blocked` if it waits for other jobs.
+    Retry {
+        /// Whether it waits for others.
+        blocked: bool,
+    },
     /// The service that ran it is gone, and another has begun.
     Recovered,
 }
@@ -112,11 +117,13 @@ impl State {
             (Paused, Event::Resume { blocked: true }) => Blocked,
             (Blocked | Queued | Retrying | Paused, Event::Cancel) => Cancelled,
             (Running | Pausing, Event::Cancel) => Cancelling,
+            (Failed, Event::Retry { blocked: false }) => Queued,
+            (Failed, Event::Retry { blocked: true }) => Blocked,
             _ => return Err(IllegalTransition { from: self, event }),
         })
     }
 
-    /// Whether it will never change again.
+    /// Whether it is at its end: it changes no more, unless it has failed and a user has it tried again.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
@@ -169,12 +176,13 @@ impl fmt::Display for Event {
             Self::Due => "be due again",
             Self::Claimed => "be begun",
             Self::Completed => "be completed",
-            Self::Broke => "be tried again",
+            Self::Broke => "break off",
             Self::GaveUp => "be given up",
             Self::Stopped => "stop",
             Self::Pause => "be paused",
             Self::Resume { .. } => "be resumed",
             Self::Cancel => "be cancelled",
+            Self::Retry { .. } => "be tried again",
             Self::Recovered => "be recovered",
         })
     }
@@ -186,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    const EVENTS: [Event; 13] = [
+    const EVENTS: [Event; 15] = [
         Event::Released,
         Event::Doomed,
         Event::Due,
@@ -199,6 +207,8 @@ mod tests {
         Event::Resume { blocked: false },
         Event::Resume { blocked: true },
         Event::Cancel,
+        Event::Retry { blocked: false },
+        Event::Retry { blocked: true },
         Event::Recovered,
     ];
 
@@ -213,7 +223,8 @@ mod tests {
             for event in events.into_iter().map(|i| EVENTS[i]) {
                 match state.after(event) {
                     Ok(next) => {
-                        prop_assert!(!state.is_final(), "{state} → {next} by {event:?}");
+                        let retried = state == State::Failed && matches!(event, Event::Retry { .. });
+                        prop_assert!(!state.is_final() || retried, "{state} → {next} by {event:?}");
                         prop_assert_ne!(state, next);
                         if event == Event::Claimed {
                             prop_assert!(!state.is_active());
@@ -243,7 +254,8 @@ mod tests {
     fn every_state_can_be_left_or_is_final_and_every_state_is_reached() {
         let nexts = |state: State| EVENTS.into_iter().filter_map(move |event| state.after(event).ok());
         for state in State::ALL {
-            assert_eq!(nexts(state).next().is_none(), state.is_final(), "{state}");
+            let ended = state.is_final() && state != State::Failed;
+            assert_eq!(nexts(state).next().is_none(), ended, "{state}");
             let born = matches!(state, State::Blocked | State::Queued);
             assert!(
                 born || State::ALL.into_iter().any(|from| nexts(from).any(|next| next == state)),

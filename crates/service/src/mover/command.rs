@@ -84,6 +84,10 @@ fn ours(
     plan.arg("--epochs").arg(&files.epochs).arg("--bounds").arg(&files.bounds);
     plan.arg("--max-workers").arg(streams.most.clamp(1, MOST_STREAMS).to_string());
     plan.arg("--state").arg(&programs.state);
+    if route != Route::Put {
+        // Longer outages are outlived in the queue, where the job takes nobody's turn.
+        plan.arg("--retry-for").arg("30s");
+    }
     if let Some(start) = streams.start {
         plan.arg("--start").arg(start.clamp(1, streams.most.max(1)).to_string());
     }

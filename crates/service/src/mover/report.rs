@@ -29,6 +29,7 @@ struct Printed {
     concurrency_mean: Mean,
     failures: Vec<Failure>,
     error: Option<String>,
+    error_kind: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -50,6 +51,9 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Ok(3) => Outcome::Failed(Class::NotFound),
         Ok(4) => Outcome::Failed(Class::NoSpace),
         Ok(5) => Outcome::Failed(Class::Denied),
+        Ok(1) if printed.as_ref().is_some_and(|printed| is_outage(&printed.error_kind)) => {
+            Outcome::Failed(Class::Unreachable)
+        }
         Ok(1) => Outcome::Failed(of_failures(failures)),
         // Asked to stop and then killed: it goes on later from its journal.
         Err(_) if exit.asked => Outcome::Stopped,
@@ -90,16 +94,27 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
 
 /// The class of a run in which some files failed: if all of them will fail again, so will it.
 fn of_failures(failures: &[Failure]) -> Class {
-    let all = |kinds: &[&str]| {
-        !failures.is_empty() && failures.iter().all(|failure| kinds.contains(&failure.kind.as_str()))
-    };
-    if all(&["not_found"]) {
+    let all =
+        |fits: fn(&str) -> bool| !failures.is_empty() && failures.iter().all(|failure| fits(&failure.kind));
+    if all(|kind| kind == "not_found") {
         Class::NotFound
-    } else if all(&["not_found", "denied", "authentication", "unsafe_name", "usage"]) {
+    } else if all(lasts) {
         Class::Denied
+    } else if all(|kind| lasts(kind) || is_outage(kind)) {
+        Class::Unreachable
     } else {
         Class::Passing
     }
+}
+
+/// Whether an error of this kind comes of an end that does not answer.
+fn is_outage(kind: &str) -> bool {
+    matches!(kind, "connection" | "busy")
+}
+
+/// Whether an error of this kind will be met again.
+fn lasts(kind: &str) -> bool {
+    matches!(kind, "not_found" | "denied" | "authentication" | "unsafe_name" | "usage")
 }
 
 /// How it ended when it said nothing.
@@ -180,7 +195,15 @@ mod tests {
             (1, some(&["not_found", "not_found"]), false, Failed(Class::NotFound)),
             (1, some(&["not_found", "denied"]), false, Failed(Class::Denied)),
             (1, some(&["authentication"]), false, Failed(Class::Denied)),
-            (1, some(&["not_found", "connection"]), false, Failed(Class::Passing)),
+            (1, some(&["not_found", "connection"]), false, Failed(Class::Unreachable)),
+            (1, some(&["corrupt", "connection"]), false, Failed(Class::Passing)),
+            (
+                1,
+                r#"{"error":"nobody","error_kind":"connection"}"#.to_owned(),
+                false,
+                Failed(Class::Unreachable),
+            ),
+            (1, r#"{"error":"odd","error_kind":"io"}"#.to_owned(), false, Failed(Class::Passing)),
             (1, some(&[]), false, Failed(Class::Passing)),
             (-9, String::new(), false, Failed(Class::Passing)),
             (-9, String::new(), true, Stopped),

@@ -16,7 +16,7 @@ use crate::names::Names;
 use crate::pair::Pair;
 
 /// The version of the tables; a file of a later one is left alone.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// How long a connection waits for another one's lock before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -75,6 +75,12 @@ CREATE INDEX submission_age ON submission (submitted_ms);
 PRAGMA user_version = 2;
 ";
 
+/// Since version 3: since when an end of a job does not answer.
+const OUTAGES: &str = "
+ALTER TABLE job ADD COLUMN outage_since_ms INTEGER;
+PRAGMA user_version = 3;
+";
+
 impl Queue {
     /// Opens the queue in `directory`, which is made if it is missing, and keeps others from it.
     pub async fn open(directory: &Path) -> Result<Self> {
@@ -105,8 +111,9 @@ impl Queue {
         let row = sqlx::query("PRAGMA user_version").fetch_one(&writer).await.map_err(wrong)?;
         // What is missing since the version that the file is of.
         let missing: &[&str] = match row.try_get::<i64, _>(0).map_err(wrong)? {
-            0 => &[TABLES, KEYS],
-            1 => &[KEYS],
+            0 => &[TABLES, KEYS, OUTAGES],
+            1 => &[KEYS, OUTAGES],
+            2 => &[OUTAGES],
             VERSION => &[],
             other => return Err(broken(format!("is of version {other}, and this program knows {VERSION}"))),
         };

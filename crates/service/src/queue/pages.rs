@@ -31,7 +31,7 @@ pub struct Candidate {
 }
 
 const JOB: &str = "SELECT id, request, state, reason, attempts, submitted_ms, started_ms, ended_ms, \
-not_before_ms, waits_for, progress, summary, failures FROM job ";
+not_before_ms, waits_for, progress, summary, failures, outage_since_ms FROM job ";
 
 impl Queue {
     /// A job.
@@ -172,6 +172,7 @@ impl Queue {
             started_ms: maybe(6)?,
             ended_ms: maybe(7)?,
             not_before_ms: maybe(8)?,
+            outage_since_ms: maybe(13)?,
             waits_for: count(9)?,
             progress: match progress {
                 Some(text) => serde_json::from_str(&text).map_err(unreadable)?,

@@ -72,7 +72,7 @@ impl Native {
     fn command(&self, streams: u16, amount: Amount) -> Program {
         let mut program = Program::new(&self.program, "tidegate");
         program.args(["probe", "--json", "--optimizer", &format!("fixed:{streams}")]);
-        program.args(["--max-workers", &streams.to_string()]);
+        program.args(["--max-workers", &streams.to_string(), "--retry-for", "0s"]);
         let (epoch, time) = match amount {
             Amount::Time(time) => {
                 let epoch = time / (EPOCHS - STARTING);

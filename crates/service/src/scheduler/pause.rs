@@ -18,6 +18,15 @@ const LONGEST: Duration = Duration::from_secs(300);
 pub fn pause(class: Class, failures: u32, rng: &mut Rng) -> Duration {
     let first = if class == Class::NoSpace { FIRST_FULL } else { FIRST };
     let whole = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
+    some_of(whole, rng)
+}
+
+/// The pause in an outage that has lasted so long: as long again, within the same bounds.
+pub fn outage(lasted: Duration, rng: &mut Rng) -> Duration {
+    some_of(lasted.clamp(FIRST, LONGEST), rng)
+}
+
+fn some_of(whole: Duration, rng: &mut Rng) -> Duration {
     whole.mul_f64(0.5 + 0.5 * rng.unit())
 }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -13,11 +14,11 @@ use crate::job::{Event, JobId, Request, Summary};
 use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::pair::Pair;
-use crate::queue::{Note, QueueError};
+use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::shown::one_line;
 
 use super::live::Tracker;
-use super::pause::pause;
+use super::pause::{outage, pause};
 use super::{Estimated, Shared, now_ms};
 
 /// How often the log tells of progress.
@@ -54,31 +55,32 @@ impl Task {
         // In a task of its own: whatever goes wrong in it, the job ends.
         let attempt = self.clone();
         let attempt = tokio::spawn(async move { attempt.attempt().await }).await;
-        let (ended, failures) = attempt.unwrap_or_else(|error| {
+        let (ended, past) = attempt.unwrap_or_else(|error| {
             tracing::error!("job {}: {error}", self.id);
             (
                 Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
-                u32::MAX,
+                Past { failures: u32::MAX, outage_since_ms: None },
             )
         });
         let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
         let note = Note { summary: ended.summary.clone(), progress: Some(progress), ..Note::default() };
         self.remember(&ended);
-        self.conclude(&ended, failures, note).await;
+        self.conclude(&ended, past, note).await;
         self.shared.has_ended(self.id).await;
     }
 
-    async fn attempt(&self) -> (Ended, u32) {
+    async fn attempt(&self) -> (Ended, Past) {
         let Self { shared, id, request, .. } = self;
         let job = match shared.queue.get(*id).await {
             Ok(Some(job)) => job,
-            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), 0),
-            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), 0),
+            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), Past::default()),
+            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), Past::default()),
         };
+        let past = Past { failures: job.failures, outage_since_ms: job.outage_since_ms };
         shared.log_of(*id, request, &Logged::Started { attempt: job.attempts }).await;
         let start = match self.estimate().await {
             Ok(start) => start,
-            Err(stopped) => return (stopped, job.failures),
+            Err(stopped) => return (stopped, past),
         };
         let appetite = shared.mover.appetite(request);
         let share = *self.share.borrow();
@@ -99,7 +101,7 @@ impl Task {
         };
         let running = shared.mover.run(run);
         let (ended, ()) = tokio::join!(running, self.listen(heard));
-        (ended, job.failures)
+        (ended, past)
     }
 
     /// The streams to begin with; or how it ended, because somebody asked it to.
@@ -161,8 +163,9 @@ impl Task {
         }
     }
 
-    async fn conclude(&self, ended: &Ended, failures: u32, note: Note) {
+    async fn conclude(&self, ended: &Ended, past: Past, note: Note) {
         let Self { shared, id, request, pair, .. } = self;
+        let Past { failures, .. } = past;
         let (event, note) = match ended.outcome {
             Outcome::Complete => (Event::Completed, Note { reason: said(ended.summary.as_ref()), ..note }),
             Outcome::Stopped if shared.is_stopping() && shared.is_wanted(*id).await => (
@@ -170,9 +173,23 @@ impl Task {
                 Note { reason: "the service stopped; it goes on with the next".to_owned(), ..note },
             ),
             Outcome::Stopped => (Event::Stopped, Note { reason: ended.message.clone(), ..note }),
-            Outcome::Failed(class) if class.is_retryable() && failures < request.retries => {
-                let rest = pause(class, failures + 1, &mut shared.board.lock().await.rng);
-                let state = [("failures", f64::from(failures + 1)), ("pause_s", rest.as_secs_f64())];
+            Outcome::Failed(class) if past.allows(class, ended, request) => {
+                let (since, rest) = {
+                    let rng = &mut shared.board.lock().await.rng;
+                    match class {
+                        Class::Unreachable => {
+                            let since = past.outage_since(ended);
+                            (Some(since), outage(lasted(since), rng))
+                        }
+                        _ => (None, pause(class, failures + 1, rng)),
+                    }
+                };
+                let state = match since {
+                    Some(since) => {
+                        [("outage_s", lasted(since).as_secs_f64()), ("pause_s", rest.as_secs_f64())]
+                    }
+                    None => [("failures", f64::from(failures + 1)), ("pause_s", rest.as_secs_f64())],
+                };
                 let action = format!("try again in {:.1} s", rest.as_secs_f64());
                 let why = format!("{class}: {}", ended.message);
                 shared.decide(pair, *id, &state, action, why.clone());
@@ -180,14 +197,25 @@ impl Task {
                 let not_before = now_ms().saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
                 (
                     Event::Broke,
-                    Note { reason: ended.message.clone(), not_before_ms: Some(not_before), ..note },
+                    Note {
+                        reason: ended.message.clone(),
+                        not_before_ms: Some(not_before),
+                        outage_since_ms: since,
+                        ..note
+                    },
                 )
             }
             Outcome::Failed(class) => {
                 let tries = failures.saturating_add(1);
-                let why = match class.is_retryable() {
-                    true => format!("{} (given up after {tries} tries)", ended.message),
-                    false => ended.message.clone(),
+                let message = &ended.message;
+                let why = match class {
+                    Class::Unreachable => {
+                        let lasted = duration_in_words(lasted(past.outage_since(ended)));
+                        format!("{}{GIVEN_UP}{lasted})", message.split(GIVEN_UP).next().unwrap_or(message))
+                    }
+                    _ if class.is_retryable() && tries == 1 => format!("{message}{GIVEN_UP}1 try)"),
+                    _ if class.is_retryable() => format!("{message}{GIVEN_UP}{tries} tries)"),
+                    _ => message.clone(),
                 };
                 shared.decide(
                     pair,
@@ -225,6 +253,35 @@ impl Task {
             at: Timestamp::now(),
         });
     }
+}
+
+/// How a job fared so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    /// Failures, other than outages.
+    failures: u32,
+    outage_since_ms: Option<i64>,
+}
+
+impl Past {
+    /// Since when nobody answers: what moved anything began another outage.
+    fn outage_since(&self, ended: &Ended) -> i64 {
+        let moved = ended.summary.as_ref().is_some_and(|summary| summary.bytes > 0);
+        self.outage_since_ms.filter(|_| !moved).unwrap_or_else(now_ms)
+    }
+
+    /// Whether the job is tried again.
+    fn allows(&self, class: Class, ended: &Ended, request: &Request) -> bool {
+        match class {
+            Class::Unreachable => lasted(self.outage_since(ended)) < Duration::from_secs(request.retry_for_s),
+            _ => class.is_retryable() && self.failures < request.retries,
+        }
+    }
+}
+
+/// The time since `ms` after the epoch.
+fn lasted(since_ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now_ms().saturating_sub(since_ms)).unwrap_or(0))
 }
 
 impl Estimation {
