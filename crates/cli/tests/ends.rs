@@ -140,6 +140,23 @@ fn a_colon_is_a_host_unless_the_name_is_there() {
 }
 
 #[test]
+fn nobody_there_is_given_up_after_the_time_asked_for() {
+    let world = World::new();
+    world.write("file", "file");
+    let gone = world.endpoint("gone", &[]).at("x");
+    for (time, lines, said) in [("0s", 1, "refused"), ("1s", 2, "(given up after 1 second)")] {
+        let (code, seen) = world.json(&["copy", "file", &gone, "--retry-for", time]);
+        assert_summary(&seen);
+        assert_eq!((code, &seen["status"], &seen["error_kind"]), (1, &"failed".into(), &"connection".into()));
+        let ran = world.run(&["copy", "file", &gone, "--retry-for", time]);
+        assert_eq!((ran.code, ran.err.lines().count()), (1, lines), "{ran:?}");
+        assert!(ran.err.contains(said), "{ran:?}");
+    }
+    let ran = world.run(&["copy", "file", &gone, "--retry-for", "99d"]);
+    assert!(ran.code == 2 && ran.err.contains("30d"), "{ran:?}");
+}
+
+#[test]
 fn a_source_that_is_not_there_is_3() {
     let world = World::new();
     let a = world.endpoint("a", &[]);
