@@ -21,7 +21,7 @@ fn a_server_that_was_there_is_waited_for_longer_than_its_files_are_tried_again()
     let url = |i: usize| format!("http://h/{i}");
     items.iter().enumerate().for_each(|(i, item)| world.put(&url(i), item.clone()));
     let slow = Rules { rate: Some(4 * MIB), ..Rules::default() };
-    world.rules("h", slow.clone());
+    world.rules("h", slow);
     let records = (0..items.len()).map(|i| record(&i.to_string(), &[&url(i)])).collect();
     let (mut download, told) = start(&world, &place, records, |settings| {
         settings.retries = 1;
