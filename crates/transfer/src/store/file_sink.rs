@@ -1,6 +1,6 @@
 //! A directory of a local file system as a sink.
 //!
-//! Unfinished files live in the transfer's [work directory](crate::store::work_dir), under names made
+//! Unfinished files live in the transfer's work directory (`store::work_dir`), under names made
 //! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
 //! destination (see [`confined`](crate::sys::confined)).
 
