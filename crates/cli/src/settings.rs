@@ -18,6 +18,7 @@ use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
 use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
@@ -401,7 +402,16 @@ impl TrustArgs {
 pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
     let root = trust.state.open()?;
     let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
-    Ok(Setup { terms, pace, run: random_run(), stall: STALL, interrupt, pki, catalogues })
+    Ok(Setup {
+        terms,
+        pace,
+        run: random_run(),
+        stall: STALL,
+        interrupt,
+        pki,
+        catalogues,
+        share: Share::own(),
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::ledger::Ledger;
 use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::quota::{Quota, Share};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -155,7 +156,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, &sink, &id, &terms, &roots)?;
+            let destination = open_sink(endpoint, &sink, &id, &terms, &roots, &account.share.books)?;
             let share = account.share.clone();
             let make = |ledger| {
                 let asked = Asked::Anything;
@@ -191,7 +192,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             };
             let from = (source_store, &source, single);
             let run = run.unwrap_or_else(|| (random_run(), STALL));
-            relay(endpoint, (outbox, inbox, *version), from, &address, terms, (pace, run))
+            relay(endpoint, (outbox, inbox, *version), from, &address, terms, (pace, run), &account.share)
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -290,12 +291,13 @@ fn open_sink(
     id: &TransferId,
     terms: &Terms,
     roots: &[SourceRoot],
+    books: &Arc<Quota>,
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
     };
     let sink = FileSink::new((&endpoint.root, path), *single, id, terms.dry, roots)?;
-    let journal = sink.work().map(Journal::open).transpose()?;
+    let journal = sink.work().map(|work| Journal::open(work, books)).transpose()?;
     let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
     let catalogue = endpoint.catalogues.of(&absolute);
     Ok(Destination { sink: Arc::new(sink), journal, catalogue })
@@ -357,6 +359,7 @@ fn relay(
     address: &Address,
     terms: Terms,
     (pace, (run, stall)): (Pace, (RunId, Duration)),
+    share: &Share,
 ) -> Result<()> {
     let interrupt = Interrupt::default();
     let setup = Setup {
@@ -367,6 +370,7 @@ fn relay(
         interrupt: interrupt.clone(),
         pki: endpoint.config.pki.clone(),
         catalogues: Catalogues::none(),
+        share: share.clone(),
     };
     let (id, sink) = match spec {
         SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
@@ -377,7 +381,8 @@ fn relay(
         }
     };
     let mut transfer = {
-        let link = reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets)?;
+        let link =
+            reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.books)?;
         route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
     };
     outbox.send(&Message::Accepted { token: random_bytes() });

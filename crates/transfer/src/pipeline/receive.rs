@@ -540,6 +540,7 @@ impl Shared {
             sink: Arc::clone(&self.sink),
             journal: self.journal(),
             catalogue: self.catalogue.clone(),
+            threads: Arc::clone(&self.share.threads),
         };
         commit_all(
             &books,

@@ -34,6 +34,9 @@ mod streaming;
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
 
+/// Most ranges that wait to be sent again at the receiver's word: more than all streams of an honest one can lose.
+const MAX_URGENT: usize = 64 << 10;
+
 /// Streams that may wait for a worker beyond one each: they may be quicker than the set-point they belong to.
 const SPARE_STREAMS: usize = 8;
 
@@ -48,6 +51,20 @@ pub struct SendFile {
     kept: AtomicU64,
     resent: AtomicU64,
     ended: AtomicBool,
+    asked: Mutex<Asked>,
+}
+
+/// What the receiver has said of a file. It says each thing once: what it says is work for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Nothing yet.
+    Offered,
+    /// One of the same size is there; it is being compared.
+    Compared,
+    /// That one differs, as we told it.
+    Differs,
+    /// It wants it.
+    Wanted,
 }
 
 /// What is remembered of a frame on its way.
@@ -319,7 +336,7 @@ impl Shared {
                 if first.checked_add(verdicts.len() as FileId).is_none() {
                     return Err(Error::protocol("verdicts on files that were never offered"));
                 }
-                self.verdicts(first, verdicts);
+                self.verdicts(first, verdicts)?;
             }
             Message::Have(id, segments) => {
                 let pending = self.pending.lock().expect("not poisoned");
@@ -332,7 +349,7 @@ impl Shared {
                 counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count));
             }
             Message::StreamLost(lane) => self.lost(lane),
-            Message::Again(ranges) => ranges.into_iter().for_each(|again| self.again(again)),
+            Message::Again(ranges) => ranges.into_iter().try_for_each(|again| self.again(again))?,
             Message::Done(files) => {
                 for (id, outcome) in files {
                     self.end(id, |file| match outcome {
@@ -359,7 +376,7 @@ impl Shared {
         Ok(false)
     }
 
-    fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) {
+    fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
         let mut pieces = Vec::new();
         for (id, verdict) in (first..).zip(verdicts) {
             let other = {
@@ -378,10 +395,14 @@ impl Shared {
             let file = self.pending.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
             let Some(file) = file else { continue };
             match verdict {
-                Verdict::Want { have } => pieces.extend(self.wanted(&file, have)),
+                Verdict::Want { have } => {
+                    file.asked(&[Asked::Offered, Asked::Differs], Asked::Wanted)?;
+                    pieces.extend(self.wanted(&file, have));
+                }
                 Verdict::Skip | Verdict::Made => self.end(id, |file| self.ledger.skipped(file.size)),
                 // Reading whole files would hold up every other message.
                 Verdict::Exists(theirs) => {
+                    file.asked(&[Asked::Offered], Asked::Compared)?;
                     let _ = self.comparisons.lock().expect("not poisoned").send((file, theirs));
                 }
                 Verdict::Failed(error) => {
@@ -391,6 +412,7 @@ impl Shared {
         }
         self.work.push(pieces);
         self.finish_if_done();
+        Ok(())
     }
 
     /// The pieces to send of a wanted file, less what is there already.
@@ -421,6 +443,7 @@ impl Shared {
                 self.ledger.skipped(file.size);
             }),
             Ok(_) => {
+                *file.asked.lock().expect("not poisoned") = Asked::Differs;
                 // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
                 if self.terms.dry {
@@ -454,13 +477,17 @@ impl Shared {
         Ok(hash.root().expect("complete"))
     }
 
-    fn again(&self, Again { file, range }: Again) {
+    fn again(&self, Again { file, range }: Again) -> Result<()> {
         let found = self.pending.lock().expect("not poisoned").files.get(&file).map(Arc::clone);
-        let Some(file) = found else { return };
+        let Some(file) = found else { return Ok(()) };
         if range.start >= range.end || range.end > file.size || !range.start.is_multiple_of(BLOCK) {
-            return;
+            return Ok(());
+        }
+        if self.work.urgent() >= MAX_URGENT {
+            return Err(Error::protocol("the receiver wants more again than can have been on its way"));
         }
         self.resend(&file, range);
+        Ok(())
     }
 
     fn resend(&self, file: &Arc<SendFile>, range: Range<u64>) {
@@ -470,7 +497,8 @@ impl Shared {
         }
         let length = range.end - range.start;
         self.ledger.bytes_again.fetch_add(length, Relaxed);
-        if file.resent.fetch_add(length, Relaxed) > RESEND_LIMIT.max(4 * file.size) {
+        // However little of a block is wanted, it is read.
+        if file.resent.fetch_add(length.next_multiple_of(BLOCK), Relaxed) > RESEND_LIMIT.max(4 * file.size) {
             let why = format!("{} arrived damaged again and again: given up", file.listed.entry.path);
             self.abandon(file, Error::new(ErrorKind::Corrupt, why));
             return;
@@ -516,6 +544,16 @@ impl Shared {
 }
 
 impl SendFile {
+    /// The receiver says what is `next` of this file, which it may only after one of `before`.
+    fn asked(&self, before: &[Asked], next: Asked) -> Result<()> {
+        let mut asked = self.asked.lock().expect("not poisoned");
+        if !before.contains(&asked) {
+            return Err(Error::protocol("a second verdict on one file"));
+        }
+        *asked = next;
+        Ok(())
+    }
+
     /// The receiver has these segments from an earlier run.
     fn have(&self, segments: Vec<(u64, Digest)>) {
         if segments.is_empty() {

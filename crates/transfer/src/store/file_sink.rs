@@ -41,6 +41,15 @@ pub struct FileSink {
     renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
 }
 
+/// What the work directory of transfer `id` is called after. Who may write one name in a directory shares the
+/// directory of all work there with those who may write others, and chooses `id`: their work is not found by it.
+fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
+    let Some(name) = new_name else { return *id };
+    let mut hasher = blake3::Hasher::new();
+    let hash = *hasher.update(id).update(name.as_bytes()).finalize().as_bytes();
+    *hash.first_chunk().expect("long enough")
+}
+
 impl FileSink {
     /// The destination `path` beneath `root`, for transfer `id`; `single` if the source is one file.
     ///
@@ -75,8 +84,9 @@ impl FileSink {
         let work = match dry {
             true => None,
             false => {
-                abandoned::expire(&base, id);
-                Some(WorkDir::make(&base, id)?)
+                let id = work_id(id, new_name.as_ref());
+                abandoned::expire(&base, &id);
+                Some(WorkDir::make(&base, &id)?)
             }
         };
         Ok(Self {

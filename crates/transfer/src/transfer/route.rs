@@ -81,6 +81,8 @@ pub struct Setup {
     pub pki: Option<Arc<Identity>>,
     /// What was verified here before.
     pub catalogues: Catalogues,
+    /// What it may use here, and what the peer may make us remember.
+    pub share: Share,
 }
 
 /// A transfer that has begun.
@@ -196,7 +198,7 @@ pub fn push(
         outbox.clone(),
         Some(dialer),
         Arc::clone(&ledger),
-        &Share::own(),
+        &setup.share,
         patience,
     );
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
@@ -232,7 +234,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.dry, &roots)?;
-            let journal = sink.work().map(Journal::open).transpose()?;
+            let journal = sink.work().map(|work| Journal::open(work, &setup.share.books)).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);
             (asked, Destination { sink: Arc::new(sink), journal, catalogue })
@@ -240,7 +242,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
     let receiver =
-        Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), Share::own());
+        Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), setup.share.clone());
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
@@ -262,6 +264,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     issued.outbox.close();
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = Link::open(from, setup.pki.as_ref())?;
+    link.name_run(setup.run, setup.stall);
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;

@@ -339,6 +339,15 @@ impl Received {
 }
 
 impl Shared {
+    /// Nothing more can be sent: nobody waits for the peer to read any more.
+    fn give_up_sending(&self) {
+        let mut queue = self.queue.lock().expect("not poisoned");
+        queue.lost = true;
+        queue.messages.clear();
+        queue.bytes = 0;
+        self.drained.notify_all();
+    }
+
     /// What is next to be sent, and whether nothing will follow.
     fn next_piece(&self) -> (Vec<u8>, bool) {
         let mut queue = self.queue.lock().expect("not poisoned");
@@ -400,7 +409,10 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
                 Ok(Sent::All(false)) => {}
                 Ok(Sent::Some) => waits = true,
                 // A peer that has left may have said why: that is read first.
-                Err(error) => unsendable = Some(error),
+                Err(error) => {
+                    shared.give_up_sending();
+                    unsendable = Some(error);
+                }
             }
         }
         let closing = shared.queue.lock().expect("not poisoned").closing;
@@ -429,7 +441,8 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
             }
             shared.arrivals.lock().expect("not poisoned").heard = Instant::now();
         };
-        if let (false, Some(error)) = (paused, unsendable.take()) {
+        // Whoever listens here makes room for the rest of what the peer said, now that nothing waits to be sent.
+        if !paused && let Some(error) = unsendable.take() {
             return Err(error);
         }
         let mut interest = PollFlags::empty();

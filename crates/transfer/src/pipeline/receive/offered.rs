@@ -87,17 +87,26 @@ impl Offered {
     /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
     /// those that have not ended, which are never forgotten.
     pub fn take(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> Result<()> {
+        match self.is_new(place, open) {
+            true => Ok(()),
+            false => {
+                let why = format!("{place} is offered twice: only the first is taken");
+                Err(Error::new(ErrorKind::Usage, why))
+            }
+        }
+    }
+
+    /// Whether `place` is offered for the first time, as far as that is remembered.
+    pub fn is_new(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> bool {
         let name = self.hasher.hash_one(place.as_bytes());
         if self.seen.contains(&name) {
-            let why = format!("{place} is offered twice: only the first is taken");
-            return Err(Error::new(ErrorKind::Usage, why));
+            return false;
         }
         let full = self.seen.len() == self.seen.capacity();
         if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
             self.seen = open().iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
         }
-        self.seen.insert(name);
-        Ok(())
+        self.seen.insert(name)
     }
 }
 

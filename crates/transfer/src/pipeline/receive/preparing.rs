@@ -147,8 +147,10 @@ impl Shared {
         }
         let standing = self.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
+            let place = self.sink.place(entry);
             if entry.kind == Kind::Directory
                 && let Some(journal) = self.journal()
+                && self.offered.lock().expect("not poisoned").is_new(place, || self.open_places())
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
             }
@@ -297,12 +299,11 @@ impl Shared {
     fn finish(&self) -> Result<()> {
         self.check_finish()?;
         let Some(journal) = self.journal() else { return Ok(()) };
-        let directories = journal.lock().expect("not poisoned").directories()?;
-        for entry in directories.iter().rev() {
-            if let Err(error) = self.sink.refresh(entry) {
+        journal.lock().expect("not poisoned").directories(|entry| {
+            if let Err(error) = self.sink.refresh(&entry) {
                 tracing::warn!("{error}");
             }
-        }
+        })?;
         if let Some((_, error)) = self.sink.sync_names().into_iter().next() {
             return Err(error);
         }
