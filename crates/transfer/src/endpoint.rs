@@ -25,7 +25,7 @@ use rustls::ServerConfig;
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::quota::{Allowance, Held, remember};
+use crate::quota::{Allowance, Held, descriptors, remember};
 use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
@@ -124,7 +124,7 @@ impl Endpoint {
             tls,
             secret,
             catalogues,
-            strangers: Mutex::new(Strangers::new(Caps::within(descriptors()))),
+            strangers: Mutex::new(Strangers::new(Caps::within(descriptors() as u64))),
             crowded: Seldom::default(),
             failed: Seldom::default(),
             unserved: Seldom::default(),
@@ -407,12 +407,6 @@ impl Drop for Here<'_> {
     fn drop(&mut self) {
         self.endpoint.strangers.lock().expect("not poisoned").session_ended(self.origin);
     }
-}
-
-/// How many descriptors this process may have.
-fn descriptors() -> u64 {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 /// Stream numbers seen in one session; each may be used once.

@@ -173,7 +173,7 @@ impl Shared {
         };
         let end = body.incoming.written_from(from).min(from + TURN);
         let mut at = from;
-        let read = body.incoming.part(&*self.sink).and_then(|part| {
+        let read = body.incoming.part(&*self.sink, None).and_then(|part| {
             while at < end && !body.has_ended() && !self.is_stopped() {
                 let length = (end - at).min(buffer.len() as u64);
                 let piece = &mut buffer[..length as usize];
@@ -213,7 +213,7 @@ impl Shared {
     /// A version is right: it gets its mode and times, and goes on to its name.
     fn seal(&self, body: &Arc<Body>, root: Digest) {
         let entry = Arc::clone(&body.incoming.entry);
-        let sealed = body.incoming.part(&*self.sink).and_then(|part| {
+        let sealed = body.incoming.part(&*self.sink, None).and_then(|part| {
             part.seal(&entry)?;
             Ok(part)
         });

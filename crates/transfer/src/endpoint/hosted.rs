@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
-use crate::quota::{Quota, Share};
+use crate::quota::{Quota, Share, remember};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -132,6 +132,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
         }
     };
+    // What it named is there as long as its session.
+    let _named = remember(&account.share.books, request.memory() + SourceRoot::memory(&roots))?;
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -168,7 +170,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source, single) = open_source(endpoint, claims, &source, &terms, &account.share)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
@@ -183,7 +185,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source_store, single) = open_source(endpoint, claims, &source, &terms, &account.share)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -308,6 +310,7 @@ fn open_source(
     claims: &Claims,
     spec: &SourceSpec,
     terms: &Terms,
+    share: &Share,
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -315,7 +318,8 @@ fn open_source(
             for path in paths {
                 may_use(claims, path)?;
             }
-            let source = FileSource::beneath(&endpoint.root, &claims.path, paths, terms.links)?;
+            let source =
+                FileSource::beneath(&endpoint.root, &claims.path, paths, terms.links, &share.descriptors)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }

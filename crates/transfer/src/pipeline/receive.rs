@@ -504,7 +504,7 @@ impl Shared {
 
     /// A file is whole and verified: on to its name.
     fn completed(&self, file: &Arc<Incoming>) {
-        let sealed = file.part(&*self.sink).and_then(|part| {
+        let sealed = file.part(&*self.sink, self.descriptor(file)).and_then(|part| {
             part.seal(&file.entry)?;
             Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: file.root() })
         });
@@ -531,6 +531,27 @@ impl Shared {
             self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
             self.outbox.send(&Message::Done(vec![(file.id, Outcome::Failed(error))]));
         }
+    }
+
+    /// A descriptor for `file`, unless it is open. Where the peer has as many as it may, files that are not being
+    /// written are closed; the only one that is open needs none.
+    fn descriptor(&self, file: &Incoming) -> Option<Held> {
+        while !file.is_open() && !self.stopped.load(Relaxed) {
+            if let Some(held) = self.share.descriptors.take(1) {
+                return Some(held);
+            }
+            let closed: Vec<(bool, bool)> = {
+                let files = self.files.read().expect("not poisoned");
+                files.values().map(|file| file.close_idle()).collect()
+            };
+            if !closed.iter().any(|(_, was)| *was) {
+                return None;
+            }
+            if !closed.iter().any(|(is, was)| was & !is) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        None
     }
 
     // Committing ------------------------------------------------------------------------------------

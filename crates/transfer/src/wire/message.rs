@@ -221,6 +221,27 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// What it takes in memory, with what is kept of each path that it names.
+    pub fn memory(&self) -> usize {
+        const EACH: usize = 256;
+        match self {
+            Self::Send { source: SourceSpec::Files(paths), .. }
+            | Self::SendTo { source: SourceSpec::Files(paths), .. } => {
+                paths.iter().map(|path| EACH + 2 * path.len()).sum()
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl SourceRoot {
+    /// What these take in memory.
+    pub fn memory(roots: &[Self]) -> usize {
+        roots.iter().map(|root| size_of::<Self>() + root.name.len()).sum()
+    }
+}
+
 /// What one end counted so far; rates are differences over its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {

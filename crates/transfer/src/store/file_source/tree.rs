@@ -129,29 +129,34 @@ impl Tree {
         }
     }
 
-    /// Refuses two arguments that would be one thing at the destination.
-    pub(super) fn differs_from(&self, other: &Self) -> Result<()> {
-        let one_name = |tree: &Self| tree.file().is_some() || !tree.prefix.is_empty();
-        if one_name(self) && one_name(other) && self.prefix == other.prefix {
-            let why = format!(
+    /// What it is called at the destination; `None` for a directory's contents.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        (self.file().is_some() || !self.prefix.is_empty()).then_some(&self.prefix[..])
+    }
+
+    /// Device and inode of the directory.
+    pub(super) fn id(&self) -> Option<(u64, u64)> {
+        fstat(&self.base).ok().map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    /// Why it and an earlier one cannot be copied together: they are one thing at the destination.
+    pub(super) fn doubles(&self, earlier: &Self) -> Error {
+        let why = match self.name() {
+            Some(name) => format!(
                 "{} and {} would both become {} at the destination: copy them apart",
-                show(&other.named),
+                show(&earlier.named),
                 show(&self.named),
-                show(&self.prefix)
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        let id = |tree: &Self| fstat(&tree.base).ok().map(|stat| (stat.st_dev, stat.st_ino));
-        let contents = |tree: &Self| tree.file().is_none() && tree.prefix.is_empty();
-        if contents(self) && contents(other) && id(self).is_some() && id(self) == id(other) {
-            let why = format!(
-                "{} and {} are the same directory: name it once",
-                show(&other.named),
-                show(&self.named)
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        Ok(())
+                show(name)
+            ),
+            None => {
+                format!(
+                    "{} and {} are the same directory: name it once",
+                    show(&earlier.named),
+                    show(&self.named)
+                )
+            }
+        };
+        Error::new(ErrorKind::Usage, why)
     }
 
     /// What this tree puts at `path` of the destination; `None` if nothing.
