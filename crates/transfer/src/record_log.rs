@@ -63,10 +63,12 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         };
         let mut file = open().map_err(|error| failed(error.into()))?;
         let stat = fstat(&file).map_err(|error| failed(error.into()))?;
-        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 {
-            // What is written to it might be written to somebody else's file.
-            let why =
-                format!("{name} is no log of ours: it is no regular file, or has another name; remove it");
+        let owner = fstat(directory).map_err(|error| failed(error.into()))?.st_uid;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 || stat.st_uid != owner {
+            // What is written to it might be written to somebody else's file, and what it says be somebody else's word.
+            let why = format!(
+                "{name} is no log of ours: it is no regular file, has another name, or belongs to somebody else; remove it"
+            );
             return Err(Error::new(ErrorKind::Denied, why));
         }
         lock(&file)?;

@@ -50,11 +50,11 @@ pub struct EndpointArgs {
     /// Send to loopback and link-local addresses too when a peer asks for a copy from here to another endpoint
     #[arg(long)]
     allow_local_targets: bool,
-    /// Most sessions of one ticket at a time; of all tickets together there are four times as many
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Most sessions of one ticket at a time; of all tickets together there are half as many again
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
     /// Most threads that work for one ticket at a time, beyond the few of each session; likewise
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 160, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     /// Most memory that one ticket takes, half of it for staging; likewise
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = staging_size)]

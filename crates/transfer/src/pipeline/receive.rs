@@ -1,6 +1,6 @@
 //! The receiving end: says what it wants, takes it in, writes it, and commits what is verified.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -114,6 +114,8 @@ struct Shared {
     taken: Mutex<HashMap<u32, Taken>>,
     /// What the sender was asked for.
     asked: Asked,
+    /// Which of that nothing was offered of yet.
+    missing: Mutex<BTreeSet<usize>>,
     /// The number of the next entry that is offered.
     next: Mutex<FileId>,
     /// The places of those that were.
@@ -174,6 +176,7 @@ impl Receiver {
             stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
+            missing: Mutex::new((0..asked.names()).collect()),
             asked,
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.books)),
@@ -403,7 +406,11 @@ impl Receiver {
         if self.shared.listed.load(Relaxed) {
             return Err(Error::protocol("an offer after the last one"));
         }
-        entries.iter().try_for_each(|entry| self.shared.asked.check(entry))?;
+        for entry in entries {
+            if let Some(index) = self.shared.asked.check(entry)? {
+                self.shared.missing.lock().expect("not poisoned").remove(&index);
+            }
+        }
         let mut next = self.shared.next.lock().expect("not poisoned");
         let following = first.checked_add(entries.len() as FileId).filter(|_| first == *next);
         *next = following.ok_or_else(|| Error::protocol("an offer whose numbers are not the next ones"))?;

@@ -65,7 +65,8 @@ impl Link {
         books: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
         let config = check_ticket(address, pki)?.client()?;
-        let (channel, version) = handshake::open_session_at(address, candidates, &config, versions)?;
+        let (channel, version) =
+            handshake::open_session_at(address, candidates, &config, versions).map_err(passing)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), &error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
@@ -105,6 +106,16 @@ impl Link {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
         }
+    }
+}
+
+/// An endpoint that has no room for us now, or is about to stop, has some later.
+fn passing(unopened: Unopened) -> Unopened {
+    match unopened {
+        Unopened::Refused(error) if error.kind == ErrorKind::Busy => {
+            Unopened::Refused(Error { kind: ErrorKind::Connection, ..error })
+        }
+        other => other,
     }
 }
 

@@ -36,7 +36,8 @@ const INBOX_BYTES: usize = 1 << 20;
 /// What is given to TLS at once, and what a message may have without being counted as memory of the peer's.
 const PIECE: usize = 64 << 10;
 
-/// How long a closing session waits for the peer to read what is still queued.
+/// How long a closing session waits for the peer to read what is still queued, and how long one that has left is
+/// heard out.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Sends messages to the peer; cheap to clone.
@@ -412,18 +413,20 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
                 Err(error) => {
                     shared.give_up_sending();
                     unsendable = Some(error);
+                    last_words = Some(Instant::now() + LAST_WORDS);
                 }
             }
         }
         let closing = shared.queue.lock().expect("not poisoned").closing;
-        let timeout = if closing {
-            let end = *last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
-            Some(end.saturating_duration_since(Instant::now()))
-        } else {
-            waits.then(|| UNREAD.saturating_sub(progress.elapsed()))
+        if closing {
+            last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
+        }
+        let timeout = match last_words {
+            Some(end) => Some(end.saturating_duration_since(Instant::now())),
+            None => waits.then(|| UNREAD.saturating_sub(progress.elapsed())),
         };
-        if closing && timeout.is_some_and(|left| left.is_zero()) {
-            return Ok(());
+        if last_words.is_some() && timeout.is_some_and(|left| left.is_zero()) {
+            return unsendable.map_or(Ok(()), Err);
         }
         // Everything that has arrived, before sleeping: TLS may hold decrypted bytes.
         let paused = loop {
@@ -441,7 +444,7 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
             }
             shared.arrivals.lock().expect("not poisoned").heard = Instant::now();
         };
-        // Whoever listens here makes room for the rest of what the peer said, now that nothing waits to be sent.
+        // Whoever listens here may make room for the rest of what the peer said, now that nothing waits to be sent.
         if !paused && let Some(error) = unsendable.take() {
             return Err(error);
         }

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind};
 use crate::path::{RelPath, split};
 use crate::quota::{Held, Quota};
+use crate::text::show;
 
 /// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
 const MOST_NAMES: usize = 1 << 20;
@@ -40,23 +41,41 @@ impl Asked {
         }
     }
 
-    /// Refuses an entry that nobody asked for.
-    pub fn check(&self, entry: &Entry) -> Result<()> {
+    /// How many things were asked for that must be offered, or told to have failed.
+    pub fn names(&self) -> usize {
+        match self {
+            Self::Anything => 0,
+            Self::OneFile => 1,
+            Self::Beneath(names) => names.len(),
+        }
+    }
+
+    /// What the `index`th of them is called.
+    pub fn name(&self, index: usize) -> String {
+        match self {
+            Self::Beneath(names) => names.get(index).map(|name| show(name).into_owned()).unwrap_or_default(),
+            _ => "the file".to_owned(),
+        }
+    }
+
+    /// Which of what was asked for an entry belongs to; refuses one that nobody asked for.
+    pub fn check(&self, entry: &Entry) -> Result<Option<usize>> {
         let refuse = |why: &str| {
             let why = format!("the other end offered {}, {why}: nothing more is taken from it", entry.path);
             Err(Error::new(ErrorKind::UnsafeName, why))
         };
         let path = entry.path.as_bytes();
         match self {
-            Self::Anything => Ok(()),
-            Self::OneFile if matches!(entry.kind, Kind::File { .. }) => Ok(()),
+            Self::Anything => Ok(None),
+            Self::OneFile if matches!(entry.kind, Kind::File { .. }) => Ok(Some(0)),
             Self::OneFile => refuse("which is no file, where one file was asked for"),
-            Self::Beneath(names) => match names.iter().find(|name| lies_beneath(path, name)) {
+            Self::Beneath(names) => match names.iter().enumerate().find(|(_, name)| lies_beneath(path, name))
+            {
                 None => refuse("which was not asked for"),
-                Some(name) if name.len() == path.len() && matches!(entry.kind, Kind::Symlink { .. }) => {
+                Some((_, name)) if name.len() == path.len() && matches!(entry.kind, Kind::Symlink { .. }) => {
                     refuse("a link where a file or a directory was asked for")
                 }
-                Some(_) => Ok(()),
+                Some((index, _)) => Ok(Some(index)),
             },
         }
     }

@@ -282,7 +282,15 @@ impl Shared {
     /// A sender's word is not enough: what it offered has ended, one way or another.
     fn check_finish(&self) -> Result<()> {
         let open = self.open_places();
+        let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {
+            // What it could not read it has said, and that is no success either.
+            (true, None) if self.ledger.totals().files_failed == 0 && missing.is_some() => {
+                let what = missing.map(|index| self.asked.name(index)).unwrap_or_default();
+                Err(Error::protocol(format!(
+                    "the sender finished without a word of {what}, which it was asked for: run the same command again"
+                )))
+            }
             (true, None) => Ok(()),
             (false, _) => Err(Error::protocol("the sender finished before it had listed everything")),
             (true, Some(first)) => {
