@@ -48,6 +48,8 @@ const ONE_TIME: Duration = Duration::from_secs(120);
 pub struct Config {
     /// The directory that everything stays beneath.
     pub root: PathBuf,
+    /// Directories elsewhere that links in it may lead to, where a peer names them.
+    pub follow: Vec<PathBuf>,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Certificate, secret and catalogues; only for the owner's eyes.
@@ -75,6 +77,7 @@ pub struct Endpoint {
     config: Config,
     root: Root,
     absolute: Vec<u8>,
+    followed: Vec<Vec<u8>>,
     listener: TcpListener,
     identity: Arc<Identity>,
     tls: Arc<ServerConfig>,
@@ -101,6 +104,7 @@ impl Endpoint {
         let failed = |error| Error::io("serve", root_path, error);
         let absolute = confined::canonical(root_path).map_err(failed)?;
         let root = Root::open(&absolute).map_err(failed)?;
+        let followed = config.follow.iter().map(|path| resolved(path)).collect::<Result<_>>()?;
         let identity = match &config.pki {
             Some(identity) => Arc::clone(identity),
             None => Arc::new(Identity::load_or_create(&config.state)?),
@@ -119,6 +123,7 @@ impl Endpoint {
         Ok(Arc::new(Self {
             root,
             absolute,
+            followed,
             listener,
             identity,
             tls,
@@ -308,11 +313,16 @@ impl Endpoint {
             }
         };
         claims.check_time(SystemTime::now())?;
-        let (account, learns_hashes) = match &claims.once {
-            None => (self.accounts.of(hello.claims.as_deref(), channel.peer_certificate()), claims.read),
+        let (account, learns_hashes, within) = match &claims.once {
+            None => {
+                let account = self.accounts.of(hello.claims.as_deref(), channel.peer_certificate());
+                (account, claims.read, claims.path.clone())
+            }
             // It counts as the one that it came of.
             Some(once) => match self.once.lock().expect("not poisoned").remove(once) {
-                Some(issued) if issued.at.elapsed() < ONE_TIME => (issued.account, issued.learns_hashes),
+                Some(issued) if issued.at.elapsed() < ONE_TIME => {
+                    (issued.account, issued.learns_hashes, issued.within)
+                }
                 _ => return refuse("the one-time ticket has been used or has expired"),
             },
         };
@@ -320,7 +330,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
-        Ok(Guest { claims, account, _place: place, version, learns_hashes })
+        Ok(Guest { claims, within, account, _place: place, version, learns_hashes })
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -336,13 +346,13 @@ impl Endpoint {
     }
 
     fn issue_one_time(&self, path: &[u8], guest: &Guest) -> Result<String> {
-        let Guest { account, learns_hashes, .. } = guest;
+        let Guest { account, learns_hashes, within, .. } = guest;
         let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
-        let held = remember(&account.share.books, 4 * size_of::<OneTime>())?;
-        let (at, account) = (Instant::now(), Arc::clone(account));
-        once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, _held: held });
+        let held = remember(&account.share.books, 4 * size_of::<OneTime>() + within.len())?;
+        let (at, account, within) = (Instant::now(), Arc::clone(account), within.clone());
+        once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, within, _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
         // What is done with it ends when the ticket that it came of expires.
         let expires = guest.claims.expires;
@@ -373,6 +383,7 @@ struct OneTime {
     at: Instant,
     account: Arc<Account>,
     learns_hashes: bool,
+    within: Vec<u8>,
     _held: Held,
 }
 
@@ -381,6 +392,8 @@ struct OneTime {
 struct Guest {
     /// What its ticket allows.
     claims: Claims,
+    /// What links that it names may lead to: the path of its ticket, or of the one that a one-time ticket came of.
+    within: Vec<u8>,
     /// Whose ticket it is, and its place there.
     account: Arc<Account>,
     _place: Held,
@@ -413,6 +426,16 @@ impl Drop for Here<'_> {
 fn descriptors() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// The absolute path of a directory that links may lead to.
+fn resolved(path: &Path) -> Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = path.as_os_str().as_bytes();
+    let failed = |error| Error::io("follow links to", path, error);
+    let absolute = confined::canonical(path).map_err(failed)?;
+    Root::open(&absolute).map_err(failed)?;
+    Ok(absolute)
 }
 
 /// Stream numbers seen in one session; each may be used once.

@@ -25,9 +25,13 @@ use crate::settings::{Plane, TrustArgs, staging_size};
 /// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0.
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
-    /// The directory to serve; nothing outside it can be reached
+    /// The directory to serve; nothing outside it can be reached, but by --follow
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
+    /// A directory outside of it that links in it may lead to, where a peer names them; may be given again. Whoever
+    /// may write here can make links, so all of it is open to every ticket
+    #[arg(long, value_name = "DIR")]
+    follow: Vec<PathBuf>,
     /// Where to listen
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "0.0.0.0:7117")]
     listen: String,
@@ -77,6 +81,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     let listen = listen_address(&args.listen)?;
     let config = Config {
         root: args.root.clone(),
+        follow: args.follow.clone(),
         listen,
         state: args.trust.state_dir()?,
         read_only: args.read_only,
@@ -149,6 +154,7 @@ impl Loopback {
     pub fn start(root: &Path, state: &Path) -> Result<Self, Error> {
         let config = Config {
             root: root.to_path_buf(),
+            follow: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             state: state.join("loopback"),
             read_only: false,

@@ -23,6 +23,8 @@ use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
+use crate::store::named::{Reached, Scope};
+use crate::sys::confined::path_of;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
@@ -155,7 +157,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, &sink, &id, &terms, &roots)?;
+            let destination = open_sink(endpoint, caller.guest, &sink, &id, (&terms, &roots))?;
             let share = account.share.clone();
             let make = |ledger| {
                 let asked = Asked::Anything;
@@ -167,7 +169,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source, single) = open_source(endpoint, caller.guest, &source, &terms)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
@@ -182,7 +184,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source_store, single) = open_source(endpoint, caller.guest, &source, &terms)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -284,26 +286,37 @@ fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
     Ok(terms)
 }
 
+/// What of this host `guest` may name.
+fn scope<'a>(endpoint: &'a Endpoint, guest: &'a Guest) -> Scope<'a> {
+    Scope { root: &endpoint.root, claim: &guest.within, followed: &endpoint.followed }
+}
+
 fn open_sink(
     endpoint: &Endpoint,
+    guest: &Guest,
     spec: &SinkSpec,
     id: &TransferId,
-    terms: &Terms,
-    roots: &[SourceRoot],
+    (terms, roots): (&Terms, &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
     };
-    let sink = FileSink::new((&endpoint.root, path), *single, id, terms.dry, roots)?;
+    let Reached { base, rest, by_link } = scope(endpoint, guest).reach(path)?;
+    let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
     let journal = sink.work().map(Journal::open).transpose()?;
-    let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
+    let failed = |error| Error::io("tell where the link leads:", path, error);
+    let absolute = match by_link {
+        false => [&endpoint.absolute[..], b"/", sink.base_path()].concat(),
+        true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
+        true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
+    };
     let catalogue = endpoint.catalogues.of(&absolute);
     Ok(Destination { sink: Arc::new(sink), journal, catalogue })
 }
 
 fn open_source(
     endpoint: &Endpoint,
-    claims: &Claims,
+    guest: &Guest,
     spec: &SourceSpec,
     terms: &Terms,
 ) -> Result<(Box<dyn Source>, bool)> {
@@ -311,9 +324,9 @@ fn open_source(
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
         SourceSpec::Files(paths) => {
             for path in paths {
-                may_use(claims, path)?;
+                may_use(&guest.claims, path)?;
             }
-            let source = FileSource::beneath(&endpoint.root, &claims.path, paths, terms.links)?;
+            let source = FileSource::beneath(&scope(endpoint, guest), paths, terms.links)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tidegate_control::{Bounds, Environment, Observation, PerStage};
 
 use crate::catalogue::Catalogues;
@@ -22,6 +23,7 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::sys::confined::{self, Root};
+use crate::text::show;
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
@@ -289,7 +291,15 @@ impl LocalDestination {
     fn resolve(path: &[u8], single: bool) -> Result<Self> {
         let failed = |error| Error::io("use the destination", path, error);
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
-        let typed = Path::new(std::ffi::OsStr::from_bytes(if trimmed.is_empty() { b"/" } else { trimmed }));
+        let trimmed = if trimmed.is_empty() { b"/" } else { trimmed };
+        let real = match confined::is_link(trimmed) {
+            true => confined::canonical(trimmed).map_err(|error| match error {
+                Errno::NOENT => leads_nowhere(path),
+                error => failed(error),
+            })?,
+            false => trimmed.to_vec(),
+        };
+        let typed = Path::new(std::ffi::OsStr::from_bytes(&real));
         let is_directory = typed.is_dir();
         let takes_name = single && !path.ends_with(b"/") && !is_directory;
         let directory =
@@ -319,6 +329,12 @@ impl LocalDestination {
         }
         Ok(Self { root: Root::open(&base).map_err(failed)?, path, absolute, takes_name })
     }
+}
+
+/// A destination cannot be made through a link.
+pub fn leads_nowhere(path: &[u8]) -> Error {
+    let why = format!("cannot use the destination {}: it is a link that leads nowhere", show(path));
+    Error::new(ErrorKind::UnsafeName, why)
 }
 
 /// What names the local source, so that a second run finds the first one's journal.
