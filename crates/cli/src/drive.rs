@@ -205,6 +205,7 @@ struct Sum {
     done: u64,
     bytes: u64,
     again: u64,
+    refreshed: u64,
     last: Totals,
     failures: Vec<FailedFile>,
 }
@@ -216,6 +217,7 @@ impl Sum {
         self.done += totals.files_done;
         self.bytes += totals.bytes_done;
         self.again += totals.bytes_again;
+        self.refreshed += ledger.files_refreshed();
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(FailedFile::from).collect();
         self.last = totals;
@@ -233,6 +235,7 @@ impl Sum {
                 ok: self.done,
                 failed,
                 skipped: self.last.files_skipped.saturating_sub(earlier),
+                refreshed: self.refreshed,
             },
             bytes: self.bytes,
             resent_bytes: self.again,

@@ -31,7 +31,7 @@ use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
     Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceRoot,
-    SourceSpec, Terms, Totals, TransferId,
+    SourceSpec, TELL_SINCE, Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -299,7 +299,12 @@ fn open_sink(
     (terms, roots): (&Terms, &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
-        return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
+        return Ok(Destination {
+            sink: Arc::new(NullSink),
+            journal: None,
+            catalogue: None,
+            asks_hashes: false,
+        });
     };
     let Reached { base, rest, by_link } = scope(endpoint, guest).reach(path)?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
@@ -311,7 +316,8 @@ fn open_sink(
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
     let catalogue = endpoint.catalogues.of(&absolute);
-    Ok(Destination { sink: Arc::new(sink), journal, catalogue })
+    let asks_hashes = guest.version >= TELL_SINCE && guest.learns_hashes;
+    Ok(Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
 }
 
 fn open_source(
@@ -412,6 +418,9 @@ fn relay(
                     outbox.send_patiently(&told, || false);
                 }
                 told = failures.len();
+                if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
+                    outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));
+                }
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;
                 let over = seen.is_none();

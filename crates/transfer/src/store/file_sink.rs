@@ -186,7 +186,7 @@ impl Sink for FileSink {
                         }
                         let mtime =
                             Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                        Ok(Standing::Present(mtime))
+                        Ok(Standing::Present(mtime, stat.st_mode & 0o777))
                     }
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
                     Err(error) => Err(failed(error)),

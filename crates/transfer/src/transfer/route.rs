@@ -29,7 +29,7 @@ use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
 use crate::wire::message::{
-    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms, TransferId,
+    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, TELL_SINCE, Terms, TransferId,
 };
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
@@ -227,7 +227,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         false => Vec::new(),
     };
     let (asked, destination) = match to {
-        None => (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None }),
+        None => {
+            let sink = Arc::new(NullSink);
+            (Asked::OneFile, Destination { sink, journal: None, catalogue: None, asks_hashes: false })
+        }
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
@@ -237,7 +240,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let journal = sink.work().map(Journal::open).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);
-            (asked, Destination { sink: Arc::new(sink), journal, catalogue })
+            let asks_hashes = version >= TELL_SINCE;
+            (asked, Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
