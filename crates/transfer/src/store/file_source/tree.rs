@@ -182,7 +182,10 @@ impl Tree {
             true => place,
             false => place.get(self.prefix.len() + 1..).unwrap_or_default(),
         };
-        show(&[&self.named[..], b"/", inner].concat()).into_owned()
+        match inner.is_empty() {
+            true => show(&self.named).into_owned(),
+            false => show(&[&self.named[..], b"/", inner].concat()).into_owned(),
+        }
     }
 }
 
