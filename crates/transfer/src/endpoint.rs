@@ -30,7 +30,7 @@ use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
-use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
+use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
 use accounts::{Account, Accounts};
@@ -60,8 +60,8 @@ pub struct Config {
     pub clear: bool,
     /// The site's own PKI, instead of tickets.
     pub pki: Option<Arc<Identity>>,
-    /// What peers should call this host; `None` for the address it listens on.
-    pub advertise: Option<String>,
+    /// Where peers should look for it, `None` for the address it listens on; so for the port.
+    pub advertise: Option<Place>,
     /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
     /// free, and `None` runs none.
     pub iperf3: Option<RangeInclusive<u16>>,
@@ -149,15 +149,17 @@ impl Endpoint {
             .listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))?;
-        let host = match &self.config.advertise {
-            Some(host) => host.clone(),
+        let advertised = self.config.advertise.as_ref();
+        let host = match advertised {
+            Some(place) => place.host.clone(),
             None if local.ip().is_unspecified() => {
                 rustix::system::uname().nodename().to_string_lossy().into_owned()
             }
             None => local.ip().to_string(),
         };
         let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
-        Ok(Address { ticket, host, port: local.port(), path: Vec::new() })
+        let port = advertised.and_then(|place| place.port).unwrap_or_else(|| local.port());
+        Ok(Address { ticket, host, port, path: Vec::new() })
     }
 
     fn ticket(&self, claims: &Claims) -> Ticket {
@@ -443,6 +445,16 @@ type Seen = Mutex<HashSet<u32>>;
 
 /// The endpoint's secret, made on first use.
 fn load_secret(path: &Path) -> Result<Digest> {
+    if let Some(secret) = read_secret(path)? {
+        return Ok(secret);
+    }
+    let secret = handshake::random_bytes();
+    write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
+    Ok(secret)
+}
+
+/// The secret in the file at `path`, if there is one.
+fn read_secret(path: &Path) -> Result<Option<Digest>> {
     let damaged = || {
         let why = format!("{} is damaged: remove it to make a new secret (old tickets end)", path.display());
         Error::new(ErrorKind::Usage, why)
@@ -450,21 +462,23 @@ fn load_secret(path: &Path) -> Result<Digest> {
     match fs::read_to_string(path) {
         Ok(text) => {
             let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).map_err(|_| damaged())?;
-            bytes.try_into().map_err(|_| damaged())
+            bytes.try_into().map(Some).map_err(|_| damaged())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let secret = handshake::random_bytes();
-            write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
-            Ok(secret)
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::new(ErrorKind::Usage, format!("cannot read {}: {error}", path.display()))),
     }
 }
 
-/// A ticket that allows `claims`, for an endpoint whose state directory is `state`.
+/// A ticket that allows `claims`, for an endpoint whose state directory is `state`; nothing is made there.
 pub fn ticket_from_state(state: &Path, claims: &Claims) -> Result<Ticket> {
-    let identity = Identity::load_or_create(state)?;
-    let secret = load_secret(&state.join("endpoint.secret"))?;
+    let secret = read_secret(&state.join("endpoint.secret"))?;
+    let (Some(secret), Some(identity)) = (secret, Identity::load(state)?) else {
+        let why = format!(
+            "no endpoint keeps its state in {}: start it once (`tidegate endpoint --state DIR`), or name its state directory by --state",
+            state.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, why));
+    };
     let claims = claims.encode();
     Ok(Ticket { fingerprint: identity.fingerprint(), key: derive_key(&secret, &claims), claims })
 }

@@ -13,7 +13,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
-use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT};
+use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
@@ -35,9 +35,10 @@ pub struct EndpointArgs {
     /// Where to listen
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "0.0.0.0:7117")]
     listen: String,
-    /// The host name or address to print in the ticket [default: the one listened on]
-    #[arg(long, value_name = "HOST")]
-    advertise: Option<String>,
+    /// The host name or address to print in the ticket, and the port if others reach it by another one; an IPv6
+    /// number stands in brackets [default: what is listened on]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    advertise: Option<Place>,
     /// Let data be fetched but not put
     #[arg(long)]
     read_only: bool,
