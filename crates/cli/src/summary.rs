@@ -164,6 +164,28 @@ impl Summary {
         terminal::print(&self.text())
     }
 
+    /// What was done and how it ended in one line, for a log.
+    pub fn line(&self, what: &str) -> String {
+        let Files { total, ok, failed, skipped, .. } = self.files;
+        let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
+        let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
+        let mut line = format!(
+            "{what}: {}, {ok} of {} moved, {bytes} in {seconds:.1} s, {rate}",
+            self.status,
+            count(total)
+        );
+        for (number, what) in [(skipped, "there already"), (failed, "failed")] {
+            if number > 0 {
+                line.push_str(&format!(", {number} {what}"));
+            }
+        }
+        let first = self.failures.first().map(|failure| &failure.message);
+        if let Some(why) = self.error.as_ref().or(first) {
+            line.push_str(&format!(": {why}"));
+        }
+        line
+    }
+
     fn text(&self) -> String {
         let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
         let Files { total, ok, failed, skipped, refreshed } = self.files;

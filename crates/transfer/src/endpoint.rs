@@ -6,6 +6,7 @@ mod accounts;
 mod hosted;
 mod iperf3;
 mod reach;
+mod report;
 mod seldom;
 mod strangers;
 mod turns;
@@ -467,6 +468,12 @@ fn read_secret(path: &Path) -> Result<Option<Digest>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::new(ErrorKind::Usage, format!("cannot read {}: {error}", path.display()))),
     }
+}
+
+/// What a ticket is called where its secret must not stand, in logs; none with a PKI.
+pub fn ticket_name(address: &Address) -> Option<String> {
+    let ticket = address.ticket.as_ref()?;
+    Some(accounts::name(&accounts::id_of(Some(&ticket.claims), None)))
 }
 
 /// A ticket that allows `claims`, for an endpoint whose state directory is `state`; nothing is made there.

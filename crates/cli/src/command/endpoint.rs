@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use clap::Args;
 use tidegate_control::ByteCount;
-use tidegate_transfer::endpoint::{Config, Endpoint};
+use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
@@ -111,6 +111,9 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", endpoint.address(&claims)?)?;
         out.flush()?;
     }
+    let address = endpoint.address(&claims)?;
+    let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
+    tracing::info!("serving {} on {listen}, advertised as {}{ticket}", args.root.display(), address.place());
     drain_on_signals(&endpoint);
     endpoint.serve();
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tidegate_control::units::parse_duration;
-use tidegate_transfer::endpoint::ticket_from_state;
+use tidegate_transfer::endpoint::{ticket_from_state, ticket_name};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
@@ -67,6 +67,10 @@ pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
         Claims { read: !args.write_only, write: !args.read_only, path: path.clone(), expires, once: None };
     let ticket = Some(ticket_from_state(&args.trust.state.path()?, &claims)?);
     let Place { host, port } = args.place.clone();
-    terminal::print(&Address { ticket, host, port: port.unwrap_or(DEFAULT_PORT), path }.to_string())?;
+    let address = Address { ticket, host, port: port.unwrap_or(DEFAULT_PORT), path };
+    if let Some(name) = ticket_name(&address) {
+        tracing::info!("the endpoint's log calls this ticket {name}");
+    }
+    terminal::print(&address.to_string())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Environment};
 
 use crate::catalogue::Catalogues;
+use crate::endpoint::report::Report;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Guest, Seen, reach};
+use crate::endpoint::{Endpoint, Guest, Seen, accounts, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
@@ -98,6 +99,16 @@ struct Caller<'a> {
     guest: &'a Guest,
     /// The address of ours that it reached.
     reached: Option<IpAddr>,
+    /// Where it is.
+    peer: &'a str,
+}
+
+impl Caller<'_> {
+    /// Who it is, for the log.
+    fn name(&self, endpoint: &Endpoint) -> String {
+        let what = if endpoint.identity.is_mutual() { "certificate" } else { "ticket" };
+        format!("{} ({what} {})", self.peer, accounts::name(&self.guest.account.id))
+    }
 }
 
 /// Serves one authenticated session to its end.
@@ -109,16 +120,30 @@ pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) ->
     if let Some(end) = guest.claims.end() {
         inbox.end_at(end, EXPIRED);
     }
-    let caller = Caller { guest, reached };
-    let result = answer(endpoint, &caller, &outbox, &inbox);
+    let caller = Caller { guest, reached, peer: &peer };
+    let mut report = None;
+    let result = answer(endpoint, &caller, &outbox, &inbox, &mut report);
     if let Err(error) = &result {
         outbox.send(&Message::Refused(error.clone()));
     }
     outbox.close();
-    result.map_err(|error| error.within(format!("the session with {peer}")))
+    match report {
+        // One line for each transfer, also for one that failed.
+        Some(report) => {
+            report.tell(&result);
+            Ok(())
+        }
+        None => result.map_err(|error| error.within(format!("the session with {peer}"))),
+    }
 }
 
-fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
+fn answer(
+    endpoint: &Arc<Endpoint>,
+    caller: &Caller<'_>,
+    outbox: &Outbox,
+    inbox: &Inbox,
+    report: &mut Option<Report>,
+) -> Result<()> {
     let Guest { claims, account, version, .. } = caller.guest;
     let mut run = None;
     let mut roots = Vec::new();
@@ -133,6 +158,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
         }
     };
+    *report = Report::of(&request, caller.name(endpoint));
+    let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -159,7 +186,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             here(outbox)?;
             let destination = open_sink(endpoint, caller.guest, &sink, &id, (&terms, &roots))?;
             let share = account.share.clone();
-            let make = |ledger| {
+            let make = || {
                 let asked = Asked::Anything;
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
@@ -176,9 +203,8 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             }
             let share = &account.share;
             let patience = run.map(|(_, stall)| stall);
-            let make = |ledger| {
-                Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience))
-            };
+            let make =
+                || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
             serve(endpoint, outbox, inbox, &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
@@ -193,7 +219,7 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             };
             let from = (source_store, &source, single);
             let run = run.unwrap_or_else(|| (random_run(), STALL));
-            relay(endpoint, (outbox, inbox, *version), from, &address, terms, (pace, run))
+            relay(endpoint, (outbox, inbox, *version, &ledger), from, &address, terms, (pace, run))
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -345,7 +371,7 @@ fn serve(
     outbox: &Outbox,
     inbox: &Inbox,
     told: &[Message],
-    make: impl FnOnce(Arc<Ledger>) -> Side,
+    make: impl FnOnce() -> Side,
 ) -> Result<()> {
     let hosted =
         Arc::new(Hosted { token: random_bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
@@ -355,7 +381,7 @@ fn serve(
         let mut slot = hosted.side.lock().expect("not poisoned");
         outbox.send(&Message::Accepted { token: hosted.token });
         told.iter().for_each(|message| outbox.send(message));
-        let side = Arc::new(make(Arc::default()));
+        let side = Arc::new(make());
         *slot = Some(Arc::clone(&side));
         side
     };
@@ -371,7 +397,7 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    (outbox, inbox, version): (&Outbox, &Inbox, u16),
+    (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
     terms: Terms,
@@ -414,10 +440,12 @@ fn relay(
                 let failures = transfer.ledger().failures();
                 for some in failures[told..].chunks(FAILURES_A_MESSAGE) {
                     let failures = some.iter().map(|f| (f.path.clone(), f.error.clone())).collect();
-                    let told = Message::Progress(Totals { failures, ..totals.clone() });
-                    outbox.send_patiently(&told, || false);
+                    let told = Totals { failures, ..totals.clone() };
+                    ledger.adopt(told.clone());
+                    outbox.send_patiently(&Message::Progress(told), || false);
                 }
                 told = failures.len();
+                ledger.adopt(totals.clone());
                 if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
                     outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));
                 }
