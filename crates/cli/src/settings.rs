@@ -345,16 +345,21 @@ impl From<LinkRule> for Links {
 }
 
 impl StateArgs {
-    /// The state directory, made if it is missing.
-    pub fn state_dir(&self) -> Result<PathBuf> {
-        let directory = match &self.state {
-            Some(directory) => directory.clone(),
+    /// The state directory, which may not exist.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.state {
+            Some(directory) => Ok(directory.clone()),
             None => std::env::var_os("XDG_STATE_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))
-                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))?
-                .join("tidegate"),
-        };
+                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))
+                .map(|base| base.join("tidegate")),
+        }
+    }
+
+    /// The state directory, made if it is missing.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        let directory = self.path()?;
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
             usage(format!("cannot make the state directory {}: {error}", directory.display()))

@@ -13,9 +13,10 @@ use tidegate_control::Concurrency;
 
 use crate::catalogue::Catalogue;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, MAX_SIZE};
+use crate::manifest::{Entry, FileId, MAX_SIZE, Timestamp};
 use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, take_in};
@@ -67,6 +68,8 @@ pub struct Destination {
     pub journal: Option<Journal>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
+    pub asks_hashes: bool,
 }
 
 /// The thread that takes in one stream.
@@ -86,6 +89,14 @@ impl Stream {
     }
 }
 
+/// A file that is there, and that the sender reads for its hash.
+struct Compared {
+    entry: Entry,
+    /// What was verified there, if the sender was not told: its hash, and the time it has had since.
+    recorded: Option<(Digest, Timestamp)>,
+    _held: Held,
+}
+
 struct Shared {
     sink: Arc<dyn Sink>,
     terms: Terms,
@@ -95,7 +106,7 @@ struct Shared {
     started: Instant,
     files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
-    compared: Mutex<HashMap<FileId, (Entry, Held)>>,
+    compared: Mutex<HashMap<FileId, Compared>>,
     /// Files of which something is left, until that has been read again, and the queue they wait in.
     continued: Mutex<HashMap<FileId, (Entry, Held)>>,
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
@@ -106,6 +117,7 @@ struct Shared {
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
+    asks_hashes: bool,
     network_bytes: AtomicU64,
     written_bytes: AtomicU64,
     failure: Mutex<Option<Error>>,
@@ -150,7 +162,7 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue } = destination;
+        let Destination { sink, journal, catalogue, asks_hashes } = destination;
         // Bounded: complete files keep a descriptor open until they are committed.
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
@@ -170,6 +182,7 @@ impl Receiver {
             complete: Mutex::new(Some(complete)),
             journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
             catalogue,
+            asks_hashes,
             network_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             failure: Mutex::default(),
@@ -295,7 +308,10 @@ impl Receiver {
                 }
             }
             Message::Abandon(id, error) => {
-                shared.compared.lock().expect("not poisoned").remove(&id);
+                if let Some(file) = shared.compared.lock().expect("not poisoned").remove(&id) {
+                    shared.ledger.failed(file.entry.path.as_bytes(), error, true);
+                    return Ok(());
+                }
                 let waited = shared.continued.lock().expect("not poisoned").remove(&id);
                 let entry = waited
                     .map(|(entry, _)| Arc::new(entry))

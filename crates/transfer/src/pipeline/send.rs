@@ -19,12 +19,12 @@ use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
-use crate::quota::Share;
+use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
 use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict};
+use crate::wire::message::{Again, Counters, Message, Outcome, Terms, Verdict};
 use crate::wire::session::Outbox;
 
 mod listing;
@@ -39,6 +39,9 @@ const MAX_URGENT: usize = 64 << 10;
 
 /// Streams that may wait for a worker beyond one each: they may be quicker than the set-point they belong to.
 const SPARE_STREAMS: usize = 8;
+
+/// Most threads that read files for their hashes.
+const COMPARERS: usize = 4;
 
 /// A file on its way.
 #[derive(Debug)]
@@ -59,13 +62,16 @@ pub struct SendFile {
 enum Asked {
     /// Nothing yet.
     Offered,
-    /// One of the same size is there; it is being compared.
+    /// One of the same size is there: ours is read, to compare them.
     Compared,
-    /// That one differs, as we told it.
-    Differs,
+    /// It has heard what came of that.
+    Told,
     /// It wants it.
     Wanted,
 }
+
+/// A file to be read for its root hash, and what the receiver has; `None` if it only wants to be told.
+type Comparison = (Arc<SendFile>, Option<Digest>);
 
 /// What is remembered of a frame on its way.
 #[derive(Debug)]
@@ -104,8 +110,10 @@ struct Shared {
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     failure: Mutex<Option<Error>>,
-    comparisons: Mutex<mpsc::Sender<(Arc<SendFile>, Digest)>>,
+    comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
     stopped: AtomicBool,
+    /// Threads that there may be besides the pools'.
+    threads: Arc<Quota>,
     /// How long a stream may leave everything unconfirmed; `None` if the receiver cannot be asked about it.
     patience: Option<Duration>,
 }
@@ -140,7 +148,6 @@ impl Sender {
         share: &Share,
         patience: Option<Duration>,
     ) -> Self {
-        let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
@@ -158,8 +165,9 @@ impl Sender {
             read_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             failure: Mutex::default(),
-            comparisons: Mutex::new(comparisons),
+            comparisons: Mutex::default(),
             stopped: AtomicBool::new(false),
+            threads: Arc::clone(&share.threads),
             patience,
             terms,
         });
@@ -186,18 +194,6 @@ impl Sender {
         };
         let lister = Arc::clone(&shared);
         spawn("list", Box::new(move || lister.list()));
-        if shared.terms.compare == Compare::Checksum {
-            let comparer = Arc::downgrade(&shared);
-            spawn(
-                "compare",
-                Box::new(move || {
-                    for (file, theirs) in to_compare {
-                        let Some(shared) = comparer.upgrade() else { return };
-                        shared.compare(&file, theirs);
-                    }
-                }),
-            );
-        }
         Self { shared, readers, streams }
     }
 
@@ -330,7 +326,7 @@ impl Shared {
 
     // Messages --------------------------------------------------------------------------------------
 
-    fn handle(&self, message: Message) -> Result<bool> {
+    fn handle(self: &Arc<Self>, message: Message) -> Result<bool> {
         match message {
             Message::Verdicts { first, verdicts } => {
                 if first.checked_add(verdicts.len() as FileId).is_none() {
@@ -376,7 +372,7 @@ impl Shared {
         Ok(false)
     }
 
-    fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
+    fn verdicts(self: &Arc<Self>, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
         let mut pieces = Vec::new();
         for (id, verdict) in (first..).zip(verdicts) {
             let other = {
@@ -396,14 +392,21 @@ impl Shared {
             let Some(file) = file else { continue };
             match verdict {
                 Verdict::Want { have } => {
-                    file.asked(&[Asked::Offered, Asked::Differs], Asked::Wanted)?;
+                    file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
                     pieces.extend(self.wanted(&file, have));
                 }
-                Verdict::Skip | Verdict::Made => self.end(id, |file| self.ledger.skipped(file.size)),
-                // Reading whole files would hold up every other message.
+                Verdict::Skip => self.end(id, |file| self.ledger.skipped(file.size)),
+                Verdict::Made => self.end(id, |file| {
+                    self.ledger.skipped(file.size);
+                    self.ledger.refreshed();
+                }),
                 Verdict::Exists(theirs) => {
                     file.asked(&[Asked::Offered], Asked::Compared)?;
-                    let _ = self.comparisons.lock().expect("not poisoned").send((file, theirs));
+                    self.compare_aside((file, Some(theirs)));
+                }
+                Verdict::Tell => {
+                    file.asked(&[Asked::Offered], Asked::Compared)?;
+                    self.compare_aside((file, None));
                 }
                 Verdict::Failed(error) => {
                     self.end(id, |file| self.ledger.failed(file.path(), error, true));
@@ -435,15 +438,51 @@ impl Shared {
         there
     }
 
-    /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.
-    fn compare(&self, file: &Arc<SendFile>, theirs: Digest) {
+    /// Leaves it to a thread of its own: reading whole files would hold up every other message.
+    fn compare_aside(self: &Arc<Self>, comparison: Comparison) {
+        let mut comparisons = self.comparisons.lock().expect("not poisoned");
+        let queue = comparisons.get_or_insert_with(|| {
+            let (queue, to_compare) = mpsc::channel::<Comparison>();
+            let to_compare = Arc::new(Mutex::new(to_compare));
+            for number in 0..COMPARERS {
+                // One reads everything, if need be.
+                let held = if number == 0 { None } else { self.threads.take(1) };
+                if number > 0 && held.is_none() {
+                    break;
+                }
+                let (comparer, to_compare) = (Arc::downgrade(self), Arc::clone(&to_compare));
+                let work = move || {
+                    let _held = held;
+                    let next = || to_compare.lock().expect("not poisoned").recv();
+                    while let Ok((file, theirs)) = next() {
+                        let Some(shared) = comparer.upgrade() else { return };
+                        shared.compare(&file, theirs);
+                    }
+                };
+                if let Err(error) = thread::Builder::new().name("compare".to_owned()).spawn(work)
+                    && number == 0
+                {
+                    self.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
+                }
+            }
+            queue
+        });
+        let _ = queue.send(comparison);
+    }
+
+    /// Reads the file to compare its root hash with the receiver's, or to tell it.
+    fn compare(&self, file: &Arc<SendFile>, theirs: Option<Digest>) {
         match self.root_of(file) {
-            Ok(ours) if ours == theirs => self.end(file.id, |file| {
+            Ok(ours) if theirs.is_none() => {
+                file.told();
+                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
+            }
+            Ok(ours) if theirs == Some(ours) => self.end(file.id, |file| {
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
                 self.ledger.skipped(file.size);
             }),
             Ok(_) => {
-                *file.asked.lock().expect("not poisoned") = Asked::Differs;
+                file.told();
                 // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
                 if self.terms.dry {
@@ -544,6 +583,11 @@ impl Shared {
 }
 
 impl SendFile {
+    /// The receiver is about to hear what comparing came to, and may answer.
+    fn told(&self) {
+        *self.asked.lock().expect("not poisoned") = Asked::Told;
+    }
+
     /// The receiver says what is `next` of this file, which it may only after one of `before`.
     fn asked(&self, before: &[Asked], next: Asked) -> Result<()> {
         let mut asked = self.asked.lock().expect("not poisoned");

@@ -64,7 +64,14 @@ impl FileSink {
         dry: bool,
         roots: &[SourceRoot],
     ) -> Result<Self> {
-        let failed = |error| Error::io("use the destination", path, error);
+        let failed = |error| match error {
+            Errno::LOOP => {
+                let why =
+                    format!("cannot use the destination {}: a link on the way is not followed", show(path));
+                Error::new(ErrorKind::UnsafeName, why)
+            }
+            error => Error::io("use the destination", path, error),
+        };
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
@@ -189,7 +196,7 @@ impl Sink for FileSink {
                         }
                         let mtime =
                             Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                        Ok(Standing::Present(mtime))
+                        Ok(Standing::Present(mtime, stat.st_mode & 0o777))
                     }
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
                     Err(error) => Err(failed(error)),

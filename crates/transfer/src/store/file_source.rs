@@ -10,8 +10,9 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::path::{RelPath, is_reserved, join, split};
+use crate::path::{RelPath, is_reserved, join};
 use crate::quota::{Held, Quota};
+use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
 use crate::sys::identity::fingerprint;
@@ -44,11 +45,9 @@ impl FileSource {
         Self::new(paths.iter().map(|path| Tree::local(path)), links, None)
     }
 
-    /// Opens paths beneath `root`, as a peer named them; nothing outside `claim`, the part of it that the peer's
-    /// ticket covers, is opened, wherever links lead. Each takes one of its `descriptors`.
+    /// Opens paths as a peer named them, within `scope`. Each takes one of its `descriptors`.
     pub fn beneath(
-        root: &Root,
-        claim: &[u8],
+        scope: &Scope<'_>,
         paths: &[Vec<u8>],
         links: Links,
         descriptors: &Arc<Quota>,
@@ -60,7 +59,7 @@ impl FileSource {
             );
             Error::new(ErrorKind::Busy, why)
         })?;
-        Self::new(paths.iter().map(|path| Tree::beneath(root, claim, path)), links, Some(held))
+        Self::new(paths.iter().map(|path| Tree::beneath(scope, path)), links, Some(held))
     }
 
     fn new(
@@ -265,13 +264,11 @@ impl Source for FileSource {
                 }
                 continue;
             };
-            let failed = |error| Error::io("list", inner, error);
-            let (parent, name) = split(inner);
-            let dir = tree.base.dir(parent).map_err(failed)?;
-            let level = Level { dir, path: parent.to_vec(), names: Vec::new(), id: (0, 0) };
+            let dir = tree.base.dir(b"").map_err(|error| Error::io("list", inner, error))?;
+            let level = Level { dir, path: Vec::new(), names: Vec::new(), id: (0, 0) };
             let path = RelPath::new(tree.prefix.clone())?;
             let free = |entry: Entry| self.is_free(root, b"", &entry).map(|_| entry);
-            let next = match self.look(tree, &level, name, inner, path) {
+            let next = match self.look(tree, &level, inner, inner, path) {
                 Ok(Look::At(entry, _)) => free(entry).map(|entry| Found::Entry(Listed { entry, root })),
                 Ok(Look::Special | Look::Skipped) => {
                     Err(Error::new(ErrorKind::Usage, format!("{} is not a regular file", show(inner))))

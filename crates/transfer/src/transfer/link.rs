@@ -199,6 +199,7 @@ mod tests {
             pki: None,
             advertise: None,
             iperf3: None,
+            follow: Vec::new(),
             allow_local_targets: true,
             allowance: crate::quota::Allowance::default(),
         };

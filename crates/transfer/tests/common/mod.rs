@@ -59,6 +59,7 @@ impl Fixture {
         fs::create_dir(&root).expect("made");
         let mut config = Config {
             iperf3: None,
+            follow: Vec::new(),
             allow_local_targets: true,
             allowance: tidegate_transfer::quota::Allowance::default(),
             root: root.clone(),
