@@ -79,6 +79,23 @@ impl Work<'_> {
     }
 }
 
+impl Work<'_> {
+    /// The same between two places of this host: of the endpoint of ours that is `loopback` nobody needs to hear.
+    #[must_use]
+    pub fn at_home(mut self, loopback: Option<String>) -> Self {
+        if let Some(place) = loopback {
+            let (mut begin, who) = (self.begin, format!("the endpoint at {place}: "));
+            self.begin = Box::new(move || {
+                begin().map_err(|error| {
+                    let message = error.message.strip_prefix(&who).unwrap_or(&error.message).to_owned();
+                    Error { message, ..error }
+                })
+            });
+        }
+        self
+    }
+}
+
 /// What to run and how to show it.
 pub struct Job<'a> {
     /// What is done.
@@ -214,6 +231,7 @@ struct Sum {
     bytes: u64,
     again: u64,
     refreshed: u64,
+    kept: u64,
     last: Totals,
     failures: Vec<FailedFile>,
 }
@@ -226,6 +244,7 @@ impl Sum {
         self.bytes += totals.bytes_done;
         self.again += totals.bytes_again;
         self.refreshed += ledger.files_refreshed();
+        self.kept = ledger.bytes_unfinished();
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(FailedFile::from).collect();
         self.last = totals;
@@ -257,6 +276,7 @@ impl Sum {
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
             stages: job.work.stages,
             dry: job.work.dry,
+            kept: ByteCount(if error.is_some() { self.kept } else { 0 }),
             unchecked: 0,
             sidecars: Vec::new(),
             log: record.path.as_ref().map(|path| path.display().to_string()),

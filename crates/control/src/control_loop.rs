@@ -26,7 +26,7 @@ pub struct Epoch {
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
     #[serde(default)]
     pub staging_capacity_bytes: Ends<ByteCount>,
-    /// Bytes listed and not yet written, once the whole list is known.
+    /// Bytes listed, and neither committed nor there before, once the whole list is known.
     #[serde(default)]
     pub remaining_bytes: Option<ByteCount>,
     /// Retransmitted segments per segment sent.
