@@ -352,7 +352,7 @@ fn wrong_bytes_never_get_a_name() {
         "list.tsv",
         format!("url\tmd5\tbytes\n{base}good\t{}\t4\n{base}bad\t{other}\t\n{base}short\t\t3\n", md5("good")),
     );
-    let (code, all) = world.json(&["get", "list.tsv", "-o", "out"]);
+    let (code, all) = world.json(&["get", "list.tsv", "-o", "out", "--overwrite"]);
     assert_eq!((code, &all["files"]["ok"], &all["files"]["failed"]), (1, &1.into(), &2.into()), "{all}");
     let told = all["failures"].to_string();
     assert!(told.contains(&other) && told.contains(&md5("what is there")), "both sums: {told}");
@@ -362,6 +362,33 @@ fn wrong_bytes_never_get_a_name() {
     // It is got when nobody minds.
     let ran = world.run(&["get", "list.tsv", "-o", "unminded", "--no-verify"]);
     assert_eq!(world.read("unminded/bad"), b"what is there", "{ran:?}");
+}
+
+#[test]
+fn a_file_of_somebody_else_is_replaced_only_when_asked() {
+    let files = [("mine", "theirs"), ("free", "free")];
+    let Some((world, nginx)) = with_nginx("a_file_of_somebody_else_is_replaced_only_when_asked", &files)
+    else {
+        return;
+    };
+    world.write("out/mine", "years of work");
+    let (mine, free) = (nginx.url("mine").to_string(), nginx.url("free").to_string());
+    let ran = world.run(&["get", &mine, "-o", "out"]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+    assert!(ran.err.starts_with("tidegate: mine: ") && ran.err.contains("--overwrite"), "{ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    let ran = world.run(&["get", &mine, &free, "-o", "out"]);
+    assert_eq!((ran.code, world.read("out/free")), (1, b"free".to_vec()), "{ran:?}");
+    assert_eq!(world.read("out/mine"), b"years of work");
+    let failed = String::from_utf8(world.read("out/failed.txt")).expect("text");
+    assert!(failed.contains("--overwrite") && failed.contains(&mine) && !failed.contains(&free), "{failed}");
+    let ran = world.run(&["get", "out/failed.txt", "-o", "out", "--overwrite"]);
+    assert_eq!((ran.code, world.read("out/mine")), (0, b"theirs".to_vec()), "{ran:?}");
+    assert!(!world.path("out/failed.txt").exists());
+    // Now it is ours.
+    world.write("www/mine", "theirs, of later");
+    let ran = world.run(&["get", &mine, "-o", "out"]);
+    assert_eq!((ran.code, world.read("out/mine")), (0, b"theirs, of later".to_vec()), "{ran:?}");
 }
 
 #[test]

@@ -387,6 +387,7 @@ impl Place {
             chunk: Some(ByteCount::mib(8)),
             extra: Vec::new(),
             verify: true,
+            overwrite: false,
             pace: Pace::new(Duration::from_millis(20)),
             interrupt: Interrupt::default(),
             seed: 1,
