@@ -76,8 +76,8 @@ fn a_status_says_what_to_try_next() {
             _ => assert_eq!(wait, None, "{path}"),
         }
     }
-    // All of them on one connection: their bodies are short.
-    assert_eq!(nginx.connections(), 1);
+    // Their bodies are short, so a connection serves all of them; nginx closes it after a 500 and after a 501.
+    assert!(nginx.connections() <= 3, "{} connections", nginx.connections());
     let mut settings = settings();
     settings.allow_pages = true;
     let (_, _, data) =

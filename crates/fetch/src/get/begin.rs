@@ -78,7 +78,7 @@ impl Shared {
             path: record.path.clone(),
             kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
             mode: self.mode,
-            mtime: seen.modified.unwrap_or_else(now),
+            mtime: seen.time().unwrap_or_else(now),
         };
         (entry, fingerprint, known.is_some())
     }
@@ -99,7 +99,7 @@ impl Shared {
                 self.remember(file, &Fetched::new(entry.size(), mtime, version, &checksums));
                 let url = file.record.urls[mirror].clone();
                 let checked = self.settings.verify && !seen.checksums.is_empty();
-                let (bytes, modified) = (entry.size(), seen.modified);
+                let (bytes, modified) = (entry.size(), seen.time());
                 Some(Got { bytes, checksums, checked, seconds: 0.0, url, modified })
             }
             _ => None,

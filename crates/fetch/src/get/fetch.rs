@@ -150,7 +150,7 @@ impl<'s> Worker<'s> {
                 checksums,
                 seconds: 0.0,
                 url: url.clone(),
-                modified: seen.modified,
+                modified: seen.time(),
             };
             return shared.skip(file, &got);
         }

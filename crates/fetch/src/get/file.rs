@@ -340,7 +340,7 @@ impl Body {
             incoming,
             size: AtomicU64::new(size),
             version,
-            modified: seen.modified,
+            modified: seen.time(),
             vouched: seen.checksums.clone(),
             mirror,
             front: Mutex::new(front),

@@ -73,6 +73,7 @@ impl Item {
             modified: self.modified,
             ranges: self.ranges,
             checksums: self.vouches.clone(),
+            kept: None,
         }
     }
 

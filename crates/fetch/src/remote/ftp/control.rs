@@ -19,7 +19,6 @@ use tidegate_transfer::text;
 use url::Url;
 
 use super::KEEP_ALIVE;
-use crate::checksum::Checksums;
 use crate::remote::login::Login;
 use crate::remote::settings::ServerSettings;
 use crate::remote::tls::Tls;
@@ -312,7 +311,7 @@ impl Control {
             }
             None => None,
         };
-        Ok(Version { bytes, tag: None, modified, ranges: true, checksums: Checksums::none() })
+        Ok(Version { bytes, modified, ranges: true, ..Version::default() })
     }
 
     /// Begins to get the file at `path` from byte `start`; where the server knows no `REST`, from 0, which
