@@ -376,6 +376,7 @@ fn what_does_not_pass_is_told_of_every_accession() {
         (&["--limit-in-200", "-1"], ErrorKind::Connection, "too many requests"),
         (&["--fail", "-1", "--fail-status", "403"], ErrorKind::Denied, "answered 403"),
         (&["--fail", "-1", "--fail-status", "301"], ErrorKind::Protocol, "answered 301"),
+        (&["--fail", "-1", "--fail-status", "501"], ErrorKind::Protocol, "answered 501"),
     ] {
         let server = Standin::start(data(), faults);
         let settings =
@@ -385,6 +386,8 @@ fn what_does_not_pass_is_told_of_every_accession() {
         for (name, error) in &outcome.problems {
             assert_eq!(error.kind, kind, "{faults:?}: {error}");
             assert!(error.message.contains(name) && error.message.contains(words), "{faults:?}: {error}");
+            let is_final = ["403", "301", "501"].iter().any(|status| words.ends_with(status));
+            assert_eq!(is_final, !error.message.contains("(tried "), "{faults:?}: {error}");
             assert!(!error.message.contains("s3cr3t") && !error.message.contains("127.0.0.1\""), "{error}");
         }
     }
