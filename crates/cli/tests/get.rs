@@ -442,6 +442,10 @@ fn what_makes_no_sense_is_said_at_once() {
         (&["get", "http://127.0.0.1:9/x", "-o", "file"], 1, "cannot write to file"),
         (&["get", "http://127.0.0.1:9/x", "-o", "file/deep"], 1, "cannot write to file/deep"),
         (&["get", "http://127.0.0.1:9/x", "--metadata-only", "--no-sidecars"], 2, "nothing to do"),
+        (&["copy", "sums", "s3://b/"], 2, "write `tidegate put sums s3://b/`"),
+        (&["copy", "sums", "file", "https://me:pw@h/x"], 2, "write `tidegate put sums … https://h/x`"),
+        (&["copy", "S3://b/x", "here"], 2, "write `tidegate get S3://b/x -o here`"),
+        (&["verify", "sums", "ftp://h/"], 2, "not by FTP"),
     ] {
         let ran = world.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");

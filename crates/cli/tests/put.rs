@@ -111,7 +111,7 @@ fn what_people_get_wrong_is_said_in_one_line() {
         (&[&one, "s3://bucket/", "--part-size", "1MiB"], 2, "5MiB"),
         (&[&one, "s3://bucket/", "--s3-endpoint", "ftp://x"], 2, "endpoint"),
         (&["not/there", "s3://bucket/"], 3, "not/there"),
-        (&[&one, "s3://no-such-bucket/"], 3, "NoSuchBucket"),
+        (&[&one, "s3://no-such-bucket/"], 1, "NoSuchBucket"),
     ];
     for (args, code, text) in cases {
         let ran = finish(command(&world, &server).args(args));
