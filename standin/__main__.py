@@ -47,6 +47,8 @@ def server() -> argparse.ArgumentParser:
     faults.add_argument("--empty", choices=["header", "204", "404", "[]"], default="header",
                         help="how ENA says `nothing`")
     faults.add_argument("--refuses", default="", metavar="ACCESSION", help="ENA answers 400 to what names it")
+    faults.add_argument("--search-lacks", default="", metavar="ACCESSIONS",
+                        help="ENA's search does not find these, or all")
     faults.add_argument("--limit-in-200", type=int, default=0, metavar="N", help="N times NCBI's 429 with status 200")
     faults.add_argument("--html", type=int, default=0, metavar="N", help="N times a page with status 200; -1 always")
     faults.add_argument("--fail", type=int, default=0, metavar="N", help="N times a failure; -1 always")
@@ -68,8 +70,8 @@ def server() -> argparse.ArgumentParser:
 def serve(options: argparse.Namespace) -> None:
     """Serves until it is told to stop."""
     names = ["requests_a_second", "connections", "busy", "retry_after", "drop_after", "drop_share", "drops",
-             "ignore_ranges", "empty", "refuses", "limit_in_200", "html", "fail", "fail_status", "slow",
-             "connection_rate", "no_runinfo_header", "cut", "strict_ids", "at", "seed"]
+             "ignore_ranges", "empty", "refuses", "search_lacks", "limit_in_200", "html", "fail", "fail_status",
+             "slow", "connection_rate", "no_runinfo_header", "cut", "strict_ids", "at", "seed"]
     faults = Faults(**{name: getattr(options, name) for name in names})
     data_url = options.data_url
     if options.nginx and data_url is None:

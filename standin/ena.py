@@ -22,8 +22,9 @@ CONDITION = re.compile(r'(\w+)\s*=\s*"?([\w.]+)"?')
 class Ena:
     """Answers as ENA does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, cut: bool) -> None:
+    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, lacks: str, cut: bool) -> None:
         self.catalogue, self.place, self.empty, self.refuses, self.cut = catalogue, place, empty, refuses, cut
+        self.lacks = set(lacks.split(","))
 
     def cell(self, run: dict, field: str) -> str:
         """One cell of the table; lists are joined by semicolons."""
@@ -84,6 +85,8 @@ class Ena:
         for name, columns in wanted:
             if not WELL_FORMED.match(name) or name == self.refuses:
                 return refuse(f"Invalid accession supplied: {name}")
+            if self.lacks & {name, "all"}:
+                continue
             for run in self.catalogue.named(name, columns):
                 runs[run["columns"]["run_accession"]] = run
         return list(runs.values())

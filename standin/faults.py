@@ -20,6 +20,7 @@ class Faults:
     ignore_ranges: bool = False
     empty: str = "header"  # how nothing is answered: header, 204, 404 or []
     refuses: str = ""  # an accession that spoils every question to ENA that names it
+    search_lacks: str = ""  # accessions that ENA's search does not find, although its reports have them; or `all`
     limit_in_200: int = 0
     html: int = 0
     fail: int = 0

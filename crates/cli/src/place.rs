@@ -91,6 +91,37 @@ impl Place {
     }
 }
 
+/// Refuses stores and web servers, saying which command is for them.
+pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
+    let shown = |text: &OsStr| tidegate_fetch::list::public_text(&text.to_string_lossy());
+    let refuse = |place: &OsStr, advice: &str| {
+        Err(usage(format!("{} is no host that runs Tidegate: {advice}", shown(place))))
+    };
+    match (scheme(destination), sources) {
+        (Some("ftp" | "ftps"), _) => refuse(destination, "files are put to S3 and WebDAV, not by FTP"),
+        (Some(_), [first, rest @ ..]) => {
+            let more = if rest.is_empty() { "" } else { " …" };
+            let advice = format!("write `tidegate put {}{more} {}`", shown(first), shown(destination));
+            refuse(destination, &advice)
+        }
+        _ => match sources.iter().find(|source| scheme(source).is_some()) {
+            Some(source) => {
+                let advice = format!("write `tidegate get {} -o {}`", shown(source), shown(destination));
+                refuse(source, &advice)
+            }
+            None => Ok(()),
+        },
+    }
+}
+
+/// The scheme of a store's or web server's URL, unless a file is called so.
+fn scheme(text: &OsStr) -> Option<&'static str> {
+    let (name, _) = text.to_str()?.split_once("://")?;
+    let known =
+        ["s3", "http", "https", "ftp", "ftps"].into_iter().find(|known| name.eq_ignore_ascii_case(known));
+    known.filter(|_| std::fs::symlink_metadata(text).is_err())
+}
+
 /// Reads several sources, which must all be local or all at one endpoint.
 pub fn sources(texts: &[OsString]) -> Result<(Vec<Vec<u8>>, Option<Address>), Error> {
     let mut paths = Vec::new();

@@ -165,7 +165,7 @@ impl Summary {
         let shown = self.failures.len().min(SHOWN_FAILURES) as u64;
         if let Some(more @ 1..) = self.files.failed.checked_sub(shown) {
             let all = if self.sidecars.iter().any(|name| name == "failed.txt") {
-                "failed.txt lists them all"
+                "failed.txt lists what can be tried again"
             } else {
                 "--json lists up to 10,000"
             };

@@ -6,11 +6,13 @@ mod servers;
 mod common;
 
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, UNIX_EPOCH};
 
 use common::{World, eventually, finish, signal, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 use servers::moto::{Moto, NO_MOTO};
+use servers::scripted::{Scripted, Then, http};
 use servers::{noise, skip};
 
 const MIB: usize = 1 << 20;
@@ -109,7 +111,7 @@ fn what_people_get_wrong_is_said_in_one_line() {
         (&[&one, "s3://bucket/", "--part-size", "1MiB"], 2, "5MiB"),
         (&[&one, "s3://bucket/", "--s3-endpoint", "ftp://x"], 2, "endpoint"),
         (&["not/there", "s3://bucket/"], 3, "not/there"),
-        (&[&one, "s3://no-such-bucket/"], 3, "NoSuchBucket"),
+        (&[&one, "s3://no-such-bucket/"], 1, "NoSuchBucket"),
     ];
     for (args, code, text) in cases {
         let ran = finish(command(&world, &server).args(args));
@@ -150,6 +152,18 @@ fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
     assert!(put(&[]).starts_with("nothing to do: 2 files there already"));
 }
 
+/// `get` from `server`, with JSON.
+fn get(world: &World, endpoint: &str, arguments: &[&str]) -> (i32, Value) {
+    let mut command = world.command();
+    command
+        .env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
+        .args(["get", "--json", "--s3-endpoint", endpoint, "--no-sidecars"])
+        .args(arguments);
+    let ran = finish(&mut command);
+    (ran.code, summary(&ran.out))
+}
+
 #[test]
 fn what_was_put_beneath_a_prefix_is_got_from_there() {
     let Some(server) = Moto::start() else {
@@ -157,19 +171,59 @@ fn what_was_put_beneath_a_prefix_is_got_from_there() {
     };
     let world = World::new();
     let files = [("a", noise(1, 3 * MIB)), ("b c/d%", noise(2, 70_000)), ("b c/empty", Vec::new())];
-    for (name, data) in &files {
+    let times = [
+        UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789),
+        UNIX_EPOCH - Duration::from_millis(1500),
+        UNIX_EPOCH + Duration::from_secs(981_173_106),
+    ];
+    let place = |name: &str| world.path(format!("tree/{name}"));
+    for ((name, data), time) in files.iter().zip(times) {
         world.write(format!("tree/{name}"), data);
+        let file = std::fs::File::options().write(true).open(place(name)).expect("opened");
+        file.set_modified(time).expect("set");
     }
     let put = finish(command(&world, &server).arg(world.text("tree")).arg("s3://bucket/in/"));
     assert_eq!(put.code, 0, "{}", put.err);
-    let mut get = world.command();
-    get.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
-        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
-        .args(["get", "--s3-endpoint", &server.endpoint(), "--no-sidecars", "s3://bucket/in/", "-o"])
-        .arg(world.path("out"));
-    let got = finish(&mut get);
-    assert_eq!(got.code, 0, "{}{}", got.out, got.err);
+    let out = world.text("out");
+    let (code, got) = get(&world, &server.endpoint(), &["s3://bucket/in/", "-o", &out]);
+    assert_eq!((code, &got["verified"], &got["unchecked"]), (0, &true.into(), &Value::Null), "{got}");
+    let modified = |path: std::path::PathBuf| {
+        std::fs::metadata(path).and_then(|about| about.modified()).expect("a time")
+    };
     for (name, data) in &files {
         assert!(&world.read(format!("out/tree/{name}")) == data, "{name}");
+        assert_eq!(modified(world.path(format!("out/tree/{name}"))), modified(place(name)), "{name}");
+    }
+    // Without what was remembered of it, its sums tell that it is the same.
+    let state = world.text("elsewhere");
+    let (code, got) = get(&world, &server.endpoint(), &["s3://bucket/in/", "-o", &out, "--state", &state]);
+    assert_eq!((code, &got["files"]["skipped"], &got["verified"]), (0, &3.into(), &true.into()), "{got}");
+
+    // What went in parts has a tag that is no sum.
+    world.write("large", noise(3, 6 * MIB));
+    let mut put = command(&world, &server);
+    let put = finish(put.args(["--part-size", "5MiB"]).arg(world.text("large")).arg("s3://bucket/"));
+    assert_eq!(put.code, 0, "{}", put.err);
+    let (code, got) = get(&world, &server.endpoint(), &["s3://bucket/large", "-o", &out]);
+    assert_eq!((code, &got["verified"], &got["unchecked"]), (0, &false.into(), &1.into()), "{got}");
+    assert_eq!(modified(world.path("out/large")), modified(world.path("large")));
+}
+
+#[test]
+fn an_object_that_is_not_what_its_tag_says_gets_no_name() {
+    let tag = "\"25f9e794323b453885f5181f1b624d0b\"";
+    for (more, code) in [(("x-other", "1"), 1), (("x-amz-server-side-encryption", "aws:kms"), 0)] {
+        let server = Scripted::http(move |_| {
+            let lines = [("content-length", "9"), ("etag", tag), more];
+            (http("200 OK", &lines, b"987654321"), Then::Keep)
+        });
+        let world = World::new();
+        let endpoint = server.url("").to_string();
+        let (ended, got) =
+            get(&world, &endpoint, &["s3://bucket/x", "-o", &world.text("out"), "--retries", "0"]);
+        assert_eq!((ended, world.path("out/x").exists()), (code, code == 0), "{more:?}: {got}");
+        if code != 0 {
+            assert_eq!(got["failures"][0]["kind"], "corrupt", "{got}");
+        }
     }
 }

@@ -85,6 +85,7 @@ fn main() {
         chunk: Some(ByteCount::mib(64)),
         extra,
         verify: true,
+        overwrite: false,
         pace: Pace::new(Duration::from_millis(200)),
         interrupt: Interrupt::default(),
         seed: 1,

@@ -16,6 +16,7 @@ pub mod memory;
 mod queue;
 mod shared;
 mod stream;
+mod there;
 mod write;
 
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub struct Settings {
     pub extra: Vec<Algorithm>,
     /// Whether declared checksums are verified.
     pub verify: bool,
+    /// Whether files that no earlier run has written are replaced.
+    pub overwrite: bool,
     /// How it is driven.
     pub pace: Pace,
     /// Stops it.
@@ -122,6 +125,8 @@ pub struct Got {
     pub bytes: u64,
     /// Its checksums, as computed, or as they were when it was fetched.
     pub checksums: Checksums,
+    /// Whether its content was held against a sum: one that was declared, or that its server vouches for.
+    pub checked: bool,
     /// From the first request to its name; 0 if nothing was fetched.
     pub seconds: f64,
     /// Where it came from.

@@ -71,8 +71,10 @@ pub struct Version {
     pub bytes: Option<u64>,
     /// A strong entity tag.
     pub tag: Option<String>,
-    /// When it was last modified.
+    /// When it was last modified there.
     pub modified: Option<Timestamp>,
+    /// When it was last modified where it came from, if that was kept with it.
+    pub kept: Option<Timestamp>,
     /// Whether a part of it can be asked for.
     pub ranges: bool,
     /// Checksums of the whole file that the server vouches for.
@@ -166,6 +168,11 @@ impl Refusal {
 }
 
 impl Version {
+    /// The time that a copy is to have.
+    pub fn time(&self) -> Option<Timestamp> {
+        self.kept.or(self.modified)
+    }
+
     /// Whether `other` is another version than this one, by the strongest thing that both say of
     /// themselves. What only one of them says tells nothing.
     pub fn differs(&self, other: &Self) -> bool {

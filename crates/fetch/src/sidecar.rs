@@ -132,6 +132,9 @@ impl Sidecars {
     /// `whole` if the list came to its end: only then are the runs known to be complete.
     pub fn write(mut self, whole: bool) -> Result<Written> {
         let mut written = Vec::new();
+        if whole {
+            self.failed.conclude();
+        }
         let is_free = |name: &str, taken: &BTreeSet<&'static str>, notes: &mut Vec<String>| {
             if taken.contains(name) {
                 notes.push(format!("{name} is one of the files got: nothing else is written there"));

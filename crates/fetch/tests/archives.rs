@@ -127,6 +127,35 @@ fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
 }
 
 #[test]
+fn what_the_search_does_not_find_is_asked_for_by_itself() {
+    if !is_there("what_the_search_does_not_find_is_asked_for_by_itself") {
+        return;
+    }
+    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
+    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let mut wanted = runs.clone();
+    wanted.sort_unstable();
+    let project = id(data().shape("paired"), "study_accession");
+    for (lacks, reports) in [("all", runs.len() + 2), (runs[3], 1)] {
+        let server = Standin::start(data(), &["--search-lacks", lacks]);
+        let mut list = runs.clone();
+        if lacks == "all" {
+            list.extend([project, "PRJNA1"]);
+        }
+        let outcome = server.resolve(&list, Wish::default());
+        assert_eq!(outcome.runs(), wanted, "{lacks}");
+        let unknown: Vec<_> = outcome.problems.iter().map(|(name, error)| (&name[..], error.kind)).collect();
+        let requests = server.requests();
+        assert_eq!(requests.get("/ena/portal/api/filereport"), Some(&(reports as u64)), "{requests:?}");
+        if lacks == "all" {
+            assert!(unknown.contains(&("PRJNA1", ErrorKind::NotFound)), "{unknown:?}");
+        } else {
+            assert_eq!(unknown, []);
+        }
+    }
+}
+
+#[test]
 fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
     if !is_there("a_mixed_list_keeps_its_good_part_and_names_the_bad") {
         return;
@@ -347,6 +376,7 @@ fn what_does_not_pass_is_told_of_every_accession() {
         (&["--limit-in-200", "-1"], ErrorKind::Connection, "too many requests"),
         (&["--fail", "-1", "--fail-status", "403"], ErrorKind::Denied, "answered 403"),
         (&["--fail", "-1", "--fail-status", "301"], ErrorKind::Protocol, "answered 301"),
+        (&["--fail", "-1", "--fail-status", "501"], ErrorKind::Protocol, "answered 501"),
     ] {
         let server = Standin::start(data(), faults);
         let settings =
@@ -356,6 +386,8 @@ fn what_does_not_pass_is_told_of_every_accession() {
         for (name, error) in &outcome.problems {
             assert_eq!(error.kind, kind, "{faults:?}: {error}");
             assert!(error.message.contains(name) && error.message.contains(words), "{faults:?}: {error}");
+            let is_final = ["403", "301", "501"].iter().any(|status| words.ends_with(status));
+            assert_eq!(is_final, !error.message.contains("(tried "), "{faults:?}: {error}");
             assert!(!error.message.contains("s3cr3t") && !error.message.contains("127.0.0.1\""), "{error}");
         }
     }

@@ -121,6 +121,54 @@ fn encryption_is_not_given_up_unless_told() {
 }
 
 #[test]
+fn what_is_wrong_with_tls_is_said_in_words() {
+    use rustls::pki_types::PrivateKeyDer;
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let own = params.self_signed(&key).expect("signed");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+        .expect("a server");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let server = Arc::new(server);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut tls = rustls::ServerConnection::new(Arc::clone(&server)).expect("a connection");
+            let _ = tls.complete_io(&mut stream);
+        }
+    });
+    let ca = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(ca.path(), own.pem()).expect("written");
+    let trusting = ServerSettings { ca: Some(ca.path().to_owned()), ..settings() };
+    let url = Url::parse(&format!("https://localhost:{port}/x")).expect("a URL");
+    let said = |settings: &ServerSettings, url: &Url, why| {
+        let refusal = refused(&mut *remote(settings), url);
+        let message = refusal.error.message;
+        assert_eq!(refusal.why, why, "{message}");
+        assert!(!message.contains("Other") && message.lines().count() == 1, "{message}");
+        message
+    };
+    let own = said(&trusting, &url, Why::Denied);
+    assert!(own.contains("certificate of localhost is not trusted: it is that of an authority"), "{own}");
+    let stranger = said(&settings(), &url, Why::Denied);
+    assert!(stranger.contains("--ca"), "{stranger}");
+    let clear = Scripted::raw(|_, mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        // What the client said is read, or its connection would be reset before it has read ours.
+        let _ = stream.read(&mut [0; 4096]);
+    });
+    let url = clear.url("x").as_str().replace("http:", "https:");
+    let clear = said(&settings(), &Url::parse(&url).expect("a URL"), Why::Unreachable);
+    assert!(clear.contains("speaks no TLS there"), "{clear}");
+}
+
+#[test]
 fn a_certificate_of_nobody_we_know_is_refused() {
     let Some((nginx, _, _root)) = nginx("a_certificate_of_nobody_we_know_is_refused") else { return };
     let refusal = refused(&mut *remote(&settings()), &nginx.secure_url("whole"));

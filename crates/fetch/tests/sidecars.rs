@@ -172,36 +172,43 @@ fn a_run_that_lacks_a_file_is_in_no_sheet() {
     let mut sidecars = begin();
     let error = Error::new(ErrorKind::Corrupt, "md5 differs\nsomehow");
     let known = [("fastq_ftp", "a;b")];
-    let (one, two) = (record("SRR1", "SRR1_1.fastq.gz", &[]), record("SRR1", "SRR1_2.fastq.gz", &[]));
+    let (one, two) =
+        (record("SRR100001", "SRR100001_1.fastq.gz", &[]), record("SRR100001", "SRR100001_2.fastq.gz", &[]));
     arrive(&mut sidecars, directory, &one);
-    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error).expect("noted");
-    arrive(&mut sidecars, directory, &record("SRR2", "SRR2_1.fastq.gz", &known));
-    arrive(&mut sidecars, directory, &record("SRR3", "SRR3.fastq.gz", &[]));
+    sidecars.failed("SRR100001_2.fastq.gz", Some(&two), &error).expect("noted");
+    arrive(&mut sidecars, directory, &record("SRR100002", "SRR100002_1.fastq.gz", &known));
+    arrive(&mut sidecars, directory, &record("SRR100003", "SRR100003.fastq.gz", &[]));
     let mut plain =
         Record::new("https://host/x?sig=1".parse().expect("a URL"), RelPath::new("y").expect("a path"));
     plain.checksums = md5("y");
     sidecars.failed("y", Some(&plain), &error).expect("noted");
-    sidecars.failed("SRR9", None, &error).expect("noted");
+    sidecars.failed("SRR100009", None, &error).expect("noted");
     sidecars.failed("list:7", None, &error).expect("noted");
     let written = sidecars.write(true).expect("written");
     assert_eq!(written.files, ["runs.tsv", "samplesheet.csv", "md5sums.txt", "failed.txt"]);
     assert_eq!(written.notes, ["samplesheet.csv leaves out 2 runs that lack a file"]);
     let sheet = text(directory, "samplesheet.csv");
-    assert!(sheet.contains("SRR3") && !sheet.contains("SRR1") && !sheet.contains("SRR2"), "{sheet}");
+    assert!(
+        sheet.contains("SRR100003") && !sheet.contains("SRR100001") && !sheet.contains("SRR100002"),
+        "{sheet}"
+    );
     let mode = fs::metadata(directory.join("failed.txt")).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // It is a list of what to get again.
     let (records, words) = read_back(directory);
     assert_eq!(records, [plain]);
-    assert_eq!(words, ["SRR1", "SRR9"]);
+    assert_eq!(words, ["SRR100001", "SRR100009"]);
     let failed = text(directory, "failed.txt");
-    assert!(failed.contains("# md5 differs somehow\nSRR9\n") && failed.contains("# list:7\n"), "{failed}");
+    assert!(
+        failed.contains("# md5 differs somehow\nSRR100009\n") && failed.contains("# list:7\n"),
+        "{failed}"
+    );
     // One is got later, one fails again, one is not met: only the first is over.
     let mut sidecars = begin();
-    arrive(&mut sidecars, directory, &record("SRR9", "SRR9.fastq.gz", &[]));
-    sidecars.failed("SRR1_2.fastq.gz", Some(&two), &error).expect("noted");
+    arrive(&mut sidecars, directory, &record("SRR100009", "SRR100009.fastq.gz", &[]));
+    sidecars.failed("SRR100001_2.fastq.gz", Some(&two), &error).expect("noted");
     sidecars.write(true).expect("written");
-    assert_eq!(read_back(directory).1, ["SRR1"]);
+    assert_eq!(read_back(directory).1, ["SRR100001"]);
     assert_eq!(read_back(directory).0.len(), 1);
     let mut sidecars = begin();
     arrive(&mut sidecars, directory, &one);
@@ -211,7 +218,48 @@ fn a_run_that_lacks_a_file_is_in_no_sheet() {
     got.group = None;
     arrive(&mut sidecars, directory, &got);
     assert!(!sidecars.write(true).expect("written").files.contains(&"failed.txt"));
-    assert!(text(directory, "samplesheet.csv").contains("SRR1_2") && !directory.join("failed.txt").exists());
+    assert!(
+        text(directory, "samplesheet.csv").contains("SRR100001_2") && !directory.join("failed.txt").exists()
+    );
+}
+
+#[test]
+fn what_was_never_to_be_got_is_not_listed_and_what_is_over_is_struck_off() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path();
+    let begin = || Sidecars::new(directory, None).expect("begun");
+    let of = |kind| Error::new(kind, "why not");
+    // A slip of the pen alone leaves nothing.
+    let mut sidecars = begin();
+    for named in ["SRX", "list:3", "CRR311377", "htp://x/y"] {
+        sidecars.failed(named, None, &of(ErrorKind::Usage)).expect("noted");
+    }
+    assert!(
+        sidecars.write(true).expect("written").files.is_empty() && !directory.join("failed.txt").exists()
+    );
+    // What may be had another time stays, until it is had.
+    let mut sidecars = begin();
+    sidecars.failed("SRX", None, &of(ErrorKind::Usage)).expect("noted");
+    sidecars.failed("ENA", None, &of(ErrorKind::Protocol)).expect("noted");
+    sidecars.failed("PRJNA1", None, &of(ErrorKind::Connection)).expect("noted");
+    sidecars.failed("SRR000009", None, &of(ErrorKind::NotFound)).expect("noted");
+    sidecars.write(true).expect("written");
+    assert_eq!(read_back(directory).1, ["PRJNA1", "SRR000009"]);
+    let of_project = |run: &str| record(run, &format!("{run}.fastq.gz"), &[("accession", "PRJNA1")]);
+    for (whole, left) in [(false, &["PRJNA1", "SRR000009"][..]), (true, &["SRR000009"])] {
+        let mut sidecars = begin();
+        arrive(&mut sidecars, directory, &of_project("SRR000001"));
+        sidecars.write(whole).expect("written");
+        assert_eq!(read_back(directory).1, left, "{whole}");
+        assert!(!text(directory, "failed.txt").contains("ENA"));
+    }
+    // What earlier versions wrote of slips of the pen is dropped.
+    let old = format!("{}# no accession\nSRX\n", text(directory, "failed.txt"));
+    fs::write(directory.join("failed.txt"), old).expect("written");
+    let mut sidecars = begin();
+    arrive(&mut sidecars, directory, &record("SRR000009", "x", &[]));
+    assert!(!sidecars.write(true).expect("written").files.contains(&"failed.txt"));
+    assert!(!directory.join("failed.txt").exists());
 }
 
 fn read_back(directory: &Path) -> (Vec<Record>, Vec<String>) {

@@ -12,7 +12,7 @@ use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 use crate::command::endpoint::Loopback;
 use crate::drive::{Ended, Job, Work, interrupt_on_signals};
 use crate::exit::usage;
-use crate::place::{Paths, Place, sources};
+use crate::place::{Paths, Place, refuse_servers, sources};
 use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup, stall_timeout};
 use crate::terminal;
 
@@ -128,6 +128,7 @@ impl Ends {
         terms: &mut Terms,
         trust: &TrustArgs,
     ) -> anyhow::Result<Self> {
+        refuse_servers(typed, destination)?;
         let (sources, endpoint) = sources(typed)?;
         let destination = Place::parse(destination)?;
         let title = format!("{} → {}", shown_sources(typed), destination.show());

@@ -48,6 +48,9 @@ pub struct GetArgs {
     /// Where files go
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     outdir: PathBuf,
+    /// Replace files of the same names that no earlier run has written, or that were changed since
+    #[arg(long)]
+    overwrite: bool,
     /// Tell what would be got, and from where; with --json a list that `get` reads again
     #[arg(long)]
     dry_run: bool,
@@ -112,9 +115,9 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     }
     let pace = control.pace(control.optimizer()?.as_ref());
     let interrupt = interrupt_on_signals();
-    let settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
-    let books =
-        Arc::new(Mutex::new(Books { sidecars, verify: settings.verify, unchecked: 0, trouble: None }));
+    let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
+    settings.overwrite = args.overwrite;
+    let books = Arc::new(Mutex::new(Books { sidecars, unchecked: 0, trouble: None }));
     let staging = settings.staging;
     let mut begun = Some((names, settings, tell(&books)));
     let begin = move || {
@@ -147,7 +150,6 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
 /// What is kept while files arrive.
 struct Books {
     sidecars: Option<Sidecars>,
-    verify: bool,
     /// Files of which no checksum was known.
     unchecked: u64,
     /// Why the sidecars cannot be written.
@@ -156,14 +158,13 @@ struct Books {
 
 impl Books {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
-        let verified = self.verify && !record.checksums.is_empty();
-        self.unchecked += u64::from(!verified);
+        self.unchecked += u64::from(!got.checked);
         let arrived = Arrived {
             url: &got.url,
             bytes: Some(got.bytes),
             checksums: &got.checksums,
             seconds: moved.then_some(got.seconds),
-            verified,
+            verified: got.checked,
         };
         self.note(|sidecars| sidecars.arrived(record, &arrived));
     }

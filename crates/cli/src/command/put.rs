@@ -20,7 +20,7 @@ use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_transfer::catalogue::Catalogues;
-use tidegate_transfer::error::Result;
+use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
@@ -31,7 +31,7 @@ use url::Url;
 
 use crate::command::copy::report;
 use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
-use crate::exit::usage;
+use crate::exit::{self, usage};
 use crate::place::Paths;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
@@ -253,6 +253,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
+    let begun = AtomicBool::new(false);
     let begin = || -> Result<Box<dyn Mover>> {
         planned.lock().expect("not poisoned").clear();
         let source = FileSource::local(&sources, links(args.links).into())?;
@@ -275,7 +276,9 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
             catalogue: catalogues.of(&target.identity()),
             unverified: Arc::clone(&unverified),
         };
-        Ok(Box::new(Upload::start(Box::new(source), target, settings, tell(&planned))?))
+        let upload = Upload::start(Box::new(source), target, settings, tell(&planned))?;
+        begun.store(true, Relaxed);
+        Ok(Box::new(upload))
     };
     let job = Job {
         work: Work {
@@ -301,7 +304,11 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         let planned = planned.lock().expect("not poisoned");
         return print_plan(&ended, &planned, args.json);
     }
-    report(&ended, args.json)
+    let code = report(&ended, args.json)?;
+    // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
+    let destination =
+        begun.load(Relaxed) && ended.error.is_some_and(|error| error.kind == ErrorKind::NotFound);
+    Ok(if destination { ExitCode::from(exit::SOME_FAILED) } else { code })
 }
 
 const fn links(rule: PutLinks) -> LinkRule {

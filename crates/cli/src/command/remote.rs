@@ -1,13 +1,23 @@
 //! `tidegate remote`: names for endpoints.
 
-use std::io::{BufRead, IsTerminal, Read};
+use std::io::{BufRead, IsTerminal, Read, Stdin};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::wire::ticket::Address;
 
+use crate::drive::interrupt_on_signals;
 use crate::exit::usage;
 use crate::{remotes, terminal};
+
+/// Longest ticket that is read.
+const LONGEST: u64 = 64 << 10;
+
+/// How often an interrupt is looked for while nobody types.
+const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Remember endpoints by name.
 ///
@@ -21,12 +31,15 @@ pub struct RemoteArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Remember an endpoint; the ticket is read from standard input when left out or '-'
+    /// Remember an endpoint; the ticket is read from standard input when left out or '-', unseen on a terminal
     Add {
         /// The name, as in name:/path
         name: String,
         /// The ticket the endpoint printed
         ticket: Option<String>,
+        /// Forget another endpoint of that name
+        #[arg(long)]
+        replace: bool,
     },
     /// List the remembered endpoints, without their secrets
     List {
@@ -44,28 +57,7 @@ enum Action {
 /// Runs the command.
 pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
-        Action::Add { name, ticket } => {
-            if !remotes::is_name(name) {
-                let why =
-                    format!("'{name}' cannot be a name: use up to 64 letters, digits, '-', '_' and '.'");
-                return Err(usage(why).into());
-            }
-            let text = match ticket.as_deref() {
-                None | Some("-") => {
-                    if std::io::stdin().is_terminal() {
-                        terminal::tell("paste the ticket and press Enter:");
-                    }
-                    let mut text = String::new();
-                    std::io::stdin().lock().take(64 << 10).read_line(&mut text)?;
-                    text
-                }
-                Some(text) => text.to_owned(),
-            };
-            let address = Address::parse(text.trim().as_bytes())?;
-            let mut known = remotes::load()?;
-            known.insert(name.clone(), address.to_string());
-            remotes::save(&known)?;
-        }
+        Action::Add { name, ticket, replace } => add(name, ticket.as_deref(), *replace)?,
         Action::List { json } => {
             let known = remotes::load()?;
             let public = known
@@ -94,4 +86,87 @@ pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Remembers an endpoint, and says which.
+fn add(name: &str, ticket: Option<&str>, replace: bool) -> anyhow::Result<()> {
+    if !remotes::is_name(name) {
+        let why = format!("'{name}' cannot be a name: use up to 64 letters, digits, '-', '_' and '.'");
+        return Err(usage(why).into());
+    }
+    let mut known = remotes::load()?;
+    let before = known.get(name).filter(|_| !replace).cloned();
+    // Whoever may not replace it need not look for a ticket first.
+    if let (Some(before), None | Some("-")) = (&before, ticket) {
+        return Err(taken(name, before).into());
+    }
+    let text = match ticket {
+        None | Some("-") => typed(name)?,
+        Some(text) => text.to_owned(),
+    };
+    let address = Address::parse(text.trim().as_bytes())?;
+    let text = address.to_string();
+    if let Some(before) = before.filter(|before| *before != text) {
+        return Err(taken(name, &before).into());
+    }
+    known.insert(name.to_owned(), text);
+    remotes::save(&known)?;
+    let certificate = match &address.ticket {
+        Some(ticket) => {
+            format!(", certificate SHA-256 {}", data_encoding::HEXLOWER.encode(&ticket.fingerprint))
+        }
+        None => String::new(),
+    };
+    terminal::print(&format!("{name}: {}{certificate}", address.public()))?;
+    Ok(())
+}
+
+fn taken(name: &str, before: &str) -> Error {
+    let public =
+        Address::parse(before.as_bytes()).map_or_else(|_| "a damaged entry".to_owned(), |a| a.public());
+    usage(format!("'{name}' is {public} already: take another name, or replace it with --replace"))
+}
+
+/// A line of standard input; what is typed at a terminal is not shown.
+fn typed(name: &str) -> anyhow::Result<String> {
+    let stdin = std::io::stdin();
+    let mut text = String::new();
+    if stdin.is_terminal() {
+        let interrupt = interrupt_on_signals();
+        let _unseen = Unseen::new(&stdin);
+        terminal::tell(&format!("paste the ticket of {name}, which is not shown, and press Enter:"));
+        while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&GLANCE)).unwrap_or(0) == 0 {
+            if interrupt.is_raised() {
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was remembered").into());
+            }
+        }
+    }
+    stdin.lock().take(LONGEST).read_line(&mut text)?;
+    Ok(text)
+}
+
+/// A terminal that shows nothing of what is typed but the end of the line, until this is dropped.
+struct Unseen<'s> {
+    stdin: &'s Stdin,
+    before: Option<Termios>,
+}
+
+impl<'s> Unseen<'s> {
+    fn new(stdin: &'s Stdin) -> Self {
+        let before = tcgetattr(stdin).ok();
+        if let Some(mut unseen) = before.clone() {
+            unseen.local_modes.remove(LocalModes::ECHO);
+            unseen.local_modes.insert(LocalModes::ECHONL);
+            let _ = tcsetattr(stdin, OptionalActions::Now, &unseen);
+        }
+        Self { stdin, before }
+    }
+}
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(self.stdin, OptionalActions::Now, before);
+        }
+    }
 }

@@ -21,9 +21,10 @@ use url::Url;
 use super::pace::{Pace, sleep};
 use crate::remote::http::lines::{Lines, Reach, Shared};
 use crate::remote::http::redirected;
+use crate::remote::http::trouble::tls_error;
 use crate::remote::login::Logins;
 use crate::remote::settings::{Proxies, ServerSettings};
-use crate::remote::tls::Tls;
+use crate::remote::tls::{Tls, words};
 
 /// Largest answer that is read: a project of 100,000 runs is about 100 MB.
 const MAX_ANSWER: u64 = 256 << 20;
@@ -404,7 +405,7 @@ impl Client {
             200 => {
                 (ErrorKind::Protocol, true, " in place of data; is it the right URL, and no proxy's login?")
             }
-            404 => (ErrorKind::Protocol, false, "; is it the right URL?"),
+            404 | 501 => (ErrorKind::Protocol, false, "; is it the right URL?"),
             300..=399 => (ErrorKind::Protocol, false, "; give the URL it redirects to"),
             500..=599 | 408 => (ErrorKind::Connection, true, "; try later"),
             _ => (ErrorKind::Protocol, false, ""),
@@ -423,9 +424,10 @@ impl Client {
         if let Some(error) = ours {
             return self.refused(service, url, error);
         }
+        let tls = tls_error(error);
         let (kind, again) = match error {
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => (ErrorKind::Denied, false),
-            ureq::Error::Io(io) if io.kind() == std::io::ErrorKind::InvalidData => (ErrorKind::Denied, false),
+            _ if tls.is_some() => (ErrorKind::Denied, false),
+            ureq::Error::Tls(_) => (ErrorKind::Denied, false),
             ureq::Error::Io(_)
             | ureq::Error::Timeout(_)
             | ureq::Error::HostNotFound
@@ -433,8 +435,9 @@ impl Client {
             | ureq::Error::Protocol(_) => (ErrorKind::Connection, true),
             _ => (ErrorKind::Protocol, false),
         };
-        let message =
-            format!("cannot ask {} at {}: {}", service.name, place(url), self.words(&error.to_string()));
+        let host = url.host_str().unwrap_or_default();
+        let why = tls.map_or_else(|| self.words(&error.to_string()), |error| words::of(host, error));
+        let message = format!("cannot ask {} at {}: {why}", service.name, place(url));
         Failure { error: Error::new(kind, message), again, after: None }
     }
 

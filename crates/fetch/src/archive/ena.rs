@@ -1,6 +1,9 @@
 //! ENA's Portal API: runs and their files, for one accession or a thousand in one request.
 
-use std::sync::atomic::AtomicBool;
+use std::panic::resume_unwind;
+use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
@@ -10,6 +13,9 @@ use super::client::{Answer, Client};
 /// Accessions in one request, as ENA's own tool does it; fewer where they go into a query.
 const MAX_INCLUDED: usize = 1000;
 const MAX_QUERIED: usize = 200;
+
+/// Reports of single accessions that are asked for at the same time.
+const REPORTS_AT_ONCE: usize = 8;
 
 /// Requests spent on finding which accessions of a refused request ENA does not like.
 const MAX_SPLITS: usize = 24;
@@ -123,6 +129,33 @@ pub fn runs(
         } else {
             let why = format!("ENA refused the question: {refused}");
             take(part, Err(Error::new(ErrorKind::Usage, why)));
+        }
+    }
+}
+
+/// Asks for the reports of accessions that a search did not find, as `runs` does: its index lacks some that are there.
+pub fn reports(
+    client: &Client,
+    accessions: &[Accession],
+    wanted: &[String],
+    over: &AtomicBool,
+    take: &mut dyn FnMut(&[Accession], Result<Option<String>>),
+) {
+    let report = |one: &Accession| match ask(client, slice::from_ref(one), wanted, over)? {
+        Answer::Text(text) => Ok(Some(text)),
+        // The search took it.
+        Answer::Nothing | Answer::Refused(_) => Ok(None),
+    };
+    for part in accessions.chunks(REPORTS_AT_ONCE) {
+        if over.load(Relaxed) {
+            return;
+        }
+        let answers: Vec<Result<Option<String>>> = thread::scope(|scope| {
+            let asked: Vec<_> = part.iter().map(|one| scope.spawn(move || report(one))).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        });
+        for (one, answer) in part.iter().zip(answers) {
+            take(slice::from_ref(one), answer);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From accessions to records, as a stream: the first files are known before the last accession is asked for.
 //!
-//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what ENA
-//! does not know is asked of NCBI; SRA files are located a hundred runs at a time.
+//! Accessions are gathered into batches, a small one first. Each batch is a request or two to ENA; what its search
+//! does not find is asked for one by one, what ENA does not know is asked of NCBI; SRA files are located a hundred runs at a time.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,11 +162,20 @@ impl Resolver {
         let mut batch = self.parse(number, words);
         if self.wish.source.has_ena() {
             let fields = self.wish.fields.clone();
+            let mut alone = HashSet::new();
             for chunk in ena::chunks(batch.open(|_| true)) {
                 ena::runs(&archives.client, &chunk, &fields, &over, &mut |part, answer| {
+                    if let [one] = part {
+                        alone.insert(one.clone());
+                    }
                     self.take(&mut batch, part, &answer);
                 });
             }
+            // What was asked for alone has been reported on.
+            let lacking = batch.open(|asked| asked.trouble.is_none() && !alone.contains(&asked.accession));
+            ena::reports(&archives.client, &lacking, &fields, &over, &mut |part, answer| {
+                self.take(&mut batch, part, &answer);
+            });
         }
         if self.wish.source.has_ncbi() {
             self.ask_ncbi(&mut batch);

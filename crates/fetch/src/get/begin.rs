@@ -33,7 +33,8 @@ impl Shared {
         bytes: Option<u64>,
     ) -> Result<Arc<Body>> {
         let record = &file.record;
-        let (entry, version) = self.entry(file, mirror, seen, bytes);
+        self.is_free(file)?;
+        let (entry, version, _) = self.entry(file, mirror, seen, bytes);
         let (parent, _) = record.path.split();
         if !parent.is_empty() {
             self.settings
@@ -62,31 +63,31 @@ impl Shared {
         Ok(body)
     }
 
-    /// What a version will be on the disk, and what tells it from others, if anything does.
+    /// What a version will be on the disk, its fingerprint, and whether that tells it from others.
     fn entry(
         &self,
         file: &File,
         mirror: usize,
         seen: &Version,
         bytes: Option<u64>,
-    ) -> (Entry, Option<Fingerprint>) {
+    ) -> (Entry, Fingerprint, bool) {
         let record = &file.record;
-        let version = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
-        let fingerprint = version.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
+        let known = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
+        let fingerprint = known.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
         let entry = Entry {
             path: record.path.clone(),
             kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
             mode: self.mode,
-            mtime: seen.modified.unwrap_or_else(now),
+            mtime: seen.time().unwrap_or_else(now),
         };
-        (entry, version)
+        (entry, fingerprint, known.is_some())
     }
 
     /// Whether an earlier run gave this version its name, and ended before it could say so.
     pub(super) fn complete_before(&self, file: &File, mirror: usize, seen: &Version) -> Option<Got> {
-        let (entry, version) = self.entry(file, mirror, seen, seen.bytes);
+        let (entry, version, known) = self.entry(file, mirror, seen, seen.bytes);
         let root = self.journal()?.lock().expect("not poisoned").left_root(&entry)?;
-        if version.is_none() || self.sink.has_part(&entry) || root == [0; 32] {
+        if !known || self.sink.has_part(&entry) || root == [0; 32] {
             return None;
         }
         match self.sink.prepare(&entry, true) {
@@ -95,9 +96,11 @@ impl Shared {
             {
                 let mut checksums = Checksums::none();
                 checksums.add(Algorithm::Blake3, root);
-                self.remember(file, &Fetched::new(entry.size(), mtime, version?, &checksums));
+                self.remember(file, &Fetched::new(entry.size(), mtime, version, &checksums));
                 let url = file.record.urls[mirror].clone();
-                Some(Got { bytes: entry.size(), checksums, seconds: 0.0, url, modified: seen.modified })
+                let checked = self.settings.verify && !seen.checksums.is_empty();
+                let (bytes, modified) = (entry.size(), seen.time());
+                Some(Got { bytes, checksums, checked, seconds: 0.0, url, modified })
             }
             _ => None,
         }

@@ -20,6 +20,7 @@ use crate::get::file::{Body, File};
 use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
 use crate::get::shared::Shared;
+use crate::get::there::There;
 use crate::remote::Version;
 
 /// What is read back of one file before others have their turn.
@@ -40,24 +41,22 @@ enum Job {
 }
 
 /// A file that is read to see whether it is what is wanted.
-pub(super) struct Check {
-    pub(super) file: Arc<File>,
-    pub(super) there: OwnedFd,
-    pub(super) size: u64,
-    pub(super) mtime: Timestamp,
-    pub(super) hashers: Hashers,
-    pub(super) at: u64,
+struct Check {
+    file: Arc<File>,
+    there: OwnedFd,
+    size: u64,
+    mtime: Timestamp,
+    hashers: Hashers,
+    at: u64,
+    /// Who says what it sums up to, if that was not declared.
+    mirror: usize,
+    seen: Version,
 }
 
 impl Digests {
     fn push(&self, job: Job) {
         self.state.lock().expect("not poisoned").0.push_back(job);
         self.changed.notify_one();
-    }
-
-    /// Queues a file that is there already.
-    pub(super) fn check(&self, check: Check) {
-        self.push(Job::Check(Box::new(check)));
     }
 
     pub(super) fn close(&self) {
@@ -86,7 +85,7 @@ impl Shared {
         while let Some(job) = self.digests.take() {
             match job {
                 Job::Follow(body) => self.read_back(&body, &mut buffer),
-                Job::Check(check) => self.check(check, &mut buffer),
+                Job::Check(check) => self.go_through(check, &mut buffer),
             }
         }
     }
@@ -213,6 +212,10 @@ impl Shared {
     /// A version is right: it gets its mode and times, and goes on to its name.
     fn seal(&self, body: &Arc<Body>, root: Digest) {
         let entry = Arc::clone(&body.incoming.entry);
+        // Somebody may have taken the name since.
+        if let Err(error) = self.is_free(&body.file) {
+            return self.fail(&body.file, &error);
+        }
         let sealed = body.incoming.part(&*self.sink, None).and_then(|part| {
             part.seal(&entry)?;
             Ok(part)
@@ -242,7 +245,28 @@ impl Shared {
 
     // What is there already ---------------------------------------------------------------------------
 
-    fn check(&self, mut check: Box<Check>, buffer: &mut [u8]) {
+    /// Has a file that is there read, and compared with what was declared of it or with what its server, `seen` at
+    /// `mirror`, vouches for.
+    pub(super) fn check(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
+        let Some(content) = there.content else { return self.queue.push(file, Task::First, None) };
+        let hashers = self.hashers(file, &seen.checksums, true);
+        let (file, size, mtime) = (Arc::clone(file), there.size, there.mtime);
+        let check = Check { file, there: content, size, mtime, hashers, at: 0, mirror, seen };
+        self.digests.push(Job::Check(Box::new(check)));
+    }
+
+    /// What is there and must not be replaced is what is wanted only if its server vouches for what it sums up to.
+    pub(super) fn compare(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
+        let vouched = self.settings.verify && !seen.checksums.is_empty() && there.content.is_some();
+        if vouched && there.may_have(seen.bytes) {
+            return self.check(file, there, mirror, seen);
+        }
+        if let Err(error) = self.gives_way(file, &there) {
+            self.fail(file, &error);
+        }
+    }
+
+    fn go_through(&self, mut check: Box<Check>, buffer: &mut [u8]) {
         let end = check.size.min(check.at + TURN);
         while check.at < end {
             if self.is_stopped() {
@@ -264,12 +288,16 @@ impl Shared {
         }
         let file = &check.file;
         let sums = check.hashers.finish();
-        if file.record.checksums.differs(&sums).is_some() {
-            return self.queue.push(file, Task::First, None);
-        }
         let declared = &file.record.checksums;
-        let url = &file.record.urls[0];
-        let version = fingerprint(declared, file.record.bytes, url, &Version::default());
+        let expected = if declared.is_empty() { &check.seen.checksums } else { declared };
+        if let Some(algorithm) = expected.differs(&sums) {
+            return match self.gives_way_to(file, expected, &sums, algorithm) {
+                Ok(()) => self.queue.push(file, Task::First, None),
+                Err(error) => self.fail(file, &error),
+            };
+        }
+        let url = &file.record.urls[check.mirror];
+        let version = fingerprint(declared, file.record.bytes, url, &check.seen);
         if let Some(version) = version {
             let fetched = Fetched::new(check.size, check.mtime, version, &sums.without(declared));
             self.remember(file, &fetched);
@@ -277,6 +305,7 @@ impl Shared {
         let got = Got {
             bytes: check.size,
             checksums: sums,
+            checked: self.settings.verify,
             seconds: 0.0,
             url: url.clone(),
             modified: Some(check.mtime),

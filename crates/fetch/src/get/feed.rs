@@ -2,20 +2,16 @@
 //! collide, files that are there already, disks that are full.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat};
-use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::manifest::{FileId, Timestamp};
+use tidegate_transfer::manifest::FileId;
 
-use crate::checksum::Checksums;
-use crate::get::digest::Check;
 use crate::get::file::File;
 use crate::get::memory::fingerprint;
 use crate::get::queue::Task;
 use crate::get::shared::Shared;
+use crate::get::there::There;
 use crate::get::{Event, Got};
 use crate::record::{Named, Names, Record};
 use crate::remote::Version;
@@ -23,13 +19,6 @@ use crate::remote::Version;
 /// Paths named so far, by half of their hash, with a hash of where each comes from: sixteen and eight
 /// bytes a file are all that is kept of one that has ended.
 type Seen = HashMap<[u8; 16], u64>;
-
-/// A regular file that bears the name already.
-struct There {
-    file: OwnedFd,
-    size: u64,
-    mtime: Timestamp,
-}
 
 impl Shared {
     /// Reads the names to their end.
@@ -81,7 +70,7 @@ impl Shared {
         let known = match (&there, &self.memory) {
             (Ok(Some(there)), Some(memory)) => {
                 let known = memory.lock().expect("not poisoned").get(record.path.as_bytes());
-                known.filter(|known| known.size == there.size && known.mtime == there.mtime)
+                known.filter(|known| there.is(known))
             }
             _ => None,
         };
@@ -89,40 +78,14 @@ impl Shared {
         let file = Arc::new(File::new(id, record, hosts, known));
         self.add(&file);
         let record = &file.record;
-        let there = match there {
-            Ok(there) => there,
+        match there {
             Err(error) => return self.fail(&file, &error),
-        };
-        let fits = |there: &There| record.bytes.is_none_or(|bytes| bytes == there.size);
-        if let Some(there) = there.filter(fits)
-            && !record.checksums.is_empty()
-        {
-            let declared = fingerprint(&record.checksums, record.bytes, &record.urls[0], &Version::default());
-            if let Some(known) = &file.before
-                && Some(known.version) == declared
-            {
-                let mut checksums = known.checksums();
-                for algorithm in record.checksums.algorithms() {
-                    checksums.add(algorithm, record.checksums.get(algorithm).unwrap_or_default());
+            Ok(Some(there)) => {
+                if self.settle(&file, there) {
+                    return;
                 }
-                let got = Got {
-                    bytes: there.size,
-                    checksums,
-                    seconds: 0.0,
-                    url: record.urls[0].clone(),
-                    modified: Some(there.mtime),
-                };
-                return self.skip(&file, &got);
             }
-            let hashers = self.hashers(&file, &Checksums::none(), true);
-            return self.digests.check(Check {
-                file: Arc::clone(&file),
-                there: there.file,
-                size: there.size,
-                mtime: there.mtime,
-                hashers,
-                at: 0,
-            });
+            Ok(None) => {}
         }
         if let Some(bytes) = record.bytes
             && let Err(error) = self.reserve(&file, bytes)
@@ -137,28 +100,46 @@ impl Shared {
         self.queue.push(&file, task, None);
     }
 
-    /// The regular file that bears a record's name now.
-    fn there(&self, record: &Record) -> Result<Option<There>> {
-        let path = record.path.as_bytes();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = match self.settings.out.open_beneath(path, flags, Mode::empty()) {
-            Ok(file) => file,
-            Err(Errno::NOENT) => return Ok(None),
-            // A link, or what we may not read: replaced at the end, if we may.
-            Err(Errno::LOOP | Errno::ACCESS | Errno::NXIO) => return Ok(None),
-            Err(error) => return Err(Error::io("create", path, error)),
-        };
-        let stat = fstat(&file).map_err(|error| Error::io("look at", path, error))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {
-                let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                Ok(Some(There { file, size: stat.st_size as u64, mtime }))
+    /// Sees what the file that bears the name is good for; `false` if it may be replaced.
+    fn settle(&self, file: &Arc<File>, there: There) -> bool {
+        let record = &file.record;
+        let fits = there.may_have(record.bytes);
+        if fits && !record.checksums.is_empty() {
+            let declared = fingerprint(&record.checksums, record.bytes, &record.urls[0], &Version::default());
+            if let Some(known) = &file.before
+                && Some(known.version) == declared
+            {
+                let mut checksums = known.checksums();
+                for algorithm in record.checksums.algorithms() {
+                    checksums.add(algorithm, record.checksums.get(algorithm).unwrap_or_default());
+                }
+                let got = Got {
+                    bytes: there.size,
+                    checksums,
+                    checked: self.settings.verify,
+                    seconds: 0.0,
+                    url: record.urls[0].clone(),
+                    modified: Some(there.mtime),
+                };
+                self.skip(file, &got);
+                return true;
             }
-            FileType::Directory => {
-                let why = format!("cannot create {}: a directory of that name is there", record.path);
-                Err(Error::new(ErrorKind::Denied, why))
+            if there.content.is_some() {
+                self.check(file, there, 0, Version::default());
+                return true;
             }
-            _ => Ok(None),
+        }
+        match self.gives_way(file, &there) {
+            Ok(()) => false,
+            // Its server may say what it sums up to, or an earlier run may have been about to say that it is ours.
+            Err(_) if fits && record.checksums.is_empty() => {
+                self.queue.push(file, Task::Look, None);
+                true
+            }
+            Err(error) => {
+                self.fail(file, &error);
+                true
+            }
         }
     }
 }

@@ -142,17 +142,27 @@ impl<'s> Worker<'s> {
             && Some(before.version) == version
             && seen.bytes.is_none_or(|bytes| bytes == before.size)
         {
+            let checksums = before.checksums();
+            let same = |algorithm| seen.checksums.get(algorithm) == checksums.get(algorithm);
             let got = Got {
                 bytes: before.size,
-                checksums: before.checksums(),
+                checked: shared.settings.verify && seen.checksums.algorithms().any(same),
+                checksums,
                 seconds: 0.0,
                 url: url.clone(),
-                modified: seen.modified,
+                modified: seen.time(),
             };
             return shared.skip(file, &got);
         }
         if let Some(got) = shared.complete_before(file, job.mirror, &seen) {
             return shared.skip(file, &got);
+        }
+        match shared.there(&file.record) {
+            Err(error) => return shared.fail(file, &error),
+            Ok(Some(there)) if shared.gives_way(file, &there).is_err() => {
+                return shared.compare(file, there, job.mirror, seen);
+            }
+            Ok(_) => {}
         }
         let (Some(bytes), Some(_), true) = (seen.bytes, version, seen.ranges) else {
             return shared.queue.push(file, Task::First, None);

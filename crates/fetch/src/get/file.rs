@@ -78,8 +78,8 @@ pub(super) struct Body {
     pub(super) incoming: Arc<Incoming>,
     /// Its size, [`UNKNOWN`] until a stream has ended.
     pub(super) size: AtomicU64,
-    /// What tells the version, if anything does.
-    pub(super) version: Option<Fingerprint>,
+    /// What tells the version; like no other's if nothing does.
+    pub(super) version: Fingerprint,
     pub(super) modified: Option<Timestamp>,
     /// What servers vouch for, of the algorithms that are computed.
     pub(super) vouched: Checksums,
@@ -328,7 +328,7 @@ impl Body {
         file: Arc<File>,
         incoming: Arc<Incoming>,
         mirror: usize,
-        version: Option<Fingerprint>,
+        version: Fingerprint,
         seen: &Version,
         hashers: Hashers,
         size: u64,
@@ -340,7 +340,7 @@ impl Body {
             incoming,
             size: AtomicU64::new(size),
             version,
-            modified: seen.modified,
+            modified: seen.time(),
             vouched: seen.checksums.clone(),
             mirror,
             front: Mutex::new(front),

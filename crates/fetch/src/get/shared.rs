@@ -344,13 +344,17 @@ impl Shared {
         body.incoming.end();
         let checksums = body.front().sums.clone().unwrap_or_default();
         let entry = Arc::clone(&body.incoming.entry);
-        let remembered = body.version.is_some_and(|version| {
-            let fresh = checksums.without(&file.record.checksums);
-            self.remember(file, &Fetched::new(body.size(), entry.mtime, version, &fresh))
-        });
+        let sum_known = !file.record.checksums.is_empty() || !body.vouched.is_empty();
+        // Remembered whether a later run can tell its version or not: it may replace what is ours. Some file systems
+        // keep times less exactly than they were set.
+        let fresh = checksums.without(&file.record.checksums);
+        let there = self.there(&file.record).ok().flatten().filter(|there| there.size == body.size());
+        let mtime = there.map_or(entry.mtime, |there| there.mtime);
+        let remembered = self.remember(file, &Fetched::new(body.size(), mtime, body.version, &fresh));
         let got = Got {
             bytes: body.size(),
             checksums,
+            checked: self.settings.verify && sum_known,
             seconds: started.map_or(0.0, |started| started.elapsed().as_secs_f64()),
             url: file.record.urls[body.mirror].clone(),
             modified: body.modified,

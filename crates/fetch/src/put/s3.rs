@@ -13,10 +13,11 @@ use url::Url;
 
 use crate::put::begun::Begun;
 use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target, tag_of_parts};
-use crate::remote::request::{Payload, Reply, Requests};
+use crate::remote::request::{Payload, Requests};
 use crate::remote::s3::Shared;
 use crate::remote::s3::answer::{self, Part};
 use crate::remote::s3::calls::{Failed, S3Client};
+use crate::remote::s3::head;
 use crate::remote::s3::place::Object;
 use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why};
@@ -139,7 +140,7 @@ impl S3Lane {
                 let present = Present {
                     bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
                     tag: reply.tag().unwrap_or_default(),
-                    tag_is_md5: has_md5_tags(&reply),
+                    tag_is_md5: head::has_md5_tags(&reply.headers),
                 };
                 reply.finish();
                 Ok(Some(present))
@@ -238,7 +239,7 @@ impl Lane for S3Lane {
         let length = body.length();
         let payload = if length == 0 { Payload::None } else { Payload::Reader(body, length) };
         let reply = self.client.once("put", Method::Put, &object, &[], &headers, payload)?;
-        let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
+        let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
         reply.finish();
         let expected = data_encoding::HEXLOWER.encode(&md5);
         if plain && tag == expected {
@@ -297,7 +298,7 @@ impl Lane for S3Lane {
         let what = format!("put part {number} of");
         let payload = Payload::Reader(body, length);
         let reply = self.client.once(&what, Method::Put, &object, &query, &headers, payload)?;
-        let (tag, plain) = (reply.tag().unwrap_or_default(), has_md5_tags(&reply));
+        let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
         reply.finish();
         let expected = data_encoding::HEXLOWER.encode(&md5);
         if tag.is_empty() || (plain && is_md5(&tag) && tag != expected) {
@@ -361,17 +362,10 @@ impl Lane for S3Lane {
 
 /// What is stored with an object: its time in the form that other tools use too.
 fn about(file: &File) -> Vec<(String, String)> {
-    let mtime = file.mtime();
     vec![
         ("content-type".to_owned(), "application/octet-stream".to_owned()),
-        ("x-amz-meta-mtime".to_owned(), format!("{}.{:09}", mtime.seconds, mtime.nanoseconds)),
+        (head::MTIME.to_owned(), head::time_text(file.mtime())),
     ]
-}
-
-/// Whether an answer's tag is made of MD5s: not with a key of KMS or of the customer's.
-fn has_md5_tags(reply: &Reply) -> bool {
-    reply.header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
-        && reply.header("x-amz-server-side-encryption-customer-algorithm").is_none()
 }
 
 /// Whether a tag looks like an MD5, or one of parts.

@@ -126,13 +126,15 @@ impl Http {
             been.push(at.clone());
         }
     }
-}
 
-impl Remote for Http {
-    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+    /// As `open`, and puts what the head of the answer says into `said`.
+    pub fn open_hearing(&mut self, ask: &Ask<'_>, said: Option<&mut HeaderMap>) -> Result<Opened, Refusal> {
         let headers = given(ask)?;
         let conditions = conditions(ask);
         let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
+        if let Some(said) = said {
+            said.clone_from(reply.answer.headers());
+        }
         let shared = self.lines.shared();
         let allow_pages = shared.settings.allow_pages;
         let opened = match reply.answer.status().as_u16() {
@@ -145,6 +147,12 @@ impl Remote for Http {
             shared.moved.forget(ask.url);
         }
         opened
+    }
+}
+
+impl Remote for Http {
+    fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
+        self.open_hearing(ask, None)
     }
 
     fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
@@ -268,6 +276,7 @@ fn version(headers: &HeaderMap, bytes: Option<u64>, ranges: bool, whole: bool) -
         bytes,
         tag: answer::strong_tag(headers),
         modified: answer::modified(headers),
+        kept: None,
         ranges,
         checksums: answer::checksums(headers, whole),
     }

@@ -12,7 +12,6 @@ use tidegate_transfer::manifest::Timestamp;
 use url::Url;
 
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
-use crate::checksum::Checksums;
 
 /// Files of this machine. Needs nothing.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,7 @@ fn version_of(file: &File) -> Option<Version> {
         tag: Some(format!("{:x}-{:x}-{:x}.{nanoseconds:x}", meta.dev(), meta.ino(), seconds)),
         modified: Some(Timestamp { seconds, nanoseconds }),
         ranges: true,
-        checksums: Checksums::none(),
+        ..Version::default()
     })
 }
 

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod calls;
 pub mod credentials;
+pub mod head;
 pub mod list;
 pub mod place;
 
@@ -13,11 +14,12 @@ use std::sync::{Arc, OnceLock};
 
 use rusty_s3::Method;
 use tidegate_transfer::error::Result;
+use ureq::http::HeaderMap;
 use url::Url;
 
 use self::calls::{Failed, S3Client};
 use self::place::{Object, S3Settings, Signer};
-use super::http::{Http, answer as head};
+use super::http::{Http, answer as http};
 use super::request::Requests;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
@@ -83,8 +85,12 @@ impl S3 {
         let url = signer.url(Method::Get, object, &[], &signed).map_err(senseless)?;
         let others = ask.headers.iter().filter(|(name, _)| !name.to_lowercase().starts_with("x-amz-"));
         let headers: Vec<_> = signed.iter().cloned().chain(others.cloned()).collect();
-        let opened = self.http.open(&Ask { url: &url, headers: &headers, ..ask.clone() });
-        opened.map_err(|refusal| renamed(refusal, &url, ask.url))
+        let mut said = HeaderMap::new();
+        let opened =
+            self.http.open_hearing(&Ask { url: &url, headers: &headers, ..ask.clone() }, Some(&mut said));
+        let mut opened = opened.map_err(|refusal| renamed(refusal, &url, ask.url))?;
+        head::add(&said, &object.bucket, &mut opened.version);
+        Ok(opened)
     }
 
     /// What S3 says in its own words of a refusal.
@@ -144,17 +150,12 @@ impl Remote for S3 {
         let reply = client.call("look at", Method::Head, &object, &[], &signed, &[])?;
         let mut version = Version {
             bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
-            tag: head::strong_tag(&reply.headers),
-            modified: head::modified(&reply.headers),
+            tag: http::strong_tag(&reply.headers),
+            modified: http::modified(&reply.headers),
             ranges: true,
             ..Version::default()
         };
-        // With a key of KMS or of the customer's, the tag is no MD5.
-        let plain = reply.header("x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
-            && reply.header("x-amz-server-side-encryption-customer-algorithm").is_none();
-        if let Some(sums) = version.tag.as_deref().filter(|_| plain).and_then(head::md5_of_tag) {
-            version.checksums = sums;
-        }
+        head::add(&reply.headers, &object.bucket, &mut version);
         reply.finish();
         match ask.version {
             Some(wanted) if wanted.differs(&version) => {

@@ -1,5 +1,7 @@
 //! Whom we trust: the system's certificates, and those in a file besides.
 
+pub mod words;
+
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 

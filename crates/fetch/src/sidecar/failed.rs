@@ -1,14 +1,15 @@
 //! `failed.txt`: what was not got, as a list to be given to `get` again, with the reasons as comments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
-use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::foreign;
 
 use super::spool::Spool;
+use crate::archive::Accession;
 use crate::foreign::is_plain;
 use crate::list::{entry, url};
 use crate::record::Record;
@@ -25,20 +26,23 @@ pub struct Failed {
     earlier: BTreeMap<String, String>,
     /// By half of the key's hash: all of a long list may fail.
     now: Spool<[u8; 16]>,
+    /// Accessions that earlier entries name, and that led to files now.
+    led: BTreeSet<String>,
     foreign: bool,
 }
 
 impl Failed {
     /// Begins with what stands in the file of that name in `directory`, if it is ours.
     pub fn new(directory: &Path) -> Result<Self> {
-        let mut this = Self { earlier: BTreeMap::new(), now: Spool::new(directory)?, foreign: false };
+        let (earlier, led) = (BTreeMap::new(), BTreeSet::new());
+        let mut this = Self { earlier, now: Spool::new(directory)?, led, foreign: false };
         if let Ok(file) = File::open(directory.join(super::FAILED)) {
             this.foreign = !this.take_in(BufReader::new(file.take(MOST_EARLIER)));
         }
         Ok(this)
     }
 
-    /// Reads what an earlier run wrote; `false` if none of ours did.
+    /// Reads what an earlier run wrote; `false` if none of ours did. What cannot be given again is left out.
     fn take_in(&mut self, file: impl BufRead) -> bool {
         let mut lines = file.lines();
         if !matches!(lines.next(), Some(Ok(line)) if line == HEAD) {
@@ -48,7 +52,11 @@ impl Failed {
         for line in lines.map_while(io::Result::ok) {
             let is_more = line.starts_with([' ', '\t']);
             if !key.is_empty() && !is_more {
-                self.earlier.insert(std::mem::take(&mut key), std::mem::take(&mut text));
+                self.keep(std::mem::take(&mut key), std::mem::take(&mut text));
+            }
+            if line.is_empty() {
+                text.clear();
+                continue;
             }
             if !line.starts_with('#') && !is_more {
                 key = key_of(&line);
@@ -57,9 +65,15 @@ impl Failed {
             text.push('\n');
         }
         if !key.is_empty() {
-            self.earlier.insert(key, text);
+            self.keep(key, text);
         }
         true
+    }
+
+    fn keep(&mut self, key: String, text: String) {
+        if is_name(&key) {
+            self.earlier.insert(key, text);
+        }
     }
 
     pub fn is_ours(&self) -> bool {
@@ -78,18 +92,32 @@ impl Failed {
         if let Some(group) = &record.group {
             self.earlier.remove(&group[..]);
         }
+        if let Some(accession) = record.meta.get("accession").filter(|name| self.earlier.contains_key(*name))
+        {
+            self.led.insert(accession.clone());
+        }
         for url in &record.urls {
             self.earlier.remove(url.as_str());
         }
     }
 
+    /// All that was named has been asked for, and what did not come of it has an entry of its own.
+    pub fn conclude(&mut self) {
+        for accession in std::mem::take(&mut self.led) {
+            self.earlier.remove(&accession);
+        }
+    }
+
+    /// Takes in what was not got; not what makes no sense, which is told and not tried again.
     pub fn add(&mut self, named: &str, record: Option<&Record>, error: &Error) -> Result<()> {
         let why = comment(&error.message);
         let text = match record {
             Some(Record { group: Some(group), .. }) if is_name(group) => format!("{group}\n"),
             Some(record) => entry(record),
             None if is_name(named) => format!("{named}\n"),
-            None => comment(named),
+            None if error.kind == ErrorKind::Usage => return Ok(()),
+            // The empty line ends what belongs together.
+            None => format!("{}\n", comment(named)),
         };
         let first = text.lines().next().unwrap_or_default();
         let key = key_of(first);
@@ -120,9 +148,9 @@ fn comment(words: &str) -> String {
     format!("# {}\n", foreign(&words.replace(['\n', '\r'], " ")))
 }
 
-/// Whether a name can be given again: a URL or a single word, in one line that people see as it is. No file of this
+/// Whether a name can be given again: an accession, or a URL in one line that people see as it is. No file of this
 /// machine, which a list from a pipe may not name, while this one is read from a file.
 fn is_name(named: &str) -> bool {
-    is_plain(named) && url(named).is_ok_and(|url| url.scheme() != "file")
-        || !named.is_empty() && named.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    is_plain(named)
+        && (named.parse::<Accession>().is_ok() || url(named).is_ok_and(|url| url.scheme() != "file"))
 }

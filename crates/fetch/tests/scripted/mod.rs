@@ -73,6 +73,7 @@ impl Item {
             modified: self.modified,
             ranges: self.ranges,
             checksums: self.vouches.clone(),
+            kept: None,
         }
     }
 
@@ -387,6 +388,7 @@ impl Place {
             chunk: Some(ByteCount::mib(8)),
             extra: Vec::new(),
             verify: true,
+            overwrite: false,
             pace: Pace::new(Duration::from_millis(20)),
             interrupt: Interrupt::default(),
             seed: 1,

@@ -28,7 +28,7 @@ const MOST_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// Options that a job may pass on to what moves its data. What the service sets itself, what names files
 /// of the service's host, and what carries secrets is not among them.
-const OPTIONS: [(&str, bool); 22] = [
+const OPTIONS: [(&str, bool); 23] = [
     ("--optimizer", true),
     ("--epoch", true),
     ("--seed", true),
@@ -51,6 +51,7 @@ const OPTIONS: [(&str, bool); 22] = [
     ("--links", true),
     ("--checksum", false),
     ("--no-verify", false),
+    ("--overwrite", false),
 ];
 
 /// What kind of job.
@@ -422,7 +423,8 @@ mod tests {
             assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
         let mut request = fine.clone();
-        request.options = ["--optimizer", "aimd", "--staging=8MiB", "--checksum"].map(String::from).into();
+        request.options =
+            ["--optimizer", "aimd", "--staging=8MiB", "--checksum", "--overwrite"].map(String::from).into();
         assert_eq!(request.check(), Ok(()));
         assert_eq!(request.optimizer(), Some("aimd"));
         assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));

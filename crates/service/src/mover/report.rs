@@ -54,6 +54,10 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Ok(1) if printed.as_ref().is_some_and(|printed| is_outage(&printed.error_kind)) => {
             Outcome::Failed(Class::Unreachable)
         }
+        // A bucket that does not exist: no try will make it.
+        Ok(1) if printed.as_ref().is_some_and(|printed| printed.error_kind == "not_found") => {
+            Outcome::Failed(Class::NotFound)
+        }
         Ok(1) => Outcome::Failed(of_failures(failures)),
         // Asked to stop and then killed: it goes on later from its journal.
         Err(_) if exit.asked => Outcome::Stopped,
@@ -204,6 +208,12 @@ mod tests {
                 Failed(Class::Unreachable),
             ),
             (1, r#"{"error":"odd","error_kind":"io"}"#.to_owned(), false, Failed(Class::Passing)),
+            (
+                1,
+                r#"{"error":"no bucket","error_kind":"not_found"}"#.to_owned(),
+                false,
+                Failed(Class::NotFound),
+            ),
             (1, some(&[]), false, Failed(Class::Passing)),
             (-9, String::new(), false, Failed(Class::Passing)),
             (-9, String::new(), true, Stopped),

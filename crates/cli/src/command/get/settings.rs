@@ -289,6 +289,7 @@ impl ServerArgs {
             chunk: (self.chunking == "on").then_some(self.chunk_size),
             extra: self.checksum.clone(),
             verify: !self.no_verify,
+            overwrite: false,
             pace,
             interrupt,
             seed: control.seed,

@@ -19,10 +19,9 @@ use tidegate_transfer::text;
 use url::Url;
 
 use super::KEEP_ALIVE;
-use crate::checksum::Checksums;
 use crate::remote::login::Login;
 use crate::remote::settings::ServerSettings;
-use crate::remote::tls::Tls;
+use crate::remote::tls::{Tls, words};
 use crate::remote::{Refusal, Version, Why, shown};
 
 /// A TLS connection as the library makes it.
@@ -156,9 +155,7 @@ impl Trouble {
         match self {
             Self::NoHost => format!("there is no host {host}"),
             Self::Ours(error) => error.message.clone(),
-            Self::Server(error) if is_distrust(error) => format!(
-                "the certificate of {host} is not trusted; a private authority's file is given with --ca"
-            ),
+            Self::Server(error) if let Some(error) = tls_error(error) => words::of(host, error),
             Self::Server(FtpError::ConnectionError(error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => format!("{host} takes no connections"),
                 io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
@@ -182,11 +179,15 @@ fn mentions(text: &str, words: &[&str]) -> bool {
     words.iter().any(|word| text.contains(word))
 }
 
-/// Whether TLS failed over the server's certificate; the library passes rustls' error on inside of others.
+/// What TLS failed over, if it did; the library passes rustls' error on inside of others.
+fn tls_error(error: &FtpError) -> Option<&rustls::Error> {
+    let FtpError::ConnectionError(error) = error else { return None };
+    error.get_ref()?.downcast_ref()
+}
+
+/// Whether TLS failed over the server's certificate.
 fn is_distrust(error: &FtpError) -> bool {
-    let FtpError::ConnectionError(error) = error else { return false };
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
+    matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_)))
 }
 
 /// Puts TLS on sockets that do not wait for ever.
@@ -312,7 +313,7 @@ impl Control {
             }
             None => None,
         };
-        Ok(Version { bytes, tag: None, modified, ranges: true, checksums: Checksums::none() })
+        Ok(Version { bytes, modified, ranges: true, ..Version::default() })
     }
 
     /// Begins to get the file at `path` from byte `start`; where the server knows no `REST`, from 0, which

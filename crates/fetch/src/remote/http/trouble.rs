@@ -8,6 +8,7 @@ use ureq::http::Response;
 use url::Url;
 
 use super::answer;
+use crate::remote::tls::words;
 use crate::remote::{Refusal, Why, shown};
 
 /// The refusal in an answer that is neither the file nor a redirect.
@@ -48,18 +49,14 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
     let host = url.host_str().unwrap_or_default();
     let refuse = |why, what: String| Refusal::new(why, format!("{}: {what}", shown(url)));
     if let Some(error) = tls_error(error) {
+        let what = words::of(host, error);
         return match error {
-            rustls::Error::InvalidCertificate(reason) => {
-                let mut refusal = refuse(
-                    Why::Denied,
-                    format!(
-                        "the certificate of {host} is not trusted ({reason}); a private authority's file is given with --ca"
-                    ),
-                );
+            rustls::Error::InvalidCertificate(_) => {
+                let mut refusal = refuse(Why::Denied, what);
                 refusal.error.kind = ErrorKind::Authentication;
                 refusal
             }
-            other => refuse(Why::Unreachable, format!("no TLS connection to {host}: {other}")),
+            _ => refuse(Why::Unreachable, what),
         };
     }
     match error {
@@ -96,7 +93,8 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
     }
 }
 
-fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+/// What TLS failed over, if it did.
+pub fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
     match error {
         ureq::Error::Rustls(error) => Some(error),
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
