@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::units::duration_in_words;
-use tidegate_control::{BitRate, ByteCount, Environment, Epoch, Stage, run};
+use tidegate_control::{Arrival, BitRate, ByteCount, Environment, Epoch, Stage, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
@@ -179,10 +179,13 @@ impl Job<'_> {
         let start =
             self.control.start(optimizer, (transfer.bounds(), transfer.round_trip()), self.work.streams);
         let offset = started.elapsed();
+        let earlier = sum.new;
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
         let result = run(&mut transfer, optimizer, start, |epoch| {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
+            let arrival = ledger.arrival();
+            epoch.arrived = Some(Arrival { new_bytes: ByteCount(earlier + arrival.new_bytes.0), ..arrival });
             watching.show(&epoch);
             show(&epoch);
             if let Some(notice) = &epoch.notice {
@@ -204,6 +207,8 @@ struct Sum {
     moved_this_time: bool,
     done: u64,
     bytes: u64,
+    /// Bytes that came, committed or not.
+    new: u64,
     again: u64,
     last: Totals,
     failures: Vec<FailedFile>,
@@ -215,6 +220,7 @@ impl Sum {
         self.moved_this_time = totals.bytes_moved > 0;
         self.done += totals.files_done;
         self.bytes += totals.bytes_done;
+        self.new += ledger.arrival().new_bytes.0;
         self.again += totals.bytes_again;
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(FailedFile::from).collect();

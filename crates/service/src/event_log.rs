@@ -55,7 +55,7 @@ impl fmt::Display for Logged {
                 write!(f, "ESTIMATE {streams} streams, {throughput}: {reason}")
             }
             Self::NoEstimate(why) => write!(f, "ESTIMATE none: {why}"),
-            Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams }) => {
+            Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams, .. }) => {
                 write!(f, "PROGRESS {bytes}")?;
                 if let Some(total) = total_bytes {
                     write!(f, " of {total}")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, Kind, State};
 
@@ -147,6 +147,7 @@ fn text(shown: &Shown) -> String {
 fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
     loop {
         let mut last: Option<Shown> = None;
+        let mut meter = Meter::default();
         let mut event = String::new();
         for line in service.lines(&format!("/jobs/{}/epochs", args.id))?.lines() {
             let Ok(line) = line else { break };
@@ -160,9 +161,10 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             }
             if event == "epoch" {
                 let epoch: Epoch = serde_json::from_str(data)?;
-                let n = epoch.concurrency;
+                let (n, at) = (epoch.concurrency, Duration::from_millis(epoch.t_ms));
+                meter.hear(at, epoch.arrived.unwrap_or_default().new_bytes);
                 if !args.json {
-                    let (seconds, rate) = (epoch.t_ms as f64 / 1000.0, epoch.throughput_bps.network);
+                    let (seconds, rate) = (at.as_secs_f64(), meter.rate(at));
                     let text = format!(
                         "{seconds:>7.1} s  {:>12}  read {}  network {}  write {}",
                         rate.to_string(),

@@ -77,7 +77,13 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         );
         let rate = active.iter().map(|job| job.progress.throughput_bps.bytes_per_second()).sum();
         let name = "tidegate_throughput_bytes_per_second";
-        family(&mut text, name, "gauge", "What the jobs that run moved in their last epochs.", one(rate));
+        family(
+            &mut text,
+            name,
+            "gauge",
+            "What arrives of the jobs that run, over the last ten seconds.",
+            one(rate),
+        );
     }
     app.metrics.write(&mut text);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_control::stage::{Concurrency, Ends, PerStage};
-use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_control::{Arrival, BitRate, ByteCount, Epoch};
 use tokio::sync::mpsc;
 
 use crate::address;
@@ -81,6 +81,7 @@ impl Listener {
             staging_free_bytes: Ends::default(),
             staging_capacity_bytes: Ends::default(),
             remaining_bytes: None,
+            arrived: Some(Arrival { bytes: ByteCount(now), new_bytes: ByteCount(now), total_bytes: None }),
             loss: None,
             rtt_us: None,
             cpu: Ends::default(),
