@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::App;
 use super::frame::{Path, Query, Routes, Text};
+use super::health::lost;
 use super::problem::Problem;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
@@ -134,6 +135,10 @@ async fn submit(
     headers: HeaderMap,
     Text(body): Text,
 ) -> Result<(StatusCode, Json<Submitted>), Problem> {
+    // What would be taken now would be estimated without what is known, and not be remembered.
+    if let Some(error) = app.history.lost() {
+        return Err(lost(&error));
+    }
     let format = format_of(&headers)?;
     let wrong = "correct it and submit it again; nothing of it was taken";
     let requests =
