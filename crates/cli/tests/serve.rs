@@ -110,6 +110,52 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
 }
 
 #[test]
+fn the_log_tells_who_had_what_moved_and_how_it_went() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 300_000, 1);
+    let service = Service::start(&world, "svc", &["-v"]);
+    let submit = |source: &str, more: &[&str]| {
+        let destination = endpoint.at("in");
+        service.run(&world, &[&["submit", source, &destination, "--wait"], more].concat())
+    };
+    assert_eq!(submit("data", &[]).code, 0);
+    // A name that would turn the direction of the line.
+    assert_eq!(submit("no\u{202e}such", &["--no-optimization"]).code, 1);
+    let mut socket =
+        TcpStream::connect(service.url.strip_prefix("http://").expect("a URL")).expect("connected");
+    let (body, token) = (r#"{"source":"/a\u202e","destination":"gopher://h/b"}"#, service.token());
+    let head = format!(
+        "authorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}",
+        body.len()
+    );
+    write!(socket, "POST /api/v1/jobs HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{head}\r\n\r\n{body}")
+        .expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let log = service.log();
+    let line = |parts: &[&str]| {
+        let fits = |line: &&str| parts.iter().all(|part| line.contains(part));
+        let found: Vec<&str> = log.lines().filter(fits).collect();
+        assert_eq!(found.len(), 1, "{parts:?} in {log}");
+        found[0].to_owned()
+    };
+    let there = format!("→ tg://{}/in", endpoint.place());
+    line(&["INFO", "127.0.0.1:", "submitted job 1: ", "/data → tg://", &there]);
+    let moved = line(&["INFO", "job 1 complete: ", "/data → tg://", "KiB in 1 file,", "bit/s"]);
+    assert!(moved.contains(&there), "{moved}");
+    line(&["INFO", "submitted job 2: ", "/no\\xe2\\x80\\xaesuch → tg://"]);
+    line(&["INFO", "job 2 failed (not_found): ", "/no\\xe2\\x80\\xaesuch", "0 files", "No such file"]);
+    line(&["INFO", "127.0.0.1:", "submitted what was refused: ", "gopher"]);
+    // With a second -v also what was decided, and why.
+    line(&["DEBUG", "job 2: begin with up to 1 stream: priority 0, waited"]);
+    line(&["DEBUG", "job 2: give up: not_found: "]);
+    assert!(!log.contains(endpoint.secret()) && !log.contains(&service.token()), "a secret was told: {log}");
+    assert!(!log.contains('\u{202e}'), "{log}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_said_in_one_line() {
     let world = World::new();
     let nobody = world.run(&["jobs", "--state-dir-that-is-none"]);
