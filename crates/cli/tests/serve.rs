@@ -177,7 +177,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
         assert_eq!(ran.err.lines().count(), 1, "{arguments:?}: {ran:?}");
     }
     let wrong = common::finish(service.command(&world, &["jobs"]).env("TIDEGATE_TOKEN", "x".repeat(43)));
-    assert!(wrong.code == 2 && wrong.err.contains("token"), "{wrong:?}");
+    assert!(wrong.code == 5 && wrong.err.contains("token"), "{wrong:?}");
     let second = common::finish(
         world.command().args(["serve", "--listen", "127.0.0.1:0"]).arg("--state").arg(world.path("svc")),
     );
@@ -189,7 +189,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
     let gone = common::finish(
         world.command().args(["jobs", "--server", &url]).env("TIDEGATE_TOKEN", "x".repeat(43)),
     );
-    assert!(gone.code == 1 && gone.err.contains("does not answer"), "{gone:?}");
+    assert!(gone.code == 1 && gone.err.contains(&format!("{url} does not answer")), "{gone:?}");
 }
 
 #[test]
@@ -335,14 +335,14 @@ fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
     assert_eq!(service.terminate(), 0);
 }
 
-#[test]
-fn jobs_trust_what_the_service_was_told_to() {
+/// An authority, `ca.pem` with its `ca.key`, and what it certifies: `us` and `there`.
+fn certificates(world: &World) {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let world = World::new();
-    let mut params = CertificateParams::default();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     world.write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    world.write("ca.key", key.serialize_pem());
     let authority = Issuer::new(params, key);
     for name in ["us", "there"] {
         let key = KeyPair::generate().expect("a key");
@@ -350,6 +350,32 @@ fn jobs_trust_what_the_service_was_told_to() {
         world.write(format!("{name}.pem"), params.signed_by(&key, &authority).expect("signed").pem());
         world.write(format!("{name}.key"), key.serialize_pem());
     }
+}
+
+#[test]
+fn a_service_whose_certificate_is_not_trusted_is_not_taken_for_one_that_is_away() {
+    let world = World::new();
+    certificates(&world);
+    let service = Service::start(&world, "svc", &["--tls-cert", "us.pem", "--tls-key", "us.key"]);
+    let trusting = ["jobs", "--server-ca", "ca.pem"];
+    assert_eq!(service.run(&world, &trusting).code, 0);
+    let stranger = service.run(&world, &["jobs"]);
+    let started =
+        format!("tidegate: the certificate of the service at {} is not trusted: no authority", service.url);
+    assert!(stranger.code == 5 && stranger.err.starts_with(&started), "{stranger:?}");
+    assert!(stranger.err.contains("--server-ca") && !stranger.err.contains("tidegate serve"), "{stranger:?}");
+    drop(service);
+    // The authority's own certificate is no server's.
+    let service = Service::start(&world, "svc", &["--tls-cert", "ca.pem", "--tls-key", "ca.key"]);
+    let odd = service.run(&world, &trusting);
+    assert!(odd.code == 5 && odd.err.contains("it is that of an authority"), "{odd:?}");
+    assert_eq!(odd.err.lines().count(), 1, "{odd:?}");
+}
+
+#[test]
+fn jobs_trust_what_the_service_was_told_to() {
+    let world = World::new();
+    certificates(&world);
     let server = ["--tls-ca", "ca.pem", "--tls-cert", "there.pem", "--tls-key", "there.key"];
     let endpoint = world.endpoint("there", &server);
     assert!(!endpoint.address.contains('@'), "no ticket is printed");

@@ -4,6 +4,7 @@ use std::io;
 use std::time::SystemTime;
 
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::wire::distrust::in_words;
 use ureq::http::Response;
 use url::Url;
 
@@ -53,7 +54,8 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
                 let mut refusal = refuse(
                     Why::Denied,
                     format!(
-                        "the certificate of {host} is not trusted ({reason}); a private authority's file is given with --ca"
+                        "the certificate of {host} is not trusted: {}; a private authority's file is given with --ca",
+                        in_words(reason)
                     ),
                 );
                 refusal.error.kind = ErrorKind::Authentication;
