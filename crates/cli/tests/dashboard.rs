@@ -67,6 +67,7 @@ fn the_dashboard_shows_jobs_estimates_and_paths() {
     let lines = "document.querySelectorAll('.chart path.line').length >= 6";
     look(&mut browser, &base, "/jobs/2", lines, "job-live");
     look(&mut browser, &base, "/jobs", "!!document.querySelector('.job .badge.running')", "jobs");
+    browser.until(&has(" left"));
     browser.open(&format!("{base}/#/jobs/2"));
     browser.until(lines);
     browser.until(

@@ -110,6 +110,52 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
 }
 
 #[test]
+fn the_log_tells_who_had_what_moved_and_how_it_went() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 300_000, 1);
+    let service = Service::start(&world, "svc", &["-v"]);
+    let submit = |source: &str, more: &[&str]| {
+        let destination = endpoint.at("in");
+        service.run(&world, &[&["submit", source, &destination, "--wait"], more].concat())
+    };
+    assert_eq!(submit("data", &[]).code, 0);
+    // A name that would turn the direction of the line.
+    assert_eq!(submit("no\u{202e}such", &["--no-optimization"]).code, 1);
+    let mut socket =
+        TcpStream::connect(service.url.strip_prefix("http://").expect("a URL")).expect("connected");
+    let (body, token) = (r#"{"source":"/a\u202e","destination":"gopher://h/b"}"#, service.token());
+    let head = format!(
+        "authorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}",
+        body.len()
+    );
+    write!(socket, "POST /api/v1/jobs HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{head}\r\n\r\n{body}")
+        .expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("answered");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let log = service.log();
+    let line = |parts: &[&str]| {
+        let fits = |line: &&str| parts.iter().all(|part| line.contains(part));
+        let found: Vec<&str> = log.lines().filter(fits).collect();
+        assert_eq!(found.len(), 1, "{parts:?} in {log}");
+        found[0].to_owned()
+    };
+    let there = format!("→ tg://{}/in", endpoint.place());
+    line(&["INFO", "127.0.0.1:", "submitted job 1: ", "/data → tg://", &there]);
+    let moved = line(&["INFO", "job 1 complete: ", "/data → tg://", "KiB in 1 file,", "bit/s"]);
+    assert!(moved.contains(&there), "{moved}");
+    line(&["INFO", "submitted job 2: ", "/no\\xe2\\x80\\xaesuch → tg://"]);
+    line(&["INFO", "job 2 failed (not_found): ", "/no\\xe2\\x80\\xaesuch", "0 files", "No such file"]);
+    line(&["INFO", "127.0.0.1:", "submitted what was refused: ", "gopher"]);
+    // With a second -v also what was decided, and why.
+    line(&["DEBUG", "job 2: begin with up to 1 stream: priority 0, waited"]);
+    line(&["DEBUG", "job 2: give up: not_found: "]);
+    assert!(!log.contains(endpoint.secret()) && !log.contains(&service.token()), "a secret was told: {log}");
+    assert!(!log.contains('\u{202e}'), "{log}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_said_in_one_line() {
     let world = World::new();
     let nobody = world.run(&["jobs", "--state-dir-that-is-none"]);
@@ -131,7 +177,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
         assert_eq!(ran.err.lines().count(), 1, "{arguments:?}: {ran:?}");
     }
     let wrong = common::finish(service.command(&world, &["jobs"]).env("TIDEGATE_TOKEN", "x".repeat(43)));
-    assert!(wrong.code == 2 && wrong.err.contains("token"), "{wrong:?}");
+    assert!(wrong.code == 5 && wrong.err.contains("token"), "{wrong:?}");
     let second = common::finish(
         world.command().args(["serve", "--listen", "127.0.0.1:0"]).arg("--state").arg(world.path("svc")),
     );
@@ -143,7 +189,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
     let gone = common::finish(
         world.command().args(["jobs", "--server", &url]).env("TIDEGATE_TOKEN", "x".repeat(43)),
     );
-    assert!(gone.code == 1 && gone.err.contains("does not answer"), "{gone:?}");
+    assert!(gone.code == 1 && gone.err.contains(&format!("{url} does not answer")), "{gone:?}");
 }
 
 #[test]
@@ -289,14 +335,14 @@ fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
     assert_eq!(service.terminate(), 0);
 }
 
-#[test]
-fn jobs_trust_what_the_service_was_told_to() {
+/// An authority, `ca.pem` with its `ca.key`, and what it certifies: `us` and `there`.
+fn certificates(world: &World) {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let world = World::new();
-    let mut params = CertificateParams::default();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     world.write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    world.write("ca.key", key.serialize_pem());
     let authority = Issuer::new(params, key);
     for name in ["us", "there"] {
         let key = KeyPair::generate().expect("a key");
@@ -304,6 +350,32 @@ fn jobs_trust_what_the_service_was_told_to() {
         world.write(format!("{name}.pem"), params.signed_by(&key, &authority).expect("signed").pem());
         world.write(format!("{name}.key"), key.serialize_pem());
     }
+}
+
+#[test]
+fn a_service_whose_certificate_is_not_trusted_is_not_taken_for_one_that_is_away() {
+    let world = World::new();
+    certificates(&world);
+    let service = Service::start(&world, "svc", &["--tls-cert", "us.pem", "--tls-key", "us.key"]);
+    let trusting = ["jobs", "--server-ca", "ca.pem"];
+    assert_eq!(service.run(&world, &trusting).code, 0);
+    let stranger = service.run(&world, &["jobs"]);
+    let started =
+        format!("tidegate: the certificate of the service at {} is not trusted: no authority", service.url);
+    assert!(stranger.code == 5 && stranger.err.starts_with(&started), "{stranger:?}");
+    assert!(stranger.err.contains("--server-ca") && !stranger.err.contains("tidegate serve"), "{stranger:?}");
+    drop(service);
+    // The authority's own certificate is no server's.
+    let service = Service::start(&world, "svc", &["--tls-cert", "ca.pem", "--tls-key", "ca.key"]);
+    let odd = service.run(&world, &trusting);
+    assert!(odd.code == 5 && odd.err.contains("it is that of an authority"), "{odd:?}");
+    assert_eq!(odd.err.lines().count(), 1, "{odd:?}");
+}
+
+#[test]
+fn jobs_trust_what_the_service_was_told_to() {
+    let world = World::new();
+    certificates(&world);
     let server = ["--tls-ca", "ca.pem", "--tls-cert", "there.pem", "--tls-key", "there.key"];
     let endpoint = world.endpoint("there", &server);
     assert!(!endpoint.address.contains('@'), "no ticket is printed");

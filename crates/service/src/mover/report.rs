@@ -242,9 +242,8 @@ mod tests {
             (String::new(), format!("tidegate: {EVIL}: {escaped}")),
         ] {
             let said = exit(1, &output, &messages, false);
-            let (epochs, _heard) = tokio::sync::mpsc::channel(1);
-            let listener = super::super::gridftp::Listener::new(epochs, 1);
-            for ended in [ended(&said, &request), super::super::gridftp::ended(&said, &request, &listener)] {
+            let (outcome, message) = super::super::gridftp::broken(&said, &request);
+            for ended in [ended(&said, &request), Ended { outcome, message, summary: None }] {
                 let summary = ended.summary.map(|summary| serde_json::to_string(&summary).expect("JSON"));
                 for text in [&ended.message, &summary.unwrap_or_default()] {
                     assert_eq!(text, &one_line(text));
