@@ -321,7 +321,7 @@ mod tests {
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0 };
         let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
         assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
-        let kept = Summary { status: "interrupted", kept: ByteCount::mib(60), ..nothing_new.clone() };
+        let kept = Summary { status: "interrupted", kept: ByteCount::mib(60), ..nothing_new };
         assert_eq!(
             kept.text(),
             "interrupted: nothing complete after 0.0 s, about 60 MiB of unfinished files kept: the same command continues with them, 1 of 3 failed, 2 there already"
