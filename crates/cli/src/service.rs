@@ -177,7 +177,8 @@ impl Service {
         let said =
             |key: &str| problem.as_ref().and_then(|problem| problem.get(key)?.as_str()).map(str::to_owned);
         let detail = said("detail").unwrap_or_else(|| format!("{} answered {status}", self.base));
-        let text = match said("advice") {
+        // What to ask of the API is no advice to who uses a command.
+        let text = match said("advice").filter(|advice| !advice.contains("/api/")) {
             Some(advice) => format!("{detail}: {advice}"),
             None => detail,
         };

@@ -116,18 +116,14 @@ fn tree(world: &World) -> u64 {
     std::fs::create_dir_all(world.path("tree/empty")).expect("made");
     for (i, name) in TREE.iter().enumerate() {
         let size = if name.ends_with("zero") { 0 } else { 10_000 + i };
-        world.fill(&format!("tree/{name}"), size, i as u64);
+        world.fill(format!("tree/{name}"), size, i as u64);
     }
-    TREE.iter().map(|name| world.read(&format!("tree/{name}")).len() as u64).sum()
+    TREE.iter().map(|name| world.read(format!("tree/{name}")).len() as u64).sum()
 }
 
 fn assert_same(world: &World, destination: &str) {
     for name in TREE {
-        assert_eq!(
-            world.read(&format!("{destination}/{name}")),
-            world.read(&format!("tree/{name}")),
-            "{name}"
-        );
+        assert_eq!(world.read(format!("{destination}/{name}")), world.read(format!("tree/{name}")), "{name}");
     }
 }
 
@@ -167,7 +163,7 @@ async fn files_and_whole_trees_are_moved_counted_and_compared() {
     assert_eq!((world.read("new/copy"), world.read("third")), (world.read("data"), world.read("data")));
     for destination in ["new/between", "put"] {
         assert_same(&world, destination);
-        assert!(world.path(&format!("{destination}/empty")).is_dir(), "{destination}");
+        assert!(world.path(format!("{destination}/empty")).is_dir(), "{destination}");
     }
     for (job, wanted) in [(2, "No such file"), (5, "with a slash at its end")] {
         let job = &ends[job];

@@ -109,6 +109,70 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
     assert_eq!(service.terminate(), 0);
 }
 
+/// What the service answers to a POST, its head included.
+fn post(service: &Service, path: &str, body: &str) -> String {
+    let host = service.url.strip_prefix("http://").expect("a URL");
+    let mut socket = TcpStream::connect(host).expect("connected");
+    write!(
+        socket,
+        "POST /api/v1/jobs{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        service.token(),
+        body.len()
+    )
+    .expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+#[test]
+fn what_failed_is_tried_again_by_command_and_by_the_api() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let service = Service::start(&world, "svc", &[]);
+    for (source, name) in [("late", "1"), ("later", "2"), ("later", "3"), ("never", "4")] {
+        let submit = ["submit", source, &endpoint.at(name), "--no-optimization"];
+        assert_eq!(service.run(&world, &submit).code, 0);
+    }
+    let is = |id: u64, state: &str, attempts: u64| {
+        eventually(|| {
+            let job = service.job(&world, id);
+            job["state"] == state && job["attempts"].as_u64() == Some(attempts)
+        });
+    };
+    (1..=4).for_each(|id| is(id, "failed", 1));
+    let shown = service.run(&world, &["job", "1"]);
+    assert!(shown.code == 1 && shown.out.starts_with("job 1 failed\n"), "{shown:?}");
+    // Alone.
+    world.fill("late", 1000, 1);
+    let retried = service.run(&world, &["job", "1", "--retry"]);
+    assert!(retried.code == 0 && !retried.out.contains("tried again with it"), "{retried:?}");
+    is(1, "done", 2);
+    assert_eq!(world.read("there/1"), world.read("late"));
+    // With all that failed for the same reason.
+    world.fill("later", 1000, 2);
+    let retried = service.run(&world, &["job", "2", "--retry", "--alike"]);
+    assert!(
+        retried.code == 0 && retried.out.ends_with("\n1 other job is tried again with it\n"),
+        "{retried:?}"
+    );
+    is(2, "done", 2);
+    is(3, "done", 2);
+    is(4, "failed", 1);
+    // By the API.
+    let answer = post(&service, "/4/retry", "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"retried\":1"), "{answer}");
+    is(4, "failed", 2);
+    let answer = post(&service, "/1/retry?alike=true", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 409") && answer.contains("a job that is done cannot be tried again"),
+        "{answer}"
+    );
+    let refused = service.run(&world, &["job", "1", "--retry"]);
+    assert_eq!(refused.err, "tidegate: job 1: a job that is done cannot be tried again\n");
+}
+
 #[test]
 fn the_log_tells_who_had_what_moved_and_how_it_went() {
     let world = World::new();
@@ -122,17 +186,7 @@ fn the_log_tells_who_had_what_moved_and_how_it_went() {
     assert_eq!(submit("data", &[]).code, 0);
     // A name that would turn the direction of the line.
     assert_eq!(submit("no\u{202e}such", &["--no-optimization"]).code, 1);
-    let mut socket =
-        TcpStream::connect(service.url.strip_prefix("http://").expect("a URL")).expect("connected");
-    let (body, token) = (r#"{"source":"/a\u202e","destination":"gopher://h/b"}"#, service.token());
-    let head = format!(
-        "authorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}",
-        body.len()
-    );
-    write!(socket, "POST /api/v1/jobs HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{head}\r\n\r\n{body}")
-        .expect("sent");
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).expect("answered");
+    let answer = post(&service, "", "{\"source\":\"/a\u{202e}\",\"destination\":\"gopher://h/b\"}");
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     let log = service.log();
     let line = |parts: &[&str]| {
@@ -146,7 +200,7 @@ fn the_log_tells_who_had_what_moved_and_how_it_went() {
     let moved = line(&["INFO", "job 1 complete: ", "/data → tg://", "KiB in 1 file,", "bit/s"]);
     assert!(moved.contains(&there), "{moved}");
     line(&["INFO", "submitted job 2: ", "/no\\xe2\\x80\\xaesuch → tg://"]);
-    line(&["INFO", "job 2 failed (not_found): ", "/no\\xe2\\x80\\xaesuch", "0 files", "No such file"]);
+    line(&["INFO", "job 2 failed (not_found): ", "/no\\xe2\\x80\\xaesuch", "No such file"]);
     line(&["INFO", "127.0.0.1:", "submitted what was refused: ", "gopher"]);
     // With a second -v also what was decided, and why.
     line(&["DEBUG", "job 2: begin with up to 1 stream: priority 0, waited"]);

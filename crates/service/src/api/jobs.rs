@@ -60,7 +60,10 @@ impl View {
             ("cancel", Event::Cancel),
             ("retry", Event::Retry { blocked: false }),
         ];
-        let actions = asked.into_iter().filter(|(_, event)| job.state.after(*event).is_ok());
+        // What failed for another job is tried again with that one.
+        let held = |event| matches!(event, Event::Retry { .. }) && job.waits_for > 0;
+        let asked = asked.into_iter().filter(|(_, event)| !held(*event));
+        let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
         Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
     }
 }

@@ -12,6 +12,9 @@ use super::programs::Programs;
 /// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
 pub const MOST_STREAMS: u16 = 512;
 
+/// How long one attempt outlives an outage, in seconds.
+const ATTEMPT_S: u64 = 30;
+
 /// A program to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -82,7 +85,7 @@ fn ours(
     plan.arg("--state").arg(&programs.state);
     if route != Route::Put {
         // Longer outages are outlived in the queue, where the job takes nobody's turn.
-        plan.arg("--retry-for").arg("30s");
+        plan.arg("--retry-for").arg(format!("{}s", request.retry_for_s.min(ATTEMPT_S)));
     }
     if let Some(start) = streams.start {
         plan.arg("--start").arg(start.clamp(1, streams.most.max(1)).to_string());
@@ -181,9 +184,14 @@ mod tests {
         let request = Request::transfer("tg://TICKET@h:1/a/b/", "/c");
         let made = plan(&request);
         assert!(words(&made).ends_with("-- job-0:/a/b/ /c"), "{}", words(&made));
-        assert!(words(&made).contains("--start 16 "), "{}", words(&made));
+        assert!(
+            words(&made).contains("--start 16 ") && words(&made).contains("--retry-for 30s "),
+            "{made:?}"
+        );
         assert_eq!(made.environment, [("TIDEGATE_REMOTE_JOB_0".to_owned(), "tg://TICKET@h:1/".into())]);
-        let request = Request { optimization: false, ..Request::transfer("https://u:p@h/x", "/d/name") };
+        let request = Request { retry_for_s: 2, ..Request::transfer("https://u:p@h/x", "/d/name") };
+        assert!(words(&plan(&request)).contains("--retry-for 2s "), "{request:?}");
+        let request = Request { optimization: false, ..request };
         let made = plan(&request);
         assert!(
             words(&made).ends_with("--optimizer fixed:1 --no-sidecars --input-format urls --outdir /d -- -")

@@ -154,6 +154,11 @@ impl Shared {
     /// Hands every job between two sites its share; `new` is not told of as a change.
     fn divide(&self, board: &Board, pair: &Pair, why: &str, new: Option<JobId>) {
         let shares = board.table.shares(pair);
+        let streams = count(self.limits.streams_per_pair, "stream");
+        let divided = match shares.len() {
+            1 => format!("1 job has all {streams}"),
+            many => format!("{many} jobs share {streams}"),
+        };
         for &(id, share) in &shares {
             let Some(active) = board.active.get(&id) else { continue };
             let before = *active.share.borrow();
@@ -169,11 +174,7 @@ impl Shared {
                     ("streams", f64::from(share)),
                 ],
                 format!("use up to {}", count(share, "stream")),
-                format!(
-                    "{why}: {} share {}",
-                    count(shares.len() as u64, "job"),
-                    count(self.limits.streams_per_pair, "stream")
-                ),
+                format!("{why}: {divided}"),
             );
         }
     }

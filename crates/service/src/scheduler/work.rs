@@ -273,7 +273,8 @@ fn in_words(id: JobId, request: &Request, ended: &Ended, rests: Option<Duration>
         Outcome::Stopped => ("stopped".to_owned(), String::new()),
         Outcome::Failed(class) => (format!("failed ({class})"), format!(": {}", ended.message)),
     };
-    let moved = ended.summary.as_ref().map_or_else(String::new, |summary| {
+    let moved = ended.summary.as_ref().filter(|summary| summary.bytes > 0 || summary.files.ok > 0);
+    let moved = moved.map_or_else(String::new, |summary| {
         let (files, time) = (summary.files.ok, Duration::from_millis(summary.duration_ms).as_secs_f64());
         let (files, rate) = (count(files, "file"), BitRate(summary.goodput_bps));
         format!(", {} in {files}, {time:.1} s, {rate}", ByteCount(summary.bytes))

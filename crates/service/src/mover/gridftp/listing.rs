@@ -43,10 +43,10 @@ impl Listed {
             return;
         };
         let Some((destination, facts)) = rest.rsplit_once('"') else { return };
-        if let Some((parent, _)) = source.trim_end_matches('/').rsplit_once('/') {
-            if !self.filled.contains(parent) {
-                self.filled.insert(parent.to_owned());
-            }
+        if let Some((parent, _)) = source.trim_end_matches('/').rsplit_once('/')
+            && !self.filled.contains(parent)
+        {
+            self.filled.insert(parent.to_owned());
         }
         if is_directory {
             self.directories.push((source.to_owned(), destination.to_owned()));
