@@ -144,7 +144,7 @@ impl Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { sessions: 32, threads: 160, memory: ByteCount::mib(256) }
+        Self { sessions: 32, threads: 160, memory: ByteCount::mib(192) }
     }
 }
 

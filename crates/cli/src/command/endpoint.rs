@@ -62,7 +62,7 @@ pub struct EndpointArgs {
     #[arg(long, value_name = "N", default_value_t = 160, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     /// Most memory that one ticket takes, half of it for staging; likewise
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = staging_size)]
+    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = staging_size)]
     memory: ByteCount,
     #[command(flatten)]
     trust: TrustArgs,
