@@ -3,7 +3,7 @@
 //! endpoints, a download, an upload.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::Totals;
 
+use crate::followed::{self, Followed};
 use crate::progress::{UnderWay, View};
 use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
@@ -160,6 +161,7 @@ impl Job<'_> {
         let duration = started.elapsed();
         let moved = ByteCount(sum.last.bytes_moved);
         let summary = sum.summary(duration, &self, &record, error.as_ref());
+        tracing::info!("{}", summary.line(&self.title));
         Ok(Ended { summary, error, epochs: record.epochs, moved })
     }
 
@@ -180,9 +182,15 @@ impl Job<'_> {
             self.control.start(optimizer, (transfer.bounds(), transfer.round_trip()), self.work.streams);
         let offset = started.elapsed();
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
-        let result = run(&mut transfer, optimizer, start, |epoch| {
+        let reason = Mutex::new(None);
+        let mut rule = Followed { rule: optimizer, reason: &reason };
+        let result = run(&mut transfer, &mut rule, start, |epoch| {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
+            tracing::debug!(
+                "{}",
+                followed::line(&epoch, &self.control.optimizer, *reason.lock().expect("not poisoned"))
+            );
             watching.show(&epoch);
             show(&epoch);
             if let Some(notice) = &epoch.notice {
@@ -205,6 +213,7 @@ struct Sum {
     done: u64,
     bytes: u64,
     again: u64,
+    refreshed: u64,
     last: Totals,
     failures: Vec<FailedFile>,
 }
@@ -216,6 +225,7 @@ impl Sum {
         self.done += totals.files_done;
         self.bytes += totals.bytes_done;
         self.again += totals.bytes_again;
+        self.refreshed += ledger.files_refreshed();
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(FailedFile::from).collect();
         self.last = totals;
@@ -233,6 +243,7 @@ impl Sum {
                 ok: self.done,
                 failed,
                 skipped: self.last.files_skipped.saturating_sub(earlier),
+                refreshed: self.refreshed,
             },
             bytes: self.bytes,
             resent_bytes: self.again,

@@ -31,7 +31,7 @@ pub fn of_kind(kind: ErrorKind) -> u8 {
         ErrorKind::Usage => USAGE,
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::NoSpace => NO_SPACE,
-        ErrorKind::Authentication | ErrorKind::Denied => REFUSED,
+        ErrorKind::Authentication | ErrorKind::Denied | ErrorKind::UnsafeName => REFUSED,
         ErrorKind::Interrupted => INTERRUPTED,
         _ => SOME_FAILED,
     }

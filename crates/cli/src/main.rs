@@ -4,6 +4,7 @@
 mod chart;
 mod drive;
 mod exit;
+mod followed;
 mod place;
 mod progress;
 mod recorder;

@@ -18,6 +18,7 @@ use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
 use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
@@ -344,16 +345,21 @@ impl From<LinkRule> for Links {
 }
 
 impl StateArgs {
-    /// The state directory, made if it is missing.
-    pub fn state_dir(&self) -> Result<PathBuf> {
-        let directory = match &self.state {
-            Some(directory) => directory.clone(),
+    /// The state directory, which may not exist.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.state {
+            Some(directory) => Ok(directory.clone()),
             None => std::env::var_os("XDG_STATE_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))
-                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))?
-                .join("tidegate"),
-        };
+                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))
+                .map(|base| base.join("tidegate")),
+        }
+    }
+
+    /// The state directory, made if it is missing.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        let directory = self.path()?;
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
             usage(format!("cannot make the state directory {}: {error}", directory.display()))
@@ -401,7 +407,16 @@ impl TrustArgs {
 pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
     let root = trust.state.open()?;
     let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
-    Ok(Setup { terms, pace, run: random_run(), stall: STALL, interrupt, pki, catalogues })
+    Ok(Setup {
+        terms,
+        pace,
+        run: random_run(),
+        stall: STALL,
+        interrupt,
+        pki,
+        catalogues,
+        share: Share::own(),
+    })
 }
 
 #[cfg(test)]

@@ -73,6 +73,9 @@ pub struct Files {
     pub failed: u64,
     /// There already, and verified.
     pub skipped: u64,
+    /// Those of them that were only given another mode or time.
+    #[serde(skip_serializing_if = "is_none")]
+    pub refreshed: u64,
 }
 
 /// A file that did not arrive.
@@ -161,14 +164,41 @@ impl Summary {
         terminal::print(&self.text())
     }
 
+    /// What was done and how it ended in one line, for a log.
+    pub fn line(&self, what: &str) -> String {
+        let Files { total, ok, failed, skipped, .. } = self.files;
+        let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
+        let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
+        let mut line = format!(
+            "{what}: {}, {ok} of {} moved, {bytes} in {seconds:.1} s, {rate}",
+            self.status,
+            count(total)
+        );
+        for (number, what) in [(skipped, "there already"), (failed, "failed")] {
+            if number > 0 {
+                line.push_str(&format!(", {number} {what}"));
+            }
+        }
+        let first = self.failures.first().map(|failure| &failure.message);
+        if let Some(why) = self.error.as_ref().or(first) {
+            line.push_str(&format!(": {why}"));
+        }
+        line
+    }
+
     fn text(&self) -> String {
         let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
-        let Files { total, ok, failed, skipped } = self.files;
+        let Files { total, ok, failed, skipped, refreshed } = self.files;
         let mut text = if self.dry {
             match failed {
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
                 _ => format!("{failed} of {} missing or different", count(total)),
             }
+        } else if self.status == "complete" && ok == 0 && refreshed > 0 {
+            format!(
+                "nothing to send: {} there already, mode or time set of {refreshed}, looked at in {seconds:.1} s",
+                count(skipped)
+            )
         } else if self.status == "complete" && ok == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
@@ -190,6 +220,9 @@ impl Summary {
             }
             if skipped > 0 {
                 text.push_str(&format!(", {skipped} there already"));
+            }
+            if refreshed > 0 {
+                text.push_str(&format!(", mode or time set of {refreshed}"));
             }
             if self.unchecked > 0 {
                 text.push_str(&format!(", {} without a checksum to check", self.unchecked));
@@ -246,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_was_not_checked_is_not_called_verified() {
-        let files = Files { total: 2, ok: 2, failed: 0, skipped: 0 };
+        let files = Files { total: 2, ok: 2, failed: 0, skipped: 0, refreshed: 0 };
         let got = Summary { files, bytes: 2 << 20, unchecked: 1, stages: &[], verified: false, ..summary() };
         let sidecars = vec!["runs.tsv".to_owned()];
         let got = Summary { sidecars, ..got };
@@ -258,14 +291,18 @@ mod tests {
 
     #[test]
     fn the_text_says_what_happened() {
-        let files = Files { total: 3, ok: 2, failed: 0, skipped: 1 };
+        let files = Files { total: 3, ok: 2, failed: 0, skipped: 1, refreshed: 0 };
         let copied =
             Summary { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..summary() };
         assert_eq!(copied.text(), "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already");
-        let files = Files { total: 1, ok: 0, failed: 0, skipped: 1 };
+        let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0 };
         let nothing = Summary { files, ..summary() };
         assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
-        let files = Files { total: 3, ok: 0, failed: 1, skipped: 2 };
+        let files = Files { refreshed: 1, ..files };
+        let set = Summary { files, ..summary() };
+        let wanted = "nothing to send: 1 file there already, mode or time set of 1, looked at in 0.0 s";
+        assert_eq!(set.text(), wanted);
+        let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0 };
         let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
         assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
         let different = Summary { files, dry: true, verified: false, ..summary() };

@@ -157,6 +157,30 @@ fn a_second_run_moves_only_what_changed() {
 }
 
 #[test]
+fn a_mode_or_a_time_alone_is_set_on_the_next_run() {
+    let world = with_tree();
+    let a = world.endpoint("a", &[]);
+    for (there, to) in [("local", "local/".to_owned()), ("a/x", a.at("x/"))] {
+        world.ok(&["copy", "dir/", &to]);
+        fs::set_permissions(world.path("dir/empty"), fs::Permissions::from_mode(0o700)).expect("set");
+        let out = world.ok(&["copy", "dir/", &to]);
+        assert!(out.starts_with("nothing to send: 3 files there already, mode or time set of 1,"), "{out}");
+        let large = fs::File::options().append(true).open(world.path("dir/large")).expect("opened");
+        large.set_modified(std::time::UNIX_EPOCH).expect("set");
+        let (code, seen) = world.json(&["copy", "dir/", &to]);
+        assert_eq!((code, seen["bytes"].as_u64(), seen["files"]["ok"].as_u64()), (0, Some(0), Some(0)));
+        assert_eq!(seen["files"]["refreshed"].as_u64(), Some(1));
+        for name in ["empty", "large"] {
+            let (from, to) = (world.path("dir").join(name), world.path(there).join(name));
+            let (from, to) = (fs::metadata(from).expect("there"), fs::metadata(to).expect("there"));
+            assert_eq!((from.mode(), from.mtime()), (to.mode(), to.mtime()), "{there}/{name}");
+        }
+        fs::set_permissions(world.path("dir/empty"), fs::Permissions::from_mode(0o644)).expect("set");
+        large.set_modified(std::time::SystemTime::now()).expect("set");
+    }
+}
+
+#[test]
 fn checksum_and_verify_find_what_size_and_time_hide() {
     let world = with_tree();
     let a = world.endpoint("a", &[]);

@@ -99,9 +99,9 @@ fn a_narrowed_ticket_opens_no_more_than_it_says() {
     assert_eq!(allowed(&format!("{beneath}/file"), "one"), 0);
     assert_eq!(allowed("new", &format!("{beneath}/new")), 0);
     // The last is no name that may be asked for.
-    for (path, code) in [("inside/file", 5), ("", 5), ("in/../inside/file", 1)] {
-        assert_eq!(allowed(&elsewhere(path), "never/"), code, "{path}");
-        assert_eq!(allowed("new", &elsewhere(path)), code, "{path}");
+    for path in ["inside/file", "", "in/../inside/file"] {
+        assert_eq!(allowed(&elsewhere(path), "never/"), 5, "{path}");
+        assert_eq!(allowed("new", &elsewhere(path)), 5, "{path}");
     }
     let reading = narrowed(&["--read-only"]);
     assert_eq!(
@@ -227,4 +227,76 @@ fn an_endpoint_that_cannot_serve_says_why_in_one_line() {
         assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (code, 1, ""), "{ran:?}");
         assert!(ran.err.contains(word), "{ran:?}");
     }
+}
+
+#[test]
+fn a_ticket_says_what_is_advertised() {
+    let world = World::new();
+    for (advertised, place) in [
+        ("dtn.example.org:443", Some("dtn.example.org:443")),
+        ("dtn.example.org", None),
+        ("[2001:db8::1]:443", Some("[2001:db8::1]:443")),
+        ("[2001:db8::1]", None),
+    ] {
+        let a = world.endpoint("a", &["--advertise", advertised]);
+        match place {
+            Some(place) => assert_eq!(a.place(), place),
+            None => {
+                let port = a.place().strip_prefix(advertised).expect("the host").to_owned();
+                assert!(port.trim_start_matches(':').parse::<u16>().is_ok(), "{port}");
+            }
+        }
+    }
+    for bad in ["", "foo bar", "dtn:", "dtn:0", "dtn:70000", "::1", "[::1", "dtn:1:2", "a/b"] {
+        let ran = world.run(&["endpoint", "--root", "a", "--advertise", bad]);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (2, 1, ""), "{bad}: {ran:?}");
+        assert!(ran.err.contains("HOST[:PORT]"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_ticket_is_made_for_an_endpoint_that_there_is() {
+    let world = World::new();
+    let _a = world.endpoint("a", &[]);
+    let state = world.text("a.state");
+    for path in ["../x", "x/../y", "/..", ".", "x//y", "x/.tidegate/y"] {
+        let ran = world.run(&["ticket", "--state", &state, "--path", path, "dtn.example.org"]);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (2, 1, ""), "{path}: {ran:?}");
+        assert!(ran.err.contains("--path is beneath the endpoint's root"), "{ran:?}");
+    }
+    for place in ["", "foo bar", "dtn:x"] {
+        let ran = world.run(&["ticket", "--state", &state, place]);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (2, 1, ""), "{place}: {ran:?}");
+    }
+    let out = world.ok(&["ticket", "--state", &state, "--path", "/x/y/", "dtn.example.org:443"]);
+    assert!(out.ends_with("@dtn.example.org:443/x/y\n"), "{out}");
+    // A directory that is none of an endpoint's, or is not there: no secret is made up.
+    fs::create_dir(world.path("empty")).expect("made");
+    for directory in ["empty", "missing"] {
+        let ran = world.run(&["ticket", "--state", directory, "dtn.example.org"]);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (2, 1, ""), "{ran:?}");
+        assert!(ran.err.contains("no endpoint keeps its state in") && ran.err.contains(directory), "{ran:?}");
+    }
+    assert!(world.tree("empty").is_empty() && !world.path("missing").exists());
+}
+
+#[test]
+fn an_operator_lists_where_links_may_lead() {
+    let world = World::new();
+    world.write("lustre/f", "file");
+    world.write("data/run", "run");
+    fs::create_dir(world.path("a")).expect("made");
+    std::os::unix::fs::symlink(world.path("lustre"), world.path("a/data")).expect("linked");
+    let a = world.endpoint("a", &[]);
+    for arguments in [["copy", &a.at("data/"), "back/"], ["copy", "data", &a.at("data/")]] {
+        let ran = world.run(&arguments);
+        assert_eq!((ran.code, ran.err.lines().count(), ran.out.as_str()), (5, 1, ""), "{ran:?}");
+        assert!(ran.err.contains("the link data is not followed"), "{ran:?}");
+    }
+    drop(a);
+    let a = world.endpoint("a", &["--follow", "data", "--follow", &world.text("lustre")]);
+    world.ok(&["copy", &a.at("data/"), "back/"]);
+    world.ok(&["copy", "data", &a.at("data/")]);
+    assert_eq!(world.tree("back"), ["f"]);
+    assert_eq!(world.tree("lustre"), ["data/", "data/run", "f"]);
 }

@@ -56,6 +56,11 @@ pub trait Optimizer: Send {
         None
     }
 
+    /// What it is about since its last decision, in a few words, for whoever wants to follow it.
+    fn reason(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How long this rule's epochs should be.
     fn epoch_length(&self) -> Duration {
         EPOCH

@@ -1,9 +1,11 @@
 //! What a crowd of hostile sessions costs an endpoint and the honest copies beside it.
 //!
-//! An endpoint is started, a tree is copied to it alone, and again while `--sessions` sessions, all with one
-//! ticket, ask for as much as they can: names without end, hashes of segments that never come, problems without
-//! end, threads and streams, and answers that nobody reads. The endpoint's memory and threads are sampled
-//! meanwhile. The crowd is on this machine for want of another, so it runs at the lowest priority.
+//! An endpoint is started, a tree is copied to it alone, and again while `--sessions` sessions, with `--tickets`
+//! tickets between them, ask for as much as they can: names without end, hashes of segments that never come, problems
+//! without end, threads and streams, answers that nobody reads, the same ranges again and again, copies from there to
+//! there, one directory for ever, files that are begun and left, and very many paths. The endpoint's memory, threads
+//! and descriptors are sampled meanwhile. The crowd is on this machine for want of another, so it runs at the lowest
+//! priority.
 //!
 //! `cargo build --release && cargo run --release -p tidegate-transfer --example flood`
 
@@ -19,24 +21,29 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::{ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
+use tidegate_transfer::manifest::{BLOCK, Entry, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::{
-    Compare, DataPlane, Links, Message, OFFER_ENTRIES, Request, SinkSpec, Terms, VERSIONS, Verify, encode,
+    Again, Compare, DataPlane, Links, Message, OFFER_ENTRIES, Request, SinkSpec, SourceSpec, Terms, VERSIONS,
+    Verdict, Verify, encode,
 };
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::Trust;
 
-const USAGE: &str = "flood [--sessions N] [--rounds N] [--mib SIZE] [--limit RATE] [-- ENDPOINT OPTIONS...]";
+const USAGE: &str =
+    "flood [--sessions N] [--tickets N] [--rounds N] [--mib SIZE] [--limit RATE] [-- ENDPOINT OPTIONS...]";
 
 /// How long the crowd has before the copy beside it begins.
 const SETTLE: Duration = Duration::from_secs(5);
 
 struct Settings {
     sessions: usize,
+    tickets: usize,
     rounds: usize,
     mib: usize,
     /// The link of the honest copy, as `tidegate copy --limit-link` takes it.
@@ -46,7 +53,8 @@ struct Settings {
 }
 
 fn settings(arguments: &[String]) -> Option<Settings> {
-    let mut found = Settings { sessions: 200, rounds: 5, mib: 1024, limit: None, options: Vec::new() };
+    let mut found =
+        Settings { sessions: 200, tickets: 1, rounds: 5, mib: 1024, limit: None, options: Vec::new() };
     let mut halves = arguments.splitn(2, |argument| argument == "--");
     let ours = halves.next().unwrap_or_default();
     found.options = halves.next().unwrap_or_default().to_vec();
@@ -54,6 +62,7 @@ fn settings(arguments: &[String]) -> Option<Settings> {
         let [name, value] = pair else { return None };
         match name.as_str() {
             "--sessions" => found.sessions = value.parse().ok()?,
+            "--tickets" => found.tickets = value.parse().ok()?,
             "--rounds" => found.rounds = value.parse().ok()?,
             "--mib" => found.mib = value.parse().ok()?,
             "--limit" => found.limit = Some(value.clone()),
@@ -65,10 +74,10 @@ fn settings(arguments: &[String]) -> Option<Settings> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, address, sessions] = &arguments[..]
+    if let [role, sessions, addresses @ ..] = &arguments[..]
         && role == "crowd"
     {
-        return crowd(address, sessions.parse().unwrap_or(1));
+        return crowd(addresses, sessions.parse().unwrap_or(1));
     }
     let Some(settings) = settings(&arguments) else {
         eprintln!("usage: {USAGE}");
@@ -93,8 +102,8 @@ fn measure(settings: &Settings) -> std::io::Result<()> {
         content[0] = i as u8;
         fs::write(source.join(format!("{i}")), &content)?;
     }
-    println!("| round | alone | beside | lost | resident at most | threads at most |");
-    println!("|---|---|---|---|---|---|");
+    println!("| round | alone | beside | lost | resident at most | threads at most | descriptors at most |");
+    println!("|---|---|---|---|---|---|---|");
     let mut rounds = Vec::new();
     for round in 0..settings.rounds {
         let figures = one_round(settings, place.path(), &source)?;
@@ -113,12 +122,16 @@ struct Figures {
     lost: f64,
     resident: f64,
     threads: f64,
+    descriptors: f64,
 }
 
 impl Figures {
     fn row(&self) -> String {
-        let Self { alone, beside, lost, resident, threads } = self;
-        format!("| {alone:.2} s | {beside:.2} s | {:.0} % | {resident:.0} MB | {threads:.0} |", lost * 100.0)
+        let Self { alone, beside, lost, resident, threads, descriptors } = self;
+        let lost = lost * 100.0;
+        format!(
+            "| {alone:.2} s | {beside:.2} s | {lost:.0} % | {resident:.0} MB | {threads:.0} | {descriptors:.0} |"
+        )
     }
 
     fn median(rounds: &[Self]) -> Self {
@@ -134,6 +147,7 @@ impl Figures {
             lost: of(|f| f.lost),
             resident: of(|f| f.resident),
             threads: of(|f| f.threads),
+            descriptors: of(|f| f.descriptors),
         }
     }
 }
@@ -141,10 +155,14 @@ impl Figures {
 fn one_round(settings: &Settings, place: &Path, source: &Path) -> std::io::Result<Figures> {
     let bin = sibling("tidegate")?;
     let (root, state) = (place.join("root"), place.join("state"));
-    fs::create_dir_all(root.join("theirs"))?;
+    for holder in 0..settings.tickets {
+        let theirs = root.join(format!("theirs{holder}"));
+        fs::create_dir_all(&theirs)?;
+        fs::File::create(theirs.join("huge"))?.set_len(1 << 40)?;
+    }
     let mut endpoint = Ended(
         Command::new(&bin)
-            .args(["endpoint", "--listen", "127.0.0.1:0", "--root"])
+            .args(["endpoint", "--allow-local-targets", "--listen", "127.0.0.1:0", "--root"])
             .arg(&root)
             .arg("--state")
             .arg(&state)
@@ -157,9 +175,14 @@ fn one_round(settings: &Settings, place: &Path, source: &Path) -> std::io::Resul
     BufReader::new(endpoint.0.stdout.take().expect("piped")).read_line(&mut honest)?;
     let honest = honest.trim().trim_end_matches('/').to_owned();
     let at = honest.rsplit('@').next().expect("an address").to_owned();
-    let ticket =
-        Command::new(&bin).args(["ticket", &at, "--path", "theirs", "--state"]).arg(&state).output()?;
-    let hostile = String::from_utf8_lossy(&ticket.stdout).trim().to_owned();
+    let hostile = (0..settings.tickets)
+        .map(|holder| {
+            let path = format!("theirs{holder}");
+            let ticket =
+                Command::new(&bin).args(["ticket", &at, "--path", &path, "--state"]).arg(&state).output()?;
+            Ok(String::from_utf8_lossy(&ticket.stdout).trim().to_owned())
+        })
+        .collect::<std::io::Result<Vec<_>>>()?;
     let copy = |name: &str| -> std::io::Result<f64> {
         let start = Instant::now();
         let mut command = Command::new(&bin);
@@ -175,25 +198,27 @@ fn one_round(settings: &Settings, place: &Path, source: &Path) -> std::io::Resul
     copy("warm")?;
     let alone = copy("alone")?;
     let over = AtomicBool::new(false);
-    let (beside, resident, threads) = thread::scope(|scope| {
+    let (beside, (resident, threads, descriptors)) = thread::scope(|scope| {
         let watch = scope.spawn(|| peaks(endpoint.0.id(), &over));
         let crowd = Command::new("nice")
             .args(["-n", "19"])
             .arg(std::env::current_exe()?)
-            .args(["crowd", &hostile, &settings.sessions.to_string()])
+            .args(["crowd", &settings.sessions.to_string()])
+            .args(&hostile)
             .spawn()
             .map(Ended);
         thread::sleep(SETTLE);
         let beside = copy("beside");
         drop(crowd);
         over.store(true, Relaxed);
-        let (resident, threads) = watch.join().expect("it watched");
-        std::io::Result::Ok((beside?, resident, threads))
+        let peaks = watch.join().expect("it watched");
+        std::io::Result::Ok((beside?, peaks))
     })?;
     drop(endpoint);
     fs::remove_dir_all(&root)?;
     let lost = 1.0 - alone / beside;
-    Ok(Figures { alone, beside, lost, resident: resident as f64 / 1e6, threads: threads as f64 })
+    let (resident, threads, descriptors) = (resident as f64 / 1e6, threads as f64, descriptors as f64);
+    Ok(Figures { alone, beside, lost, resident, threads, descriptors })
 }
 
 /// A process that is killed when it is not needed any more.
@@ -217,17 +242,18 @@ fn sibling(name: &str) -> std::io::Result<PathBuf> {
     }
 }
 
-/// The most resident bytes and threads of a process until it is `over`.
-fn peaks(process: u32, over: &AtomicBool) -> (u64, u64) {
-    let mut most = (0, 0);
+/// The most resident bytes, threads and descriptors of a process until it is `over`.
+fn peaks(process: u32, over: &AtomicBool) -> (u64, u64, u64) {
+    let mut most = (0, 0, 0);
     while !over.load(Relaxed) {
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
         let number = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name));
             line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).unwrap_or(0)
         };
-        most = (most.0.max(number("VmRSS:") * 1024), most.1.max(number("Threads:")));
-        thread::sleep(Duration::from_millis(20));
+        let descriptors = fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |open| open.count() as u64);
+        most = (most.0.max(number("VmRSS:") * 1024), most.1.max(number("Threads:")), most.2.max(descriptors));
+        thread::sleep(Duration::from_millis(50));
     }
     most
 }
@@ -235,35 +261,45 @@ fn peaks(process: u32, over: &AtomicBool) -> (u64, u64) {
 /// What a hostile session does once it is let in.
 type Act = fn(&Prey, u64, &Outbox, &Inbox, &[u8; 32]);
 
-const ACTS: [(&str, Act); 6] = [
+const ACTS: [(&str, Act); 11] = [
     ("names", names),
     ("hashes", hashes),
     ("elements", elements),
     ("problems", problems),
     ("threads", threads),
     ("polls", polls),
+    ("again", again),
+    ("relays", relays),
+    ("directories", directories),
+    ("parts", parts),
+    ("paths", paths),
 ];
 
 struct Prey {
     address: Address,
     config: Arc<rustls::ClientConfig>,
+    /// What its ticket opens.
+    path: String,
 }
 
 /// Keeps so many sessions busy until it is killed; says how many got in.
-fn crowd(address: &str, sessions: usize) -> ExitCode {
-    let Ok(address) = Address::parse(address.as_bytes()) else { return ExitCode::from(2) };
-    let Some(config) =
-        address.ticket.as_ref().and_then(|ticket| Trust::Pinned(ticket.fingerprint).client().ok())
-    else {
+fn crowd(addresses: &[String], sessions: usize) -> ExitCode {
+    let prey = addresses.iter().enumerate().map(|(holder, address)| {
+        let address = Address::parse(address.as_bytes()).ok()?;
+        let config = Trust::Pinned(address.ticket.as_ref()?.fingerprint).client().ok()?;
+        Some(Arc::new(Prey { address, config, path: format!("theirs{holder}") }))
+    });
+    let Some(prey) = prey.collect::<Option<Vec<_>>>().filter(|prey| !prey.is_empty()) else {
         return ExitCode::from(2);
     };
-    let prey = Arc::new(Prey { address, config });
     let let_in: Arc<[AtomicUsize; ACTS.len()]> = Arc::default();
     for number in 0..sessions {
-        let (prey, let_in) = (Arc::clone(&prey), Arc::clone(&let_in));
+        // Each ticket has sessions of every kind.
+        let kind = number / prey.len() % ACTS.len();
+        let (prey, let_in) = (Arc::clone(&prey[number % prey.len()]), Arc::clone(&let_in));
         thread::spawn(move || {
             for attempt in 0.. {
-                let (kind, id) = (number % ACTS.len(), (attempt << 16) + number as u64);
+                let id = (attempt << 16) + number as u64;
                 match begin(&prey, id) {
                     Ok((outbox, inbox, token)) => {
                         let_in[kind].fetch_add(1, Relaxed);
@@ -285,7 +321,7 @@ fn crowd(address: &str, sessions: usize) -> ExitCode {
 fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
     let (outbox, inbox) =
         session::start(handshake::open_session(&prey.address, &prey.config)?, "the endpoint")?;
-    outbox.send(&Message::Request(receive(id)));
+    outbox.send(&Message::Request(receive(prey, id)));
     loop {
         match inbox.receive()? {
             Message::Accepted { token } => return Ok((outbox, inbox, token)),
@@ -296,9 +332,13 @@ fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
 }
 
 /// Receive files into a directory of the crowd's, by as many workers and with as much staging as may be asked for.
-fn receive(id: u64) -> Request {
-    let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
-    let terms = Terms {
+fn receive(prey: &Prey, id: u64) -> Request {
+    let sink = SinkSpec::Files { path: format!("{}/{id}/", prey.path).into_bytes(), single: false };
+    Request::Receive { id: u128::from(id).to_le_bytes(), sink, terms: terms() }
+}
+
+fn terms() -> Terms {
+    Terms {
         data_plane: DataPlane::Tls,
         verify: Verify::Blake3,
         compare: Compare::Recorded,
@@ -309,8 +349,7 @@ fn receive(id: u64) -> Request {
         limits: Limits::default(),
         staging: ByteCount::mib(128),
         max_workers: 512,
-    };
-    Request::Receive { id: u128::from(id).to_le_bytes(), sink, terms }
+    }
 }
 
 fn file(path: &str, size: u64) -> Entry {
@@ -369,8 +408,94 @@ fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let Ok(mut channel) = handshake::open_session(&prey.address, &prey.config) else { return };
     let many: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
-    let _ = channel.write_all(&encode(&Message::Request(receive(id))));
+    let _ = channel.write_all(&encode(&Message::Request(receive(prey, id))));
     while channel.write_all(&many).is_ok() {}
+}
+
+/// A session of its own that asks for something else than to receive.
+fn ask(prey: &Prey, request: Request) -> Option<(Outbox, Inbox)> {
+    let channel = handshake::open_session(&prey.address, &prey.config).ok()?;
+    let (outbox, inbox) = session::start(channel, "the endpoint").ok()?;
+    outbox.send(&Message::Request(request));
+    Some((outbox, inbox))
+}
+
+/// Wants a file twice, and then ranges of it again and again.
+fn again(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
+    outbox.close();
+    let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes()]);
+    let Some((outbox, inbox)) = ask(prey, Request::Send { source, terms: terms() }) else { return };
+    while matches!(inbox.receive(), Ok(message) if !matches!(message, Message::Offer { .. })) {}
+    outbox.send(&Message::Verdicts { first: 0, verdicts: vec![Verdict::Want { have: Vec::new() }] });
+    let ranges =
+        (0..4000).map(|block: u64| Again { file: 0, range: block << 17..(block << 17) + 1 }).collect();
+    let ranges = Message::Again(ranges);
+    while !outbox.is_lost() {
+        outbox.send_patiently(&ranges, || false);
+        while matches!(inbox.receive_within(Duration::ZERO), Ok(Some(_))) {}
+    }
+}
+
+/// Has the endpoint send to itself, with as many workers as may be.
+fn relays(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
+    outbox.close();
+    let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes()]);
+    let destination = prey.address.clone().with_path(format!("{}/{id}/", prey.path)).to_bytes();
+    let request = Request::SendTo { source, destination, pace_ms: (50, 0), terms: terms() };
+    let Some((outbox, inbox)) = ask(prey, request) else { return };
+    while !outbox.is_lost() {
+        outbox.send(&Message::Step(PerStage::all(512)));
+        while let Ok(message) = inbox.receive()
+            && !matches!(message, Message::Stepped(..))
+        {}
+    }
+}
+
+/// One directory, for ever.
+fn directories(_: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, _: &[u8; 32]) {
+    let directory = Entry { kind: Kind::Directory, ..file(&format!("{:0>200}", 0), 0) };
+    let mut first = 0;
+    while !outbox.is_lost() {
+        let entries = vec![directory.clone(); OFFER_ENTRIES];
+        outbox.send_patiently(&Message::Offer { first, entries }, || false);
+        first += OFFER_ENTRIES as u32;
+        while let Ok(message) = inbox.receive()
+            && !matches!(message, Message::Verdicts { .. })
+        {}
+    }
+}
+
+/// The first block of very many files.
+fn parts(prey: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, token: &[u8; 32]) {
+    outbox.send(&Message::Setpoint(PerStage::all(1)));
+    for first in (0..8192).step_by(OFFER_ENTRIES) {
+        let entries = (first..first + OFFER_ENTRIES).map(|i| file(&format!("{i}"), 2 * BLOCK)).collect();
+        outbox.send_patiently(&Message::Offer { first: first as u32, entries }, || false);
+        while let Ok(message) = inbox.receive()
+            && !matches!(message, Message::Verdicts { .. })
+        {}
+    }
+    let block = vec![7; BLOCK as usize];
+    let checksum = Proof::of(&block, 0, 2 * BLOCK, Verify::Blake3).checksum;
+    let stream = handshake::open_stream(&prey.address, &prey.config, DataPlane::Tls, VERSIONS.1, token, 0);
+    if let Ok(mut stream) = stream {
+        for file in 0..8192 {
+            let frame = Frame { kind: FrameKind::Data, length: BLOCK as u32, file, checksum, offset: 0 };
+            if stream.write_all(&[&frame.encode()[..], &block].concat()).is_err() {
+                break;
+            }
+        }
+        linger(outbox);
+    }
+}
+
+/// One file by as many paths as a message holds.
+fn paths(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
+    outbox.close();
+    let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes(); 60_000]);
+    let Some((outbox, inbox)) = ask(prey, Request::Send { source, terms: terms() }) else { return };
+    while inbox.receive().is_ok() {}
+    drop(outbox);
 }
 
 fn linger(outbox: &Outbox) {

@@ -6,6 +6,7 @@ mod accounts;
 mod hosted;
 mod iperf3;
 mod reach;
+mod report;
 mod seldom;
 mod strangers;
 mod turns;
@@ -25,12 +26,12 @@ use rustls::ServerConfig;
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::quota::{Allowance, Held, remember};
+use crate::quota::{Allowance, Held, descriptors, remember};
 use crate::sys::confined::{self, Root};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
-use crate::wire::ticket::{Address, Claims, Ticket, derive_key, proof};
+use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
 use accounts::{Account, Accounts};
@@ -48,6 +49,8 @@ const ONE_TIME: Duration = Duration::from_secs(120);
 pub struct Config {
     /// The directory that everything stays beneath.
     pub root: PathBuf,
+    /// Directories elsewhere that links in it may lead to, where a peer names them.
+    pub follow: Vec<PathBuf>,
     /// Where to listen.
     pub listen: SocketAddr,
     /// Certificate, secret and catalogues; only for the owner's eyes.
@@ -58,8 +61,8 @@ pub struct Config {
     pub clear: bool,
     /// The site's own PKI, instead of tickets.
     pub pki: Option<Arc<Identity>>,
-    /// What peers should call this host; `None` for the address it listens on.
-    pub advertise: Option<String>,
+    /// Where peers should look for it, `None` for the address it listens on; so for the port.
+    pub advertise: Option<Place>,
     /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
     /// free, and `None` runs none.
     pub iperf3: Option<RangeInclusive<u16>>,
@@ -75,6 +78,7 @@ pub struct Endpoint {
     config: Config,
     root: Root,
     absolute: Vec<u8>,
+    followed: Vec<Vec<u8>>,
     listener: TcpListener,
     identity: Arc<Identity>,
     tls: Arc<ServerConfig>,
@@ -101,6 +105,7 @@ impl Endpoint {
         let failed = |error| Error::io("serve", root_path, error);
         let absolute = confined::canonical(root_path).map_err(failed)?;
         let root = Root::open(&absolute).map_err(failed)?;
+        let followed = config.follow.iter().map(|path| resolved(path)).collect::<Result<_>>()?;
         let identity = match &config.pki {
             Some(identity) => Arc::clone(identity),
             None => Arc::new(Identity::load_or_create(&config.state)?),
@@ -119,12 +124,13 @@ impl Endpoint {
         Ok(Arc::new(Self {
             root,
             absolute,
+            followed,
             listener,
             identity,
             tls,
             secret,
             catalogues,
-            strangers: Mutex::new(Strangers::new(Caps::within(descriptors()))),
+            strangers: Mutex::new(Strangers::new(Caps::within(descriptors() as u64))),
             crowded: Seldom::default(),
             failed: Seldom::default(),
             unserved: Seldom::default(),
@@ -144,15 +150,17 @@ impl Endpoint {
             .listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))?;
-        let host = match &self.config.advertise {
-            Some(host) => host.clone(),
+        let advertised = self.config.advertise.as_ref();
+        let host = match advertised {
+            Some(place) => place.host.clone(),
             None if local.ip().is_unspecified() => {
                 rustix::system::uname().nodename().to_string_lossy().into_owned()
             }
             None => local.ip().to_string(),
         };
         let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
-        Ok(Address { ticket, host, port: local.port(), path: Vec::new() })
+        let port = advertised.and_then(|place| place.port).unwrap_or_else(|| local.port());
+        Ok(Address { ticket, host, port, path: Vec::new() })
     }
 
     fn ticket(&self, claims: &Claims) -> Ticket {
@@ -308,11 +316,16 @@ impl Endpoint {
             }
         };
         claims.check_time(SystemTime::now())?;
-        let (account, learns_hashes) = match &claims.once {
-            None => (self.accounts.of(hello.claims.as_deref(), channel.peer_certificate()), claims.read),
+        let (account, learns_hashes, within) = match &claims.once {
+            None => {
+                let account = self.accounts.of(hello.claims.as_deref(), channel.peer_certificate());
+                (account, claims.read, claims.path.clone())
+            }
             // It counts as the one that it came of.
             Some(once) => match self.once.lock().expect("not poisoned").remove(once) {
-                Some(issued) if issued.at.elapsed() < ONE_TIME => (issued.account, issued.learns_hashes),
+                Some(issued) if issued.at.elapsed() < ONE_TIME => {
+                    (issued.account, issued.learns_hashes, issued.within)
+                }
                 _ => return refuse("the one-time ticket has been used or has expired"),
             },
         };
@@ -320,7 +333,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
-        Ok(Guest { claims, account, _place: place, version, learns_hashes })
+        Ok(Guest { claims, within, account, _place: place, version, learns_hashes })
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -336,13 +349,13 @@ impl Endpoint {
     }
 
     fn issue_one_time(&self, path: &[u8], guest: &Guest) -> Result<String> {
-        let Guest { account, learns_hashes, .. } = guest;
+        let Guest { account, learns_hashes, within, .. } = guest;
         let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
-        let held = remember(&account.share.books, 4 * size_of::<OneTime>())?;
-        let (at, account) = (Instant::now(), Arc::clone(account));
-        once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, _held: held });
+        let held = remember(&account.share.books, 4 * size_of::<OneTime>() + within.len())?;
+        let (at, account, within) = (Instant::now(), Arc::clone(account), within.clone());
+        once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, within, _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
         // What is done with it ends when the ticket that it came of expires.
         let expires = guest.claims.expires;
@@ -373,6 +386,7 @@ struct OneTime {
     at: Instant,
     account: Arc<Account>,
     learns_hashes: bool,
+    within: Vec<u8>,
     _held: Held,
 }
 
@@ -381,6 +395,8 @@ struct OneTime {
 struct Guest {
     /// What its ticket allows.
     claims: Claims,
+    /// What links that it names may lead to: the path of its ticket, or of the one that a one-time ticket came of.
+    within: Vec<u8>,
     /// Whose ticket it is, and its place there.
     account: Arc<Account>,
     _place: Held,
@@ -409,10 +425,14 @@ impl Drop for Here<'_> {
     }
 }
 
-/// How many descriptors this process may have.
-fn descriptors() -> u64 {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+/// The absolute path of a directory that links may lead to.
+fn resolved(path: &Path) -> Result<Vec<u8>> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = path.as_os_str().as_bytes();
+    let failed = |error| Error::io("follow links to", path, error);
+    let absolute = confined::canonical(path).map_err(failed)?;
+    Root::open(&absolute).map_err(failed)?;
+    Ok(absolute)
 }
 
 /// Stream numbers seen in one session; each may be used once.
@@ -420,6 +440,16 @@ type Seen = Mutex<HashSet<u32>>;
 
 /// The endpoint's secret, made on first use.
 fn load_secret(path: &Path) -> Result<Digest> {
+    if let Some(secret) = read_secret(path)? {
+        return Ok(secret);
+    }
+    let secret = handshake::random_bytes();
+    write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
+    Ok(secret)
+}
+
+/// The secret in the file at `path`, if there is one.
+fn read_secret(path: &Path) -> Result<Option<Digest>> {
     let damaged = || {
         let why = format!("{} is damaged: remove it to make a new secret (old tickets end)", path.display());
         Error::new(ErrorKind::Usage, why)
@@ -427,21 +457,29 @@ fn load_secret(path: &Path) -> Result<Digest> {
     match fs::read_to_string(path) {
         Ok(text) => {
             let bytes = data_encoding::HEXLOWER.decode(text.trim().as_bytes()).map_err(|_| damaged())?;
-            bytes.try_into().map_err(|_| damaged())
+            bytes.try_into().map(Some).map_err(|_| damaged())
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let secret = handshake::random_bytes();
-            write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
-            Ok(secret)
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::new(ErrorKind::Usage, format!("cannot read {}: {error}", path.display()))),
     }
 }
 
-/// A ticket that allows `claims`, for an endpoint whose state directory is `state`.
+/// What a ticket is called where its secret must not stand, in logs; none with a PKI.
+pub fn ticket_name(address: &Address) -> Option<String> {
+    let ticket = address.ticket.as_ref()?;
+    Some(accounts::name(&accounts::id_of(Some(&ticket.claims), None)))
+}
+
+/// A ticket that allows `claims`, for an endpoint whose state directory is `state`; nothing is made there.
 pub fn ticket_from_state(state: &Path, claims: &Claims) -> Result<Ticket> {
-    let identity = Identity::load_or_create(state)?;
-    let secret = load_secret(&state.join("endpoint.secret"))?;
+    let secret = read_secret(&state.join("endpoint.secret"))?;
+    let (Some(secret), Some(identity)) = (secret, Identity::load(state)?) else {
+        let why = format!(
+            "no endpoint keeps its state in {}: start it once (`tidegate endpoint --state DIR`), or name its state directory by --state",
+            state.display()
+        );
+        return Err(Error::new(ErrorKind::Usage, why));
+    };
     let claims = claims.encode();
     Ok(Ticket { fingerprint: identity.fingerprint(), key: derive_key(&secret, &claims), claims })
 }

@@ -4,6 +4,7 @@
 //! at the destination and hold for one version of the source file only.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use crate::error::Result;
 use crate::hash::Digest;
 use crate::manifest::{Entry, Fingerprint, Kind};
 use crate::path::RelPath;
+use crate::quota::{Held, Quota};
 use crate::record_log::RecordLog;
 use crate::store::work_dir::JOURNAL;
 use crate::sys::confined::Root;
@@ -47,35 +49,67 @@ pub struct Left {
 pub struct Journal {
     log: RecordLog<Record>,
     left: HashMap<Key, Left>,
+    /// What that takes in memory.
+    held: Held,
+}
+
+/// What is left of one file takes in memory, and one segment of it, about.
+const LEFT: usize = 160;
+const SEGMENT: usize = 64;
+
+impl Left {
+    fn memory(&self) -> usize {
+        LEFT + self.segments.len() * SEGMENT
+    }
 }
 
 impl Journal {
-    /// Opens the journal in `work`, with what earlier runs left.
-    pub fn open(work: &Root) -> Result<Self> {
+    /// Opens the journal in `work`, with what earlier runs left, as far as `books` have room for it: what has none is
+    /// as if it had not been recorded.
+    pub fn open(work: &Root, books: &Arc<Quota>) -> Result<Self> {
         let mut left: HashMap<Key, Left> = HashMap::new();
-        let of = |left: &mut HashMap<Key, Left>, file, version, change: &dyn Fn(&mut Left)| {
-            let state = left.entry(file).or_default();
-            if state.version != version {
-                *state = Left { version, ..Left::default() };
-            }
-            change(state);
-        };
+        let mut held = books.take(0).expect("nothing is always left");
+        let mut forgotten = 0usize;
+        let mut of =
+            |left: &mut HashMap<Key, Left>, file, version, more: usize, change: &dyn Fn(&mut Left)| {
+                let before = left.get(&file).map_or(0, Left::memory);
+                let after = before.max(LEFT) + more * SEGMENT;
+                if !held.resize(held.amount() + after - before) {
+                    forgotten += 1;
+                    return;
+                }
+                let state = left.entry(file).or_default();
+                if state.version != version {
+                    *state = Left { version, ..Left::default() };
+                }
+                change(state);
+            };
         let log = RecordLog::open(work, JOURNAL, MAGIC, |record| match record {
             Record::Directory(_) => {}
             Record::Anew { file } => drop(left.remove(&file)),
             Record::Segments { file, version, digests } => {
-                of(&mut left, file, version, &|state| state.segments.extend(digests.iter().copied()));
+                of(&mut left, file, version, digests.len(), &|state| {
+                    state.segments.extend(digests.iter().copied());
+                });
             }
             Record::Ready { file, version, root } => {
-                of(&mut left, file, version, &|state| state.root = Some(root));
+                of(&mut left, file, version, 0, &|state| state.root = Some(root));
             }
         })?;
-        Ok(Self { log, left })
+        if forgotten > 0 {
+            tracing::warn!(
+                "{forgotten} records of an unfinished transfer are not used: there is no memory for them"
+            );
+        }
+        // What turned out to hold no longer takes nothing.
+        held.resize(left.values().map(Left::memory).sum());
+        Ok(Self { log, left, held })
     }
 
     /// What is left of this version of `entry` from an earlier run; asked once a file.
     pub fn take_left(&mut self, entry: &Entry) -> Option<Left> {
         let left = self.left.remove(&key(entry))?;
+        self.held.resize(self.held.amount().saturating_sub(left.memory()));
         let empty = left.segments.is_empty() && left.root.is_none();
         (Some(left.version) == version(entry) && !empty).then_some(left)
     }
@@ -142,15 +176,13 @@ impl Journal {
         self.log.sync()
     }
 
-    /// The directories remembered, innermost last; a directory listed twice appears twice.
-    pub fn directories(&mut self) -> Result<Vec<Entry>> {
-        let mut directories = Vec::new();
-        self.log.replay(|record| {
+    /// Shows the directories remembered, the last one first: what lies in a directory comes before it.
+    pub fn directories(&self, mut found: impl FnMut(Entry)) -> Result<()> {
+        self.log.replay_back(MAGIC, |record| {
             if let Record::Directory(entry) = record {
-                directories.push(entry);
+                found(entry);
             }
-        })?;
-        Ok(directories)
+        })
     }
 }
 
@@ -187,14 +219,14 @@ mod tests {
         let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
         let (a, b, c) = (entry("a", 1), entry("b", 1), entry("c", 1));
         {
-            let mut journal = Journal::open(&work).expect("opened");
+            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
             let segments = |file| (file, vec![(3, [7; 32])]);
             journal.segments([&a, &b, &c].map(segments).into_iter()).expect("written");
             journal.ready([(&a, [8; 32]), (&b, [8; 32])].into_iter()).expect("written");
             journal.settled([&b].into_iter()).expect("written");
             assert!(!journal.has_left(&a.path), "what this run wrote is not left from an earlier one");
         }
-        let mut journal = Journal::open(&work).expect("opened");
+        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
         assert_eq!([&a, &b, &c].map(|file| journal.has_left(&file.path)), [true, false, true]);
         assert_eq!(journal.left_root(&a), Some([8; 32]));
         assert_eq!(journal.left_root(&entry("a", 2)), None, "of another version");
@@ -210,7 +242,7 @@ mod tests {
         let path = directory.path().join("journal");
         let (a, b) = (entry("a", 1), entry("b", 1));
         {
-            let mut journal = Journal::open(&work).expect("opened");
+            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
             journal.segments([&a, &b].map(|file| (file, vec![(3, [7; 32])])).into_iter()).expect("written");
             journal.sync().expect("synced");
             journal.anew([&a].into_iter()).expect("written");
@@ -222,13 +254,13 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, &bytes).expect("written");
-            let journal = Journal::open(&work).expect("opened");
+            let journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
             assert!(!journal.has_left(&a.path), "bit {bit}: the part of a is made anew since");
         }
         // A torn end costs what came after the last sync point, and no more.
         for torn in [whole.len() - 1, whole.len() - 20] {
             std::fs::write(&path, &whole[..torn]).expect("written");
-            let mut journal = Journal::open(&work).expect("opened");
+            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
             let left = journal.take_left(&b).expect("left").segments;
             assert_eq!(left, HashMap::from([(3, [7; 32])]), "torn at {torn}");
         }
@@ -238,7 +270,7 @@ mod tests {
     fn that_a_file_begins_anew_is_durable_before_anything_is_done_about_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
-        let mut journal = Journal::open(&work).expect("opened");
+        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
         journal.anew([&entry("a", 1)].into_iter()).expect("written");
         assert!(journal.log.is_synced(), "a crash must not bring back what was forgotten");
         journal.settled([&entry("a", 1)].into_iter()).expect("written");
@@ -251,12 +283,12 @@ mod tests {
         let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
         let path = directory.path().join("journal");
         let a = entry("a", 1);
-        let mut journal = Journal::open(&work).expect("opened");
+        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
         journal.segments([(&a, vec![(3, [7; 32])])].into_iter()).expect("written");
         drop(journal);
         let mut bytes = std::fs::read(&path).expect("read");
         bytes[..8].copy_from_slice(b"TGJRNL01");
         std::fs::write(&path, &bytes).expect("written");
-        assert!(!Journal::open(&work).expect("opened").has_left(&a.path));
+        assert!(!Journal::open(&work, &Quota::unlimited()).expect("opened").has_left(&a.path));
     }
 }

@@ -27,6 +27,7 @@ pub struct Ledger {
     files_done: AtomicU64,
     files_skipped: AtomicU64,
     files_failed: AtomicU64,
+    files_refreshed: AtomicU64,
     bytes_listed: AtomicU64,
     bytes_skipped: AtomicU64,
     bytes_done: AtomicU64,
@@ -70,6 +71,21 @@ impl Ledger {
     pub fn skipped(&self, size: u64) {
         self.files_skipped.fetch_add(1, Relaxed);
         self.bytes_skipped.fetch_add(size, Relaxed);
+    }
+
+    /// A file that was there already, and is counted as such, got another mode or time.
+    pub fn refreshed(&self) {
+        self.files_refreshed.fetch_add(1, Relaxed);
+    }
+
+    /// How many did.
+    pub fn files_refreshed(&self) -> u64 {
+        self.files_refreshed.load(Relaxed)
+    }
+
+    /// Takes over how many another end saw (third-party transfers).
+    pub fn adopt_refreshed(&self, files: u64) {
+        self.files_refreshed.store(files, Relaxed);
     }
 
     /// Bytes of a wanted file were there from an earlier run.

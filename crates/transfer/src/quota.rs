@@ -126,7 +126,7 @@ impl Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { sessions: 40, threads: 200, memory: ByteCount::mib(256) }
+        Self { sessions: 32, threads: 160, memory: ByteCount::mib(256) }
     }
 }
 
@@ -141,18 +141,22 @@ pub struct Share {
     pub staging: Arc<Quota>,
     /// Bytes that hold what it said of entries on their way.
     pub books: Arc<Quota>,
+    /// Descriptors of sources and of unfinished files.
+    pub descriptors: Arc<Quota>,
 }
 
 impl Share {
-    /// What all peers share who are allowed so much each.
+    /// What all peers share who are allowed so much each: half as much again, so that nobody has all of it and all
+    /// of them together stay within what a host bears.
     pub fn whole(each: &Allowance) -> Self {
-        const HOLDERS: usize = 4;
-        let half = HOLDERS.saturating_mul(each.memory.0 as usize / 2);
+        let whole = |one: usize| Quota::new(one.saturating_add(one.div_ceil(2)));
+        let half = each.memory.0 as usize / 2;
         Self {
-            sessions: Quota::new(HOLDERS.saturating_mul(each.sessions)),
-            threads: Quota::new(HOLDERS.saturating_mul(each.threads)),
-            staging: Quota::new(half),
-            books: Quota::new(half),
+            sessions: whole(each.sessions),
+            threads: whole(each.threads),
+            staging: whole(half),
+            books: whole(half),
+            descriptors: Quota::new(descriptors() / 2),
         }
     }
 
@@ -164,6 +168,7 @@ impl Share {
             threads: self.threads.within(each.threads),
             staging: self.staging.within(half),
             books: self.books.within(half),
+            descriptors: self.descriptors.within(self.descriptors.most() / 3 * 2),
         }
     }
 
@@ -175,8 +180,15 @@ impl Share {
             threads: Quota::unlimited(),
             staging: Quota::unlimited(),
             books: Quota::new(512 << 20),
+            descriptors: Quota::new(descriptors() / 2),
         }
     }
+}
+
+/// How many descriptors this process may have.
+pub fn descriptors() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
 }
 
 /// More is said of entries on their way than may be remembered.

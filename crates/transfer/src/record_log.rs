@@ -12,8 +12,9 @@
 //! moved aside, never trusted.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, renameat, unlinkat};
 use rustix::io::Errno;
@@ -24,6 +25,9 @@ use crate::sys::confined::Root;
 
 /// Longest record; anything longer is damage.
 const MAX_RECORD: usize = 1 << 20;
+
+/// How much of a log is in memory at one time, but for a longer record.
+const WINDOW: usize = 64 << 10;
 
 /// What stands for the length of a sync point, and how long one is.
 const SYNC_POINT: [u8; 4] = [0xff; 4];
@@ -44,7 +48,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     /// Opens or creates the log `name` in `directory`, shows each sound record to `on_record`, and
     /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
     pub fn open(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<Self> {
-        let failed = |error: std::io::Error| Error::io("open", name.as_bytes(), error);
+        let failed = |error: io::Error| Error::io("open", name.as_bytes(), error);
         let open = || {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
             directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
@@ -59,25 +63,27 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         };
         let mut file = open().map_err(|error| failed(error.into()))?;
         let stat = fstat(&file).map_err(|error| failed(error.into()))?;
-        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 {
-            // What is written to it might be written to somebody else's file.
-            let why =
-                format!("{name} is no log of ours: it is no regular file, or has another name; remove it");
+        let owner = fstat(directory).map_err(|error| failed(error.into()))?.st_uid;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 || stat.st_uid != owner {
+            // What is written to it might be written to somebody else's file, and what it says be somebody else's word.
+            let why = format!(
+                "{name} is no log of ours: it is no regular file, has another name, or belongs to somebody else; remove it"
+            );
             return Err(Error::new(ErrorKind::Denied, why));
         }
         lock(&file)?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(failed)?;
+        let start = magic.len() as u64;
+        let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
         let mut sound = 0;
-        if bytes.starts_with(magic) {
-            sound = read(&bytes, magic.len(), |_: R| {});
-            if has_sync_point(&bytes[sound..]) {
+        if head == magic {
+            sound = Walk::new(&file, start).each(|_: R| {}).map_err(failed)?;
+            if Walk::new(&file, sound).finds_sync_point().map_err(failed)? {
                 tracing::warn!("{name} is damaged before its last sync point: nothing of it is used");
                 sound = 0;
             } else {
-                read(&bytes[..sound], magic.len(), on_record);
+                Walk::new(&file, start).each(on_record).map_err(failed)?;
             }
-        } else if !magic.starts_with(&bytes) {
+        } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
             renameat(directory, name, directory, format!("{name}.bad")).map_err(|e| failed(e.into()))?;
             file = open().map_err(|error| failed(error.into()))?;
@@ -88,14 +94,12 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
                 .and_then(|()| file.rewind())
                 .and_then(|()| file.write_all(magic))
                 // What is not used now must not be back after a crash.
-                .and_then(|()| if bytes.is_empty() { Ok(()) } else { file.sync_data() })
+                .and_then(|()| if head.is_empty() { Ok(()) } else { file.sync_data() })
                 .map_err(failed)?;
         } else {
-            file.set_len(sound as u64)
-                .and_then(|()| file.seek(SeekFrom::Start(sound as u64)))
-                .map_err(failed)?;
+            file.set_len(sound).and_then(|()| file.seek(SeekFrom::Start(sound))).map_err(failed)?;
         }
-        let end = sound.max(magic.len()) as u64;
+        let end = sound.max(start);
         Ok(Self { file, name: name.to_owned(), end, synced: false, records: PhantomData })
     }
 
@@ -137,7 +141,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Replaces the log by one that holds just `records`.
     pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("write", self.name.as_bytes(), error);
+        let failed = |error: io::Error| Error::io("write", self.name.as_bytes(), error);
         let fresh = format!("{}.new", self.name);
         let _ = unlinkat(directory, fresh.as_str(), AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
@@ -154,12 +158,34 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         Ok(())
     }
 
-    /// Reads every record again from the start, then returns to the end.
-    pub fn replay(&mut self, on_record: impl FnMut(R)) -> Result<()> {
-        let failed = |error: std::io::Error| Error::io("read", self.name.as_bytes(), error);
-        let mut bytes = Vec::new();
-        self.file.rewind().and_then(|()| self.file.read_to_end(&mut bytes)).map_err(failed)?;
-        read(&bytes, 8, on_record);
+    /// Shows every record again, the last one first.
+    pub fn replay_back(&self, magic: &[u8; 8], mut on_record: impl FnMut(R)) -> Result<()> {
+        let failed = |error: io::Error| Error::io("read", self.name.as_bytes(), error);
+        // Where pieces begin that are small enough to be turned around in memory.
+        let mut pieces = Vec::new();
+        let mut walk = Walk::new(&self.file, magic.len() as u64);
+        loop {
+            if pieces.last().is_none_or(|last| walk.at - last >= WINDOW as u64) {
+                pieces.push(walk.at);
+            }
+            if walk.next::<R>().map_err(failed)?.is_none() {
+                break;
+            }
+        }
+        let mut end = walk.at;
+        for start in pieces.into_iter().rev() {
+            let mut walk = Walk::new(&self.file, start);
+            let mut records = Vec::new();
+            while walk.at < end
+                && let Some(step) = walk.next().map_err(failed)?
+            {
+                if let Step::Record(record) = step {
+                    records.push(record);
+                }
+            }
+            records.into_iter().rev().for_each(&mut on_record);
+            end = start;
+        }
         Ok(())
     }
 }
@@ -192,32 +218,97 @@ fn has_sync_point(bytes: &[u8]) -> bool {
     })
 }
 
-/// Shows each record from `at` on, as far as they are sound; answers with where that ends.
-fn read<R: for<'a> Deserialize<'a>>(bytes: &[u8], mut at: usize, mut on_record: impl FnMut(R)) -> usize {
-    while let Some(rest) = bytes.get(at..) {
-        if rest.starts_with(&sync_point(at as u64)) {
-            at += SYNC_POINT_LENGTH;
-        } else if let Some((record, length)) = next_record(rest) {
-            on_record(record);
-            at += length;
-        } else {
-            break;
-        }
-    }
-    at
+/// Reads a log a window at a time, however long it is.
+struct Walk<'f> {
+    file: &'f File,
+    /// Where the next record begins.
+    at: u64,
+    window: Vec<u8>,
+    window_at: u64,
 }
 
-fn next_record<R: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(R, usize)> {
-    let length = u32::from_le_bytes(*bytes.first_chunk::<4>()?) as usize;
-    let checksum = u32::from_le_bytes(bytes.get(4..8)?.try_into().ok()?);
-    if length > MAX_RECORD {
-        return None;
+/// What stands in a log.
+enum Step<R> {
+    Record(R),
+    SyncPoint,
+}
+
+impl<'f> Walk<'f> {
+    fn new(file: &'f File, at: u64) -> Self {
+        Self { file, at, window: Vec::new(), window_at: at }
     }
-    let body = bytes.get(8..8 + length)?;
-    if crc_fast::crc32_iscsi(body) != checksum {
-        return None;
+
+    /// The next `length` bytes, or as many as there are.
+    fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
+        let mut ahead = (self.at - self.window_at) as usize;
+        if self.window.len().saturating_sub(ahead) < length {
+            self.window.drain(..ahead.min(self.window.len()));
+            (self.window_at, ahead) = (self.at, 0);
+            let mut filled = self.window.len();
+            self.window.resize(length.max(WINDOW), 0);
+            while filled < self.window.len() {
+                match self.file.read_at(&mut self.window[filled..], self.window_at + filled as u64) {
+                    Ok(0) => break,
+                    Ok(count) => filled += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.window.truncate(filled);
+        }
+        Ok(&self.window[ahead..self.window.len().min(ahead + length)])
     }
-    Some((postcard::from_bytes(body).ok()?, 8 + length))
+
+    /// What is next; `None` where nothing sound follows.
+    fn next<R: for<'a> Deserialize<'a>>(&mut self) -> io::Result<Option<Step<R>>> {
+        let at = self.at;
+        let head = self.peek(SYNC_POINT_LENGTH)?;
+        if head == sync_point(at) {
+            self.at += SYNC_POINT_LENGTH as u64;
+            return Ok(Some(Step::SyncPoint));
+        }
+        let (Some(length), Some(checksum)) = (number(head, 0), number(head, 4)) else { return Ok(None) };
+        let whole = 8 + length as usize;
+        if whole > 8 + MAX_RECORD {
+            return Ok(None);
+        }
+        let Some(body) = self.peek(whole)?.get(8..whole) else { return Ok(None) };
+        if crc_fast::crc32_iscsi(body) != checksum {
+            return Ok(None);
+        }
+        let Ok(record) = postcard::from_bytes(body) else { return Ok(None) };
+        self.at += whole as u64;
+        Ok(Some(Step::Record(record)))
+    }
+
+    /// Shows each record as far as they are sound; answers with where that ends.
+    fn each<R: for<'a> Deserialize<'a>>(mut self, mut on_record: impl FnMut(R)) -> io::Result<u64> {
+        while let Some(step) = self.next()? {
+            if let Step::Record(record) = step {
+                on_record(record);
+            }
+        }
+        Ok(self.at)
+    }
+
+    /// Whether a sync point stands anywhere from here on.
+    fn finds_sync_point(mut self) -> io::Result<bool> {
+        loop {
+            let window = self.peek(WINDOW)?;
+            let length = window.len();
+            if has_sync_point(window) {
+                return Ok(true);
+            }
+            if length < WINDOW {
+                return Ok(false);
+            }
+            self.at += (length - SYNC_POINT_LENGTH + 1) as u64;
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
@@ -306,10 +397,38 @@ mod tests {
         // And what is written after the damage is read again.
         let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
         log.append([&9]).expect("appended");
-        let mut replayed = Vec::new();
-        log.replay(|record| replayed.push(record)).expect("read");
         drop(log);
-        assert_eq!((replayed, read(&root)), (vec![9], vec![9]));
+        assert_eq!(read(&root), [9]);
+    }
+
+    #[test]
+    fn a_log_longer_than_what_is_read_at_once_is_read_both_ways() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let path = directory.path().join("log");
+        let numbers: Vec<u64> = (0..40_000).collect();
+        {
+            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            for some in numbers.chunks(900) {
+                log.append(some).expect("appended");
+                log.sync().expect("synced");
+            }
+            let mut back = Vec::new();
+            log.replay_back(MAGIC, |record| back.push(record)).expect("read");
+            assert!(back.iter().rev().eq(&numbers));
+            // Where it goes on is as before.
+            log.append([&7]).expect("appended");
+        }
+        let whole = std::fs::read(&path).expect("read");
+        assert!(whole.len() > 4 * WINDOW);
+        assert!(read(&root).into_iter().eq(numbers.iter().copied().chain([7])));
+        // Damage far before the last sync point is noticed also from there.
+        for flipped in [100, WINDOW, 2 * WINDOW + 1] {
+            let mut bytes = whole.clone();
+            bytes[flipped] ^= 1;
+            std::fs::write(&path, &bytes).expect("written");
+            assert!(read(&root).is_empty(), "flipped at {flipped}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod abandoned;
 pub mod file_sink;
 pub mod file_source;
 pub mod memory;
+pub mod named;
 pub(crate) mod work_dir;
 
 use std::ops::Range;
@@ -90,8 +91,8 @@ pub enum Standing {
     Made,
     /// The very file that is offered, reached another way.
     Same,
-    /// A regular file of the same size, with this modification time.
-    Present(crate::manifest::Timestamp),
+    /// A regular file of the same size, with this modification time and these permission bits.
+    Present(crate::manifest::Timestamp, u32),
 }
 
 /// Where data goes to.

@@ -16,7 +16,7 @@ use tidegate_transfer::hash::Digest;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::{
-    DataPlane, Message, OFFER_ENTRIES, Request, SinkSpec, VERSIONS, Verdict, encode,
+    Again, DataPlane, Message, OFFER_ENTRIES, Request, SinkSpec, SourceSpec, VERSIONS, Verdict, encode,
 };
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
@@ -180,18 +180,127 @@ fn a_message_of_very_many_small_elements_ends_the_session() {
 }
 
 #[test]
-fn who_does_not_read_the_answers_is_not_listened_to() {
+fn who_does_not_read_the_answers_is_not_listened_to_and_keeps_no_place() {
     let prey = prey();
-    let mut channel = handshake::open_session(&prey.address, &prey.config).expect("let in");
-    let sink = SinkSpec::Files { path: b"theirs/".to_vec(), single: false };
-    let request = Message::Request(Request::Receive { id: [9; 16], sink, terms: terms() });
-    channel.write_all(&encode(&request)).expect("written");
-    channel.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("set");
-    // Each poll has an answer that is ten times as long.
-    let polls: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
-    let taken = (0..200).take_while(|_| channel.write_all(&polls).is_ok()).count();
-    assert!(taken < 200, "two million polls were taken");
+    for id in 0..SMALL.sessions as u8 {
+        let mut channel = handshake::open_session(&prey.address, &prey.config).expect("let in");
+        let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
+        let request = Message::Request(Request::Receive { id: [id; 16], sink, terms: terms() });
+        channel.write_all(&encode(&request)).expect("written");
+        channel.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("set");
+        // Each poll has an answer that is ten times as long.
+        let polls: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
+        let taken = (0..200).take_while(|_| channel.write_all(&polls).is_ok()).count();
+        assert!(taken < 200, "two million polls were taken");
+        if id == 0 {
+            prey.serves_others();
+        }
+        // It leaves without having read anything.
+    }
+    for id in 0..SMALL.sessions as u8 {
+        common::eventually("there is room", || prey.session(id).is_ok());
+    }
+}
+
+#[test]
+fn who_is_sent_to_elsewhere_uses_no_more_than_the_ticket_has() {
+    let prey = prey();
+    write(&prey.f.root.join("theirs/file"), 1000, 1);
+    // A destination of the attacker's own, which agrees and then does nothing.
+    let server = Server::new(|visit| {
+        visit.outbox.send(&Message::Accepted { token: common::peer::TOKEN });
+        while visit.next().is_ok() {}
+    });
+    let mut sessions = Vec::new();
+    for _ in 0..SMALL.sessions {
+        let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
+        outbox.send(&Message::Request(Request::SendTo {
+            source: SourceSpec::Files(vec![b"theirs/file".to_vec()]),
+            destination: server.address.to_bytes(),
+            pace_ms: (50, 0),
+            terms: tidegate_transfer::wire::message::Terms { max_workers: 512, ..terms() },
+        }));
+        assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
+        outbox.send(&Message::Step(PerStage::all(512)));
+        sessions.push((outbox, inbox));
+    }
+    // Each has stepped, so its workers run.
+    for (_, inbox) in &sessions {
+        while !matches!(inbox.receive().expect("it goes on"), Message::Stepped(..)) {}
+    }
+    let most = SMALL.threads + SMALL.sessions * 2 + 40;
+    let now = threads("read-") + threads("network-");
+    assert!(now <= most, "{now} threads for one ticket");
     prey.serves_others();
+}
+
+/// A session of the attacker's that is sent `theirs/file`, once that is offered.
+fn receiving(prey: &Prey) -> (Outbox, Inbox) {
+    write(&prey.f.root.join("theirs/file"), 20 << 20, 1);
+    let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
+    let source = SourceSpec::Files(vec![b"theirs/file".to_vec()]);
+    outbox.send(&Message::Request(Request::Send { source, terms: terms() }));
+    while !matches!(inbox.receive().expect("it is offered"), Message::Offer { .. }) {}
+    (outbox, inbox)
+}
+
+#[test]
+fn a_receiver_has_one_word_for_each_file() {
+    let prey = prey();
+    let want = || Verdict::Want { have: Vec::new() };
+    let exists = || Verdict::Exists([1; 32]);
+    for words in [[want(), want()], [exists(), exists()], [want(), exists()], [exists(), want()]] {
+        let (outbox, inbox) = receiving(&prey);
+        for verdict in words.clone() {
+            outbox.send(&Message::Verdicts { first: 0, verdicts: vec![verdict] });
+        }
+        let error = end(&inbox);
+        assert!(matches!(error.kind, ErrorKind::Protocol | ErrorKind::Connection), "{words:?}: {error}");
+    }
+    prey.serves_others();
+}
+
+#[test]
+fn a_receiver_has_little_sent_again_whatever_it_asks_for() {
+    let prey = prey();
+    let (outbox, inbox) = receiving(&prey);
+    outbox.send(&Message::Verdicts { first: 0, verdicts: vec![Verdict::Want { have: Vec::new() }] });
+    // Less than a block each, and each is read and sent as one.
+    let again = Message::Again(vec![Again { file: 0, range: 0..1 }; 1000]);
+    let mut said = 0;
+    while !outbox.is_lost() && said < 2_000 {
+        outbox.send_patiently(&again, || false);
+        said += 1;
+        while let Ok(Some(message)) = inbox.receive_within(Duration::ZERO) {
+            match message {
+                Message::Abandon(0, _) | Message::Refused(_) => said = 10_000,
+                _ => {}
+            }
+        }
+    }
+    assert!(said == 10_000 || outbox.is_lost(), "two million ranges wait to be sent again");
+    prey.serves_others();
+}
+
+#[test]
+fn a_directory_is_recorded_once_however_often_it_is_offered() {
+    let prey = prey();
+    let (outbox, inbox, _) = prey.session(0).expect("room");
+    let mut first = 0;
+    for _ in 0..100 {
+        let entry = common::peer::entry(b"directory", tidegate_transfer::manifest::Kind::Directory);
+        let entries = vec![entry; OFFER_ENTRIES];
+        outbox.send_patiently(&Message::Offer { first, entries }, || false);
+        first += OFFER_ENTRIES as u32;
+        while !matches!(inbox.receive().expect("it goes on"), Message::Verdicts { .. }) {}
+    }
+    let id = data_encoding::HEXLOWER.encode(&[0; 16]);
+    let journal = prey.f.root.join("theirs/0/.tidegate").join(id).join("journal");
+    let bytes = fs::metadata(journal).expect("there").len();
+    assert!(bytes < 1000, "{bytes} bytes for one directory");
+    outbox.send(&Message::Listed);
+    outbox.send(&Message::Finish);
+    while !matches!(inbox.receive().expect("it goes on"), Message::Finished) {}
 }
 
 #[test]

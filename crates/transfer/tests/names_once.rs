@@ -202,6 +202,26 @@ fn a_server_that_finishes_early_or_takes_nothing_is_no_success() {
 }
 
 #[test]
+fn a_server_that_offers_nothing_of_what_was_asked_for_is_no_success() {
+    let f = Fixture::new();
+    for (offered, missing) in [(None, "one"), (Some(&b"one"[..]), "two"), (Some(b"two"), "one")] {
+        let server = Server::new(move |visit| {
+            visit.accept_send(false);
+            if let Some(name) = offered {
+                visit.outbox.send(&Message::Offer { first: 0, entries: vec![entry(name, Kind::Directory)] });
+            }
+            visit.outbox.send(&Message::Listed);
+            visit.finish();
+        });
+        let to = To::Local(f.dir("back").as_os_str().as_bytes().to_vec());
+        let from = From::Endpoint(server.address.clone(), vec![b"a/one".to_vec(), b"two".to_vec()]);
+        let error = is_error(f.run(&from, &to));
+        let told = error.message.contains(&format!("without a word of {missing},"));
+        assert!(error.kind == ErrorKind::Protocol && told, "{error}");
+    }
+}
+
+#[test]
 fn a_pulled_server_does_not_choose_the_names() {
     let f = Fixture::new();
     let link = || Kind::Symlink { target: b"/etc/passwd".to_vec() };
@@ -285,7 +305,7 @@ fn a_ticket_for_one_path_opens_nothing_else() {
     let to = To::Local(back.join("").as_os_str().as_bytes().to_vec());
     assert_eq!(f.run(&from(&wide, "p/dir/"), &to).expect("pulled").0.files_done, 1);
     assert_eq!(fs::read(back.join("inner")).expect("there"), content(100, 2));
-    let (totals, failures) = f.run(&from(&wide, "p/out/"), &to).expect("answers");
-    assert_eq!((totals.files_done, failures.len()), (0, 1), "{failures:?}");
+    let error = is_error(f.run(&from(&wide, "p/out/"), &to));
+    assert_eq!(error.kind, ErrorKind::UnsafeName, "{error}");
     assert!(leftovers(&back).is_empty());
 }

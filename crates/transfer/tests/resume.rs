@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{Fixture, assert_same_tree, content, drive, is_error, leftovers, limit, write};
+use common::peer::Server;
+use common::{Fixture, assert_same_tree, content, dial, drive, is_error, leftovers, limit, write};
 use tidegate_control::{ByteCount, Environment};
-use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::{From, To, Transfer, begin};
-use tidegate_transfer::wire::message::{Compare, Totals, Verify};
+use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
+use tidegate_transfer::wire::message::{Compare, Message, Request, SinkSpec, Totals, Verify};
+use tidegate_transfer::wire::ticket::Claims;
+use tidegate_transfer::wire::tls::Trust;
 
 const LARGE: u64 = 48_000_000;
 
@@ -361,6 +364,68 @@ fn another_run_of_the_same_copy_ends_nothing() {
     assert_eq!(failures, []);
     assert_same_tree(&w.source, &w.target.join("tree"));
     assert!(leftovers(&w.target).is_empty());
+}
+
+#[test]
+fn a_third_party_copy_says_which_run_it_is() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let said = std::sync::Mutex::new(said);
+    let server = Server::new(move |visit| {
+        said.lock().expect("not poisoned").send(visit.ahead.clone()).expect("heard");
+        visit.outbox.send(&Message::Refused(Error::new(ErrorKind::Denied, "no")));
+        visit.outbox.close();
+    });
+    let f = Fixture::new();
+    let setup = Setup { stall: Duration::from_millis(12_345), ..f.setup() };
+    let from = From::Endpoint(server.address.clone(), vec![b"file".to_vec()]);
+    begin(&from, &f.to_endpoint("in/"), &setup).expect_err("refused");
+    let ahead = heard.recv_timeout(Duration::from_secs(60)).expect("asked");
+    assert_eq!(ahead, [Message::Run { id: setup.run, stall_ms: 12_345 }]);
+}
+
+#[test]
+fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
+    let f = Fixture::new();
+    let source = f.dir("source").join("theirs");
+    write(&source, 40 << 20, 1);
+    let mut slow = f.setup();
+    slow.terms.limits = limit(80);
+    let to = f.to_endpoint("shared/theirs");
+    fs::create_dir(f.root.join("shared")).expect("made");
+    let mut copy = begin(&f.local(&[source.clone()]), &to, &slow).expect("begun");
+    let work = f.root.join("shared/.tidegate");
+    let begun = || fs::read_dir(&work).is_ok_and(|mut left| left.next().is_some());
+    while !begun() {
+        copy.step(f.setpoint).expect("it goes on");
+    }
+    while copy.ledger().totals().bytes_moved < 12 << 20 {
+        copy.step(f.setpoint).expect("it goes on").expect("not done yet");
+    }
+    drop(copy);
+    // Whoever may write one other name there names every transfer that it finds, and says that it is done.
+    let names: Vec<String> = fs::read_dir(&work)
+        .expect("listed")
+        .map(|left| left.expect("listed").file_name().into_string().expect("text"))
+        .collect();
+    let claims = Claims { path: b"shared/mine".to_vec(), ..Claims::FULL };
+    let narrow = f.endpoint.address(&claims).expect("an address");
+    let trust =
+        Trust::Pinned(narrow.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
+    for name in &names {
+        let id = data_encoding::HEXLOWER.decode(name.as_bytes()).expect("an id");
+        let (outbox, inbox) = dial(&narrow, &trust).expect("let in");
+        let sink = SinkSpec::Files { path: b"shared/mine".to_vec(), single: true };
+        let id = id.try_into().expect("sixteen bytes");
+        outbox.send(&Message::Request(Request::Receive { id, sink, terms: f.terms.clone() }));
+        outbox.send(&Message::Listed);
+        outbox.send(&Message::Finish);
+        while !matches!(inbox.receive(), Ok(Message::Finished) | Err(_)) {}
+    }
+    let left: Vec<_> = names.iter().filter(|name| work.join(name).join("journal").exists()).collect();
+    assert_eq!(left.len(), names.len(), "what others had begun is gone");
+    let (totals, failures) = f.run(&f.local(&[source.clone()]), &to).expect("continued");
+    assert!(failures.is_empty() && totals.bytes_skipped > 0, "{totals:?}");
+    assert!(fs::read(&source).expect("read") == fs::read(f.root.join("shared/theirs")).expect("read"));
 }
 
 #[test]

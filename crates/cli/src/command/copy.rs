@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_transfer::transfer::route::{From, To};
+use tidegate_transfer::transfer::route::{From, To, leads_nowhere};
 use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 
 use crate::command::endpoint::Loopback;
@@ -176,6 +176,9 @@ fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut existing = std::path::absolute(typed)?;
     let mut rest = Vec::new();
     while !existing.exists() {
+        if existing.is_symlink() {
+            return Err(leads_nowhere(path).into());
+        }
         let Some(name) = existing.file_name() else { break };
         rest.push(name.to_owned());
         existing.pop();

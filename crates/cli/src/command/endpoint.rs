@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 
 use clap::Args;
 use tidegate_control::ByteCount;
-use tidegate_transfer::endpoint::{Config, Endpoint};
+use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
-use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT};
+use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
@@ -25,15 +25,20 @@ use crate::settings::{Plane, TrustArgs, staging_size};
 /// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0.
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
-    /// The directory to serve; nothing outside it can be reached
+    /// The directory to serve; nothing outside it can be reached, but by --follow
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
+    /// A directory outside of it that links in it may lead to, where a peer names them; may be given again. Whoever
+    /// may write here can make links, so all of it is open to every ticket
+    #[arg(long, value_name = "DIR")]
+    follow: Vec<PathBuf>,
     /// Where to listen
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "0.0.0.0:7117")]
     listen: String,
-    /// The host name or address to print in the ticket [default: the one listened on]
-    #[arg(long, value_name = "HOST")]
-    advertise: Option<String>,
+    /// The host name or address to print in the ticket, and the port if others reach it by another one; an IPv6
+    /// number stands in brackets [default: what is listened on]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    advertise: Option<Place>,
     /// Let data be fetched but not put
     #[arg(long)]
     read_only: bool,
@@ -50,11 +55,11 @@ pub struct EndpointArgs {
     /// Send to loopback and link-local addresses too when a peer asks for a copy from here to another endpoint
     #[arg(long)]
     allow_local_targets: bool,
-    /// Most sessions of one ticket at a time; of all tickets together there are four times as many
-    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Most sessions of one ticket at a time; of all tickets together there are half as many again
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
     /// Most threads that work for one ticket at a time, beyond the few of each session; likewise
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 160, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     /// Most memory that one ticket takes, half of it for staging; likewise
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = staging_size)]
@@ -77,6 +82,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     let listen = listen_address(&args.listen)?;
     let config = Config {
         root: args.root.clone(),
+        follow: args.follow.clone(),
         listen,
         state: args.trust.state_dir()?,
         read_only: args.read_only,
@@ -105,6 +111,9 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", endpoint.address(&claims)?)?;
         out.flush()?;
     }
+    let address = endpoint.address(&claims)?;
+    let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
+    tracing::info!("serving {} on {listen}, advertised as {}{ticket}", args.root.display(), address.place());
     drain_on_signals(&endpoint);
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
@@ -149,6 +158,7 @@ impl Loopback {
     pub fn start(root: &Path, state: &Path) -> Result<Self, Error> {
         let config = Config {
             root: root.to_path_buf(),
+            follow: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             state: state.join("loopback"),
             read_only: false,

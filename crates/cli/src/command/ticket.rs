@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tidegate_control::units::parse_duration;
-use tidegate_transfer::endpoint::ticket_from_state;
-use tidegate_transfer::wire::ticket::{Address, Claims, SCHEME};
+use tidegate_transfer::endpoint::{ticket_from_state, ticket_name};
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
 use crate::exit::usage;
 use crate::settings::TrustArgs;
@@ -20,7 +21,7 @@ use crate::terminal;
 pub struct TicketArgs {
     /// Where the endpoint can be reached
     #[arg(value_name = "HOST[:PORT]")]
-    place: String,
+    place: Place,
     /// The only path beneath the endpoint's root that it opens
     #[arg(long, value_name = "PATH", default_value = "")]
     path: String,
@@ -50,7 +51,6 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
-    let address = Address::parse(format!("{SCHEME}{}/", args.place).as_bytes())?;
     let expires = match args.expires {
         None => None,
         Some(time) => {
@@ -59,9 +59,18 @@ pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let path = args.path.trim_matches('/').as_bytes().to_vec();
+    if !path.is_empty() {
+        RelPath::new(&path[..])
+            .map_err(|error| usage(format!("--path is beneath the endpoint's root: {error}")))?;
+    }
     let claims =
         Claims { read: !args.write_only, write: !args.read_only, path: path.clone(), expires, once: None };
-    let ticket = ticket_from_state(&args.trust.state_dir()?, &claims)?;
-    terminal::print(&Address { ticket: Some(ticket), ..address }.with_path(path).to_string())?;
+    let ticket = Some(ticket_from_state(&args.trust.state.path()?, &claims)?);
+    let Place { host, port } = args.place.clone();
+    let address = Address { ticket, host, port: port.unwrap_or(DEFAULT_PORT), path };
+    if let Some(name) = ticket_name(&address) {
+        tracing::info!("the endpoint's log calls this ticket {name}");
+    }
+    terminal::print(&address.to_string())?;
     Ok(ExitCode::SUCCESS)
 }

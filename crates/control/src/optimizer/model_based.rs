@@ -301,6 +301,17 @@ impl Optimizer for ModelBased {
         self.goodput
     }
 
+    fn reason(&self) -> Option<&'static str> {
+        Some(match self.phase {
+            Phase::Ramp => "on its way up: more of what holds the path back",
+            Phase::Cap { .. } => "more workers brought too little: looks once more",
+            Phase::Trim { .. } => "takes away what is not needed",
+            Phase::Climb { .. } => "doubles what holds the path back as long as it pays",
+            Phase::Hold { .. } => "content: holds",
+            Phase::Probe { .. } => "tries a fifth more, in case the path got wider",
+        })
+    }
+
     fn hurries(&self) -> bool {
         self.phase == Phase::Ramp
     }

@@ -91,7 +91,7 @@ impl Shared {
             return None;
         }
         match self.sink.prepare(&entry, true) {
-            Ok(Standing::Present(mtime))
+            Ok(Standing::Present(mtime, _))
                 if self.sink.digest(&entry, &|| self.is_stopped()).is_ok_and(|digest| digest == root) =>
             {
                 let mut checksums = Checksums::none();

@@ -12,6 +12,7 @@ use tidegate_transfer::pipeline::commit::GROUP;
 use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::pipeline::shortcut::Shortcut;
 use tidegate_transfer::pipeline::staging::Staging;
+use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::throttle::Throttle;
@@ -53,7 +54,7 @@ impl Crew {
         // One an output directory: a later run with another list finds what this one leaves.
         let id = transfer_id(&[b"get", &settings.base]);
         let sink = Arc::new(FileSink::new((&out, b""), false, &id, false, &[])?);
-        let journal = sink.work().map(Journal::open).transpose()?;
+        let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);
         let (complete, completed) = mpsc::sync_channel(GROUP);

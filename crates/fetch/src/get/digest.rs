@@ -172,7 +172,7 @@ impl Shared {
         };
         let end = body.incoming.written_from(from).min(from + TURN);
         let mut at = from;
-        let read = body.incoming.part(&*self.sink).and_then(|part| {
+        let read = body.incoming.part(&*self.sink, None).and_then(|part| {
             while at < end && !body.has_ended() && !self.is_stopped() {
                 let length = (end - at).min(buffer.len() as u64);
                 let piece = &mut buffer[..length as usize];
@@ -216,7 +216,7 @@ impl Shared {
         if let Err(error) = self.is_free(&body.file) {
             return self.fail(&body.file, &error);
         }
-        let sealed = body.incoming.part(&*self.sink).and_then(|part| {
+        let sealed = body.incoming.part(&*self.sink, None).and_then(|part| {
             part.seal(&entry)?;
             Ok(part)
         });

@@ -14,6 +14,7 @@ use tidegate_transfer::pipeline::commit::{Books, Complete, Progress, commit_all}
 use tidegate_transfer::pipeline::incoming::Incoming;
 use tidegate_transfer::pipeline::shortcut::Shortcut;
 use tidegate_transfer::pipeline::staging::Staging;
+use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::text::show;
@@ -310,7 +311,7 @@ impl Shared {
 
     pub(super) fn commit(&self, completed: &mpsc::Receiver<Complete>) {
         let sink: Arc<dyn Sink> = self.sink.clone();
-        let books = Books { sink, journal: self.journal(), catalogue: None };
+        let books = Books { sink, journal: self.journal(), catalogue: None, threads: Quota::unlimited() };
         let ended = |outcomes: Vec<(FileId, Outcome)>| {
             let mut remembered = Vec::new();
             for (id, outcome) in outcomes {

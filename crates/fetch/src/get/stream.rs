@@ -69,7 +69,7 @@ impl Worker<'_> {
     /// Copies all that comes to the part file; answers with the file's size.
     fn copy(&self, job: &Job, body: &Arc<Body>, source: &mut dyn Read) -> Result<u64, Broken> {
         let (file, shared) = (&job.file, self.shared);
-        let part = body.incoming.part(&*shared.sink).map_err(Broken::Sink)?;
+        let part = body.incoming.part(&*shared.sink, None).map_err(Broken::Sink)?;
         let declared = file.record.bytes;
         let mut hashers = body.front().hashers.take().unwrap_or_default();
         let mut buffer = vec![0; BLOCK as usize];

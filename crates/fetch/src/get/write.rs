@@ -94,7 +94,7 @@ impl Shared {
 
     fn write_arrived(&self, arrived: &Arrived, bytes: &[u8], sums: Sums) -> Result<()> {
         let (body, length) = (&arrived.body, bytes.len() as u64);
-        let Some(part) = body.incoming.part_for(arrived.offset, &*self.sink)? else {
+        let Some(part) = body.incoming.part_for(arrived.offset, &*self.sink, None)? else {
             // Another request brought it before.
             self.ledger.bytes_again.fetch_add(length, Relaxed);
             return Ok(());

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Environment};
 
 use crate::catalogue::Catalogues;
+use crate::endpoint::report::Report;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Guest, Seen, reach};
+use crate::endpoint::{Endpoint, Guest, Seen, accounts, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
@@ -19,17 +20,20 @@ use crate::ledger::Ledger;
 use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::quota::{Share, remember};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
+use crate::store::named::{Reached, Scope};
+use crate::sys::confined::path_of;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
 use crate::wire::message::{
     Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceRoot,
-    SourceSpec, Terms, Totals, TransferId,
+    SourceSpec, TELL_SINCE, Terms, Totals, TransferId,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -96,6 +100,16 @@ struct Caller<'a> {
     guest: &'a Guest,
     /// The address of ours that it reached.
     reached: Option<IpAddr>,
+    /// Where it is.
+    peer: &'a str,
+}
+
+impl Caller<'_> {
+    /// Who it is, for the log.
+    fn name(&self, endpoint: &Endpoint) -> String {
+        let what = if endpoint.identity.is_mutual() { "certificate" } else { "ticket" };
+        format!("{} ({what} {})", self.peer, accounts::name(&self.guest.account.id))
+    }
 }
 
 /// Serves one authenticated session to its end.
@@ -107,16 +121,30 @@ pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) ->
     if let Some(end) = guest.claims.end() {
         inbox.end_at(end, EXPIRED);
     }
-    let caller = Caller { guest, reached };
-    let result = answer(endpoint, &caller, &outbox, &inbox);
+    let caller = Caller { guest, reached, peer: &peer };
+    let mut report = None;
+    let result = answer(endpoint, &caller, &outbox, &inbox, &mut report);
     if let Err(error) = &result {
         outbox.send(&Message::Refused(error.clone()));
     }
     outbox.close();
-    result.map_err(|error| error.within(format!("the session with {peer}")))
+    match report {
+        // One line for each transfer, also for one that failed.
+        Some(report) => {
+            report.tell(&result);
+            Ok(())
+        }
+        None => result.map_err(|error| error.within(format!("the session with {peer}"))),
+    }
 }
 
-fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox: &Inbox) -> Result<()> {
+fn answer(
+    endpoint: &Arc<Endpoint>,
+    caller: &Caller<'_>,
+    outbox: &Outbox,
+    inbox: &Inbox,
+    report: &mut Option<Report>,
+) -> Result<()> {
     let Guest { claims, account, version, .. } = caller.guest;
     let mut run = None;
     let mut roots = Vec::new();
@@ -131,6 +159,10 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
         }
     };
+    *report = Report::of(&request, caller.name(endpoint));
+    let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
+    // What it named is there as long as its session.
+    let _named = remember(&account.share.books, request.memory() + SourceRoot::memory(&roots))?;
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -155,9 +187,9 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, &sink, &id, &terms, &roots)?;
+            let destination = open_sink(endpoint, caller.guest, &sink, &id, (&terms, &roots))?;
             let share = account.share.clone();
-            let make = |ledger| {
+            let make = || {
                 let asked = Asked::Anything;
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
@@ -167,22 +199,21 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source, single) = open_source(endpoint, caller.guest, &source, &terms)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
             }
             let share = &account.share;
             let patience = run.map(|(_, stall)| stall);
-            let make = |ledger| {
-                Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience))
-            };
+            let make =
+                || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
             serve(endpoint, outbox, inbox, &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) = open_source(endpoint, claims, &source, &terms)?;
+            let (source_store, single) = open_source(endpoint, caller.guest, &source, &terms)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -191,7 +222,15 @@ fn answer(endpoint: &Arc<Endpoint>, caller: &Caller<'_>, outbox: &Outbox, inbox:
             };
             let from = (source_store, &source, single);
             let run = run.unwrap_or_else(|| (random_run(), STALL));
-            relay(endpoint, (outbox, inbox, *version), from, &address, terms, (pace, run))
+            relay(
+                endpoint,
+                (outbox, inbox, *version, &ledger),
+                from,
+                &address,
+                terms,
+                (pace, run),
+                &account.share,
+            )
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -284,26 +323,43 @@ fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
     Ok(terms)
 }
 
+/// What of this host `guest` may name.
+fn scope<'a>(endpoint: &'a Endpoint, guest: &'a Guest) -> Scope<'a> {
+    Scope { root: &endpoint.root, claim: &guest.within, followed: &endpoint.followed }
+}
+
 fn open_sink(
     endpoint: &Endpoint,
+    guest: &Guest,
     spec: &SinkSpec,
     id: &TransferId,
-    terms: &Terms,
-    roots: &[SourceRoot],
+    (terms, roots): (&Terms, &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
-        return Ok(Destination { sink: Arc::new(NullSink), journal: None, catalogue: None });
+        return Ok(Destination {
+            sink: Arc::new(NullSink),
+            journal: None,
+            catalogue: None,
+            asks_hashes: false,
+        });
     };
-    let sink = FileSink::new((&endpoint.root, path), *single, id, terms.dry, roots)?;
-    let journal = sink.work().map(Journal::open).transpose()?;
-    let absolute = [&endpoint.absolute[..], b"/", sink.base_path()].concat();
+    let Reached { base, rest, by_link } = scope(endpoint, guest).reach(path)?;
+    let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
+    let journal = sink.work().map(|work| Journal::open(work, &guest.account.share.books)).transpose()?;
+    let failed = |error| Error::io("tell where the link leads:", path, error);
+    let absolute = match by_link {
+        false => [&endpoint.absolute[..], b"/", sink.base_path()].concat(),
+        true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
+        true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
+    };
     let catalogue = endpoint.catalogues.of(&absolute);
-    Ok(Destination { sink: Arc::new(sink), journal, catalogue })
+    let asks_hashes = guest.version >= TELL_SINCE && guest.learns_hashes;
+    Ok(Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
 }
 
 fn open_source(
     endpoint: &Endpoint,
-    claims: &Claims,
+    guest: &Guest,
     spec: &SourceSpec,
     terms: &Terms,
 ) -> Result<(Box<dyn Source>, bool)> {
@@ -311,9 +367,14 @@ fn open_source(
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
         SourceSpec::Files(paths) => {
             for path in paths {
-                may_use(claims, path)?;
+                may_use(&guest.claims, path)?;
             }
-            let source = FileSource::beneath(&endpoint.root, &claims.path, paths, terms.links)?;
+            let source = FileSource::beneath(
+                &scope(endpoint, guest),
+                paths,
+                terms.links,
+                &guest.account.share.descriptors,
+            )?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -326,7 +387,7 @@ fn serve(
     outbox: &Outbox,
     inbox: &Inbox,
     told: &[Message],
-    make: impl FnOnce(Arc<Ledger>) -> Side,
+    make: impl FnOnce() -> Side,
 ) -> Result<()> {
     let hosted =
         Arc::new(Hosted { token: random_bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
@@ -336,7 +397,7 @@ fn serve(
         let mut slot = hosted.side.lock().expect("not poisoned");
         outbox.send(&Message::Accepted { token: hosted.token });
         told.iter().for_each(|message| outbox.send(message));
-        let side = Arc::new(make(Arc::default()));
+        let side = Arc::new(make());
         *slot = Some(Arc::clone(&side));
         side
     };
@@ -352,11 +413,12 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    (outbox, inbox, version): (&Outbox, &Inbox, u16),
+    (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
     terms: Terms,
     (pace, (run, stall)): (Pace, (RunId, Duration)),
+    share: &Share,
 ) -> Result<()> {
     let interrupt = Interrupt::default();
     let setup = Setup {
@@ -367,6 +429,7 @@ fn relay(
         interrupt: interrupt.clone(),
         pki: endpoint.config.pki.clone(),
         catalogues: Catalogues::none(),
+        share: share.clone(),
     };
     let (id, sink) = match spec {
         SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
@@ -377,7 +440,8 @@ fn relay(
         }
     };
     let mut transfer = {
-        let link = reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets)?;
+        let link =
+            reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.books)?;
         route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
     };
     outbox.send(&Message::Accepted { token: random_bytes() });
@@ -395,10 +459,15 @@ fn relay(
                 let failures = transfer.ledger().failures();
                 for some in failures[told..].chunks(FAILURES_A_MESSAGE) {
                     let failures = some.iter().map(|f| (f.path.clone(), f.error.clone())).collect();
-                    let told = Message::Progress(Totals { failures, ..totals.clone() });
-                    outbox.send_patiently(&told, || false);
+                    let told = Totals { failures, ..totals.clone() };
+                    ledger.adopt(told.clone());
+                    outbox.send_patiently(&Message::Progress(told), || false);
                 }
                 told = failures.len();
+                ledger.adopt(totals.clone());
+                if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
+                    outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));
+                }
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;
                 let over = seen.is_none();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::quota::Quota;
 use crate::transfer::link::{Link, check_ticket};
 use crate::wire::handshake::{Unopened, resolve};
 use crate::wire::ticket::Address;
@@ -15,7 +16,12 @@ use crate::wire::tls::Identity;
 /// # Errors
 ///
 /// The same one whatever failed, unless the destination proved itself and says no; the log has the cause.
-pub fn open(address: &Address, pki: Option<&Arc<Identity>>, allow_local: bool) -> Result<Link> {
+pub fn open(
+    address: &Address,
+    pki: Option<&Arc<Identity>>,
+    allow_local: bool,
+    books: &Arc<Quota>,
+) -> Result<Link> {
     let unreachable = |why: &Error| {
         tracing::info!("did not reach the destination that a peer named: {why}");
         let told = "the sending endpoint cannot open a session with the destination: check that its address is right, that it runs, that its ticket is its own, and that it is not on a loopback or link-local address (--allow-local-targets)";
@@ -34,7 +40,7 @@ pub fn open(address: &Address, pki: Option<&Arc<Identity>>, allow_local: bool) -
         let why = Error::new(ErrorKind::Denied, format!("{} has only local addresses", address.place()));
         return Err(unreachable(&why));
     }
-    Link::open_at(address, &reachable, pki).map_err(|unopened| match unopened {
+    Link::open_at(address, &reachable, pki, books).map_err(|unopened| match unopened {
         Unopened::Refused(error) => error,
         Unopened::Closed(error) | Unopened::Failed(error) => unreachable(&error),
     })

@@ -11,6 +11,7 @@ use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
 use crate::pipeline::incoming::Incoming;
+use crate::quota::Quota;
 use crate::store::{Sink, SinkFile};
 use crate::wire::message::Outcome;
 
@@ -54,6 +55,8 @@ pub struct Books {
     pub journal: Option<Arc<Mutex<Journal>>>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// How many threads may help.
+    pub threads: Arc<Quota>,
 }
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
@@ -97,7 +100,7 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
             None
         }
     };
-    let results = sync_all(&group);
+    let results = sync_all(&group, &books.threads);
     let synced: Vec<Complete> =
         group.into_iter().zip(results).filter_map(|(file, result)| keep(file, result)).collect();
     if let Some(journal) = &books.journal {
@@ -140,13 +143,23 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
 
 /// Makes files durable, several at a time: a file system that is asked for many at once writes its own
 /// journal once for all of them.
-fn sync_all(group: &[Complete]) -> Vec<Result<()>> {
+fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<()>> {
     let share = group.len().div_ceil(SYNCERS).max(FEW);
     let sync = |files: &[Complete]| files.iter().map(|file| file.part.sync()).collect::<Vec<_>>();
     std::thread::scope(|scope| {
         let mut shares = group.chunks(share);
         let first = shares.next().unwrap_or_default();
-        let others: Vec<_> = shares.map(|files| (files, spawn(scope, move || sync(files)))).collect();
+        let others: Vec<_> = shares
+            .map(|files| {
+                let work = threads.take(1).and_then(|held| {
+                    spawn(scope, move || {
+                        let _held = held;
+                        sync(files)
+                    })
+                });
+                (files, work)
+            })
+            .collect();
         let mut results = sync(first);
         for (files, other) in others {
             let joined = other.and_then(|other| other.join().ok());

@@ -50,10 +50,44 @@ struct State {
     /// Segments verified and not yet in the journal.
     fresh: Vec<(u64, Digest)>,
     part: Option<Arc<dyn SinkFile>>,
+    /// Whether it has been opened in this run: what is in it stays.
+    opened: bool,
     /// What the file takes in memory while nothing has come of it, and what it takes with segments in work and
     /// hashes.
     base: usize,
     held: Held,
+}
+
+/// An unfinished file whose descriptor counts as one of the peer's.
+struct Counted {
+    file: Box<dyn SinkFile>,
+    _descriptor: Option<Held>,
+}
+
+impl SinkFile for Counted {
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.file.write_at(offset, data)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
+        self.file.zero_at(offset, length)
+    }
+
+    fn spoiled(&self) {
+        self.file.spoiled();
+    }
+
+    fn seal(&self, entry: &Entry) -> Result<()> {
+        self.file.seal(entry)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
 }
 
 /// What a written block or a hash changed.
@@ -104,6 +138,7 @@ impl Incoming {
             writing: HashSet::new(),
             fresh: Vec::new(),
             part: None,
+            opened: false,
             base,
             held,
         };
@@ -178,29 +213,58 @@ impl Incoming {
         }
     }
 
-    /// The unfinished file, opened on first use, for writing the block at `offset`; `None` if that is
-    /// written already or being written, or the file has ended. [`written`](Self::written) must follow.
-    pub fn part_for(&self, offset: u64, sink: &dyn Sink) -> Result<Option<Arc<dyn SinkFile>>> {
+    /// Whether the unfinished file is open.
+    pub fn is_open(&self) -> bool {
+        self.lock().part.is_some()
+    }
+
+    /// Closes the unfinished file, if nobody needs it right now: it is opened again when it is. Answers with whether it
+    /// is open, and whether it was.
+    pub fn close_idle(&self) -> (bool, bool) {
+        let Ok(mut state) = self.state.try_lock() else { return (true, true) };
+        let Some(part) = &state.part else { return (false, false) };
+        if Arc::strong_count(part) > 1 || !state.writing.is_empty() || !state.fresh.is_empty() {
+            return (true, true);
+        }
+        state.part = None;
+        (false, true)
+    }
+
+    /// The unfinished file, opened on first use with a `descriptor` of the peer's, for writing the block at `offset`;
+    /// `None` if that is written already or being written, or the file has ended. [`written`](Self::written) must
+    /// follow.
+    pub fn part_for(
+        &self,
+        offset: u64,
+        sink: &dyn Sink,
+        descriptor: Option<Held>,
+    ) -> Result<Option<Arc<dyn SinkFile>>> {
         let mut state = self.lock();
         if self.has_ended() || state.hash.has_block(offset) || state.writing.contains(&offset) {
             return Ok(None);
         }
-        let part = self.open(&mut state, sink)?;
+        let part = self.open(&mut state, sink, descriptor)?;
         state.writing.insert(offset);
         Ok(Some(part))
     }
 
-    /// The unfinished file, opened on first use.
-    pub fn part(&self, sink: &dyn Sink) -> Result<Arc<dyn SinkFile>> {
-        self.open(&mut self.lock(), sink)
+    /// The unfinished file, opened on first use with a `descriptor` of the peer's.
+    pub fn part(&self, sink: &dyn Sink, descriptor: Option<Held>) -> Result<Arc<dyn SinkFile>> {
+        self.open(&mut self.lock(), sink, descriptor)
     }
 
-    fn open(&self, state: &mut State, sink: &dyn Sink) -> Result<Arc<dyn SinkFile>> {
+    fn open(
+        &self,
+        state: &mut State,
+        sink: &dyn Sink,
+        descriptor: Option<Held>,
+    ) -> Result<Arc<dyn SinkFile>> {
         if let Some(part) = &state.part {
             return Ok(Arc::clone(part));
         }
-        let part: Arc<dyn SinkFile> = Arc::from(sink.open(&self.entry, self.resumed)?);
-        state.part = Some(Arc::clone(&part));
+        let file = sink.open(&self.entry, self.resumed || state.opened)?;
+        let part: Arc<dyn SinkFile> = Arc::new(Counted { file, _descriptor: descriptor });
+        (state.part, state.opened) = (Some(Arc::clone(&part)), true);
         Ok(part)
     }
 

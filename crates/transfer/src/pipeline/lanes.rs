@@ -29,6 +29,9 @@ const QUEUED: Duration = Duration::from_millis(50);
 /// Longest pause between streams that carry nothing.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 
+/// Most frames on their way on one stream: 8 GiB of a large file. A receiver that confirms confirms long before.
+const MAX_UNCONFIRMED: usize = 64 << 10;
+
 /// Least of it that is allowed: whoever fills a stream is woken at half of it, and has a block in hand.
 const LEAST_QUEUED: u32 = 2 * BLOCK as u32;
 
@@ -198,6 +201,9 @@ impl<F> Lanes<F> {
     pub fn send(&self, lane: &mut Lane, block: &mut Block<F>) -> io::Result<()> {
         match self.flights.lock().expect("not poisoned").live.get_mut(&lane.index) {
             Some(flight) => {
+                if flight.unconfirmed.len() >= MAX_UNCONFIRMED {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing of it is confirmed"));
+                }
                 if flight.unconfirmed.is_empty() {
                     flight.since = Instant::now();
                 }

@@ -1,6 +1,6 @@
 //! The receiving end: says what it wants, takes it in, writes it, and commits what is verified.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,9 +13,10 @@ use tidegate_control::Concurrency;
 
 use crate::catalogue::Catalogue;
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, MAX_SIZE};
+use crate::manifest::{Entry, FileId, MAX_SIZE, Timestamp};
 use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, take_in};
@@ -67,6 +68,8 @@ pub struct Destination {
     pub journal: Option<Journal>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
+    pub asks_hashes: bool,
 }
 
 /// The thread that takes in one stream.
@@ -86,6 +89,14 @@ impl Stream {
     }
 }
 
+/// A file that is there, and that the sender reads for its hash.
+struct Compared {
+    entry: Entry,
+    /// What was verified there, if the sender was not told: its hash, and the time it has had since.
+    recorded: Option<(Digest, Timestamp)>,
+    _held: Held,
+}
+
 struct Shared {
     sink: Arc<dyn Sink>,
     terms: Terms,
@@ -95,7 +106,7 @@ struct Shared {
     started: Instant,
     files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
-    compared: Mutex<HashMap<FileId, (Entry, Held)>>,
+    compared: Mutex<HashMap<FileId, Compared>>,
     /// Files of which something is left, until that has been read again, and the queue they wait in.
     continued: Mutex<HashMap<FileId, (Entry, Held)>>,
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
@@ -106,6 +117,7 @@ struct Shared {
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
+    asks_hashes: bool,
     network_bytes: AtomicU64,
     written_bytes: AtomicU64,
     failure: Mutex<Option<Error>>,
@@ -114,6 +126,8 @@ struct Shared {
     taken: Mutex<HashMap<u32, Taken>>,
     /// What the sender was asked for.
     asked: Asked,
+    /// Which of that nothing was offered of yet.
+    missing: Mutex<BTreeSet<usize>>,
     /// The number of the next entry that is offered.
     next: Mutex<FileId>,
     /// The places of those that were.
@@ -148,7 +162,7 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue } = destination;
+        let Destination { sink, journal, catalogue, asks_hashes } = destination;
         // Bounded: complete files keep a descriptor open until they are committed.
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
@@ -168,12 +182,14 @@ impl Receiver {
             complete: Mutex::new(Some(complete)),
             journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
             catalogue,
+            asks_hashes,
             network_bytes: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             failure: Mutex::default(),
             stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
+            missing: Mutex::new((0..asked.names()).collect()),
             asked,
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.books)),
@@ -292,7 +308,10 @@ impl Receiver {
                 }
             }
             Message::Abandon(id, error) => {
-                shared.compared.lock().expect("not poisoned").remove(&id);
+                if let Some(file) = shared.compared.lock().expect("not poisoned").remove(&id) {
+                    shared.ledger.failed(file.entry.path.as_bytes(), error, true);
+                    return Ok(());
+                }
                 let waited = shared.continued.lock().expect("not poisoned").remove(&id);
                 let entry = waited
                     .map(|(entry, _)| Arc::new(entry))
@@ -403,7 +422,11 @@ impl Receiver {
         if self.shared.listed.load(Relaxed) {
             return Err(Error::protocol("an offer after the last one"));
         }
-        entries.iter().try_for_each(|entry| self.shared.asked.check(entry))?;
+        for entry in entries {
+            if let Some(index) = self.shared.asked.check(entry)? {
+                self.shared.missing.lock().expect("not poisoned").remove(&index);
+            }
+        }
         let mut next = self.shared.next.lock().expect("not poisoned");
         let following = first.checked_add(entries.len() as FileId).filter(|_| first == *next);
         *next = following.ok_or_else(|| Error::protocol("an offer whose numbers are not the next ones"))?;
@@ -504,7 +527,7 @@ impl Shared {
 
     /// A file is whole and verified: on to its name.
     fn completed(&self, file: &Arc<Incoming>) {
-        let sealed = file.part(&*self.sink).and_then(|part| {
+        let sealed = file.part(&*self.sink, self.descriptor(file)).and_then(|part| {
             part.seal(&file.entry)?;
             Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: file.root() })
         });
@@ -533,6 +556,27 @@ impl Shared {
         }
     }
 
+    /// A descriptor for `file`, unless it is open. Where the peer has as many as it may, files that are not being
+    /// written are closed; the only one that is open needs none.
+    fn descriptor(&self, file: &Incoming) -> Option<Held> {
+        while !file.is_open() && !self.stopped.load(Relaxed) {
+            if let Some(held) = self.share.descriptors.take(1) {
+                return Some(held);
+            }
+            let closed: Vec<(bool, bool)> = {
+                let files = self.files.read().expect("not poisoned");
+                files.values().map(|file| file.close_idle()).collect()
+            };
+            if !closed.iter().any(|(_, was)| *was) {
+                return None;
+            }
+            if !closed.iter().any(|(is, was)| was & !is) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        None
+    }
+
     // Committing ------------------------------------------------------------------------------------
 
     fn commit(&self, completed: &mpsc::Receiver<Complete>) {
@@ -540,6 +584,7 @@ impl Shared {
             sink: Arc::clone(&self.sink),
             journal: self.journal(),
             catalogue: self.catalogue.clone(),
+            threads: Arc::clone(&self.share.threads),
         };
         commit_all(
             &books,

@@ -19,12 +19,12 @@ use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
-use crate::quota::Share;
+use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
 use crate::sys::processors::CpuTime;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Compare, Counters, Message, Outcome, Terms, Verdict};
+use crate::wire::message::{Again, Counters, Message, Outcome, Terms, Verdict};
 use crate::wire::session::Outbox;
 
 mod listing;
@@ -34,8 +34,14 @@ mod streaming;
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
 
+/// Most ranges that wait to be sent again at the receiver's word: more than all streams of an honest one can lose.
+const MAX_URGENT: usize = 64 << 10;
+
 /// Streams that may wait for a worker beyond one each: they may be quicker than the set-point they belong to.
 const SPARE_STREAMS: usize = 8;
+
+/// Most threads that read files for their hashes.
+const COMPARERS: usize = 4;
 
 /// A file on its way.
 #[derive(Debug)]
@@ -48,7 +54,24 @@ pub struct SendFile {
     kept: AtomicU64,
     resent: AtomicU64,
     ended: AtomicBool,
+    asked: Mutex<Asked>,
 }
+
+/// What the receiver has said of a file. It says each thing once: what it says is work for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Nothing yet.
+    Offered,
+    /// One of the same size is there: ours is read, to compare them.
+    Compared,
+    /// It has heard what came of that.
+    Told,
+    /// It wants it.
+    Wanted,
+}
+
+/// A file to be read for its root hash, and what the receiver has; `None` if it only wants to be told.
+type Comparison = (Arc<SendFile>, Option<Digest>);
 
 /// What is remembered of a frame on its way.
 #[derive(Debug)]
@@ -87,8 +110,10 @@ struct Shared {
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     failure: Mutex<Option<Error>>,
-    comparisons: Mutex<mpsc::Sender<(Arc<SendFile>, Digest)>>,
+    comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
     stopped: AtomicBool,
+    /// Threads that there may be besides the pools'.
+    threads: Arc<Quota>,
     /// How long a stream may leave everything unconfirmed; `None` if the receiver cannot be asked about it.
     patience: Option<Duration>,
 }
@@ -123,7 +148,6 @@ impl Sender {
         share: &Share,
         patience: Option<Duration>,
     ) -> Self {
-        let (comparisons, to_compare) = mpsc::channel();
         let shared = Arc::new(Shared {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
@@ -141,8 +165,9 @@ impl Sender {
             read_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             failure: Mutex::default(),
-            comparisons: Mutex::new(comparisons),
+            comparisons: Mutex::default(),
             stopped: AtomicBool::new(false),
+            threads: Arc::clone(&share.threads),
             patience,
             terms,
         });
@@ -169,18 +194,6 @@ impl Sender {
         };
         let lister = Arc::clone(&shared);
         spawn("list", Box::new(move || lister.list()));
-        if shared.terms.compare == Compare::Checksum {
-            let comparer = Arc::downgrade(&shared);
-            spawn(
-                "compare",
-                Box::new(move || {
-                    for (file, theirs) in to_compare {
-                        let Some(shared) = comparer.upgrade() else { return };
-                        shared.compare(&file, theirs);
-                    }
-                }),
-            );
-        }
         Self { shared, readers, streams }
     }
 
@@ -313,13 +326,13 @@ impl Shared {
 
     // Messages --------------------------------------------------------------------------------------
 
-    fn handle(&self, message: Message) -> Result<bool> {
+    fn handle(self: &Arc<Self>, message: Message) -> Result<bool> {
         match message {
             Message::Verdicts { first, verdicts } => {
                 if first.checked_add(verdicts.len() as FileId).is_none() {
                     return Err(Error::protocol("verdicts on files that were never offered"));
                 }
-                self.verdicts(first, verdicts);
+                self.verdicts(first, verdicts)?;
             }
             Message::Have(id, segments) => {
                 let pending = self.pending.lock().expect("not poisoned");
@@ -332,7 +345,7 @@ impl Shared {
                 counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count));
             }
             Message::StreamLost(lane) => self.lost(lane),
-            Message::Again(ranges) => ranges.into_iter().for_each(|again| self.again(again)),
+            Message::Again(ranges) => ranges.into_iter().try_for_each(|again| self.again(again))?,
             Message::Done(files) => {
                 for (id, outcome) in files {
                     self.end(id, |file| match outcome {
@@ -359,7 +372,7 @@ impl Shared {
         Ok(false)
     }
 
-    fn verdicts(&self, first: FileId, verdicts: Vec<Verdict>) {
+    fn verdicts(self: &Arc<Self>, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
         let mut pieces = Vec::new();
         for (id, verdict) in (first..).zip(verdicts) {
             let other = {
@@ -378,11 +391,22 @@ impl Shared {
             let file = self.pending.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
             let Some(file) = file else { continue };
             match verdict {
-                Verdict::Want { have } => pieces.extend(self.wanted(&file, have)),
-                Verdict::Skip | Verdict::Made => self.end(id, |file| self.ledger.skipped(file.size)),
-                // Reading whole files would hold up every other message.
+                Verdict::Want { have } => {
+                    file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
+                    pieces.extend(self.wanted(&file, have));
+                }
+                Verdict::Skip => self.end(id, |file| self.ledger.skipped(file.size)),
+                Verdict::Made => self.end(id, |file| {
+                    self.ledger.skipped(file.size);
+                    self.ledger.refreshed();
+                }),
                 Verdict::Exists(theirs) => {
-                    let _ = self.comparisons.lock().expect("not poisoned").send((file, theirs));
+                    file.asked(&[Asked::Offered], Asked::Compared)?;
+                    self.compare_aside((file, Some(theirs)));
+                }
+                Verdict::Tell => {
+                    file.asked(&[Asked::Offered], Asked::Compared)?;
+                    self.compare_aside((file, None));
                 }
                 Verdict::Failed(error) => {
                     self.end(id, |file| self.ledger.failed(file.path(), error, true));
@@ -391,6 +415,7 @@ impl Shared {
         }
         self.work.push(pieces);
         self.finish_if_done();
+        Ok(())
     }
 
     /// The pieces to send of a wanted file, less what is there already.
@@ -413,14 +438,51 @@ impl Shared {
         there
     }
 
-    /// Reads the file to compare its root hash with the receiver's, aside from the pipeline.
-    fn compare(&self, file: &Arc<SendFile>, theirs: Digest) {
+    /// Leaves it to a thread of its own: reading whole files would hold up every other message.
+    fn compare_aside(self: &Arc<Self>, comparison: Comparison) {
+        let mut comparisons = self.comparisons.lock().expect("not poisoned");
+        let queue = comparisons.get_or_insert_with(|| {
+            let (queue, to_compare) = mpsc::channel::<Comparison>();
+            let to_compare = Arc::new(Mutex::new(to_compare));
+            for number in 0..COMPARERS {
+                // One reads everything, if need be.
+                let held = if number == 0 { None } else { self.threads.take(1) };
+                if number > 0 && held.is_none() {
+                    break;
+                }
+                let (comparer, to_compare) = (Arc::downgrade(self), Arc::clone(&to_compare));
+                let work = move || {
+                    let _held = held;
+                    let next = || to_compare.lock().expect("not poisoned").recv();
+                    while let Ok((file, theirs)) = next() {
+                        let Some(shared) = comparer.upgrade() else { return };
+                        shared.compare(&file, theirs);
+                    }
+                };
+                if let Err(error) = thread::Builder::new().name("compare".to_owned()).spawn(work)
+                    && number == 0
+                {
+                    self.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
+                }
+            }
+            queue
+        });
+        let _ = queue.send(comparison);
+    }
+
+    /// Reads the file to compare its root hash with the receiver's, or to tell it.
+    fn compare(&self, file: &Arc<SendFile>, theirs: Option<Digest>) {
         match self.root_of(file) {
-            Ok(ours) if ours == theirs => self.end(file.id, |file| {
+            Ok(ours) if theirs.is_none() => {
+                file.told();
+                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
+            }
+            Ok(ours) if theirs == Some(ours) => self.end(file.id, |file| {
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
                 self.ledger.skipped(file.size);
             }),
             Ok(_) => {
+                file.told();
                 // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
                 if self.terms.dry {
@@ -454,13 +516,17 @@ impl Shared {
         Ok(hash.root().expect("complete"))
     }
 
-    fn again(&self, Again { file, range }: Again) {
+    fn again(&self, Again { file, range }: Again) -> Result<()> {
         let found = self.pending.lock().expect("not poisoned").files.get(&file).map(Arc::clone);
-        let Some(file) = found else { return };
+        let Some(file) = found else { return Ok(()) };
         if range.start >= range.end || range.end > file.size || !range.start.is_multiple_of(BLOCK) {
-            return;
+            return Ok(());
+        }
+        if self.work.urgent() >= MAX_URGENT {
+            return Err(Error::protocol("the receiver wants more again than can have been on its way"));
         }
         self.resend(&file, range);
+        Ok(())
     }
 
     fn resend(&self, file: &Arc<SendFile>, range: Range<u64>) {
@@ -470,7 +536,8 @@ impl Shared {
         }
         let length = range.end - range.start;
         self.ledger.bytes_again.fetch_add(length, Relaxed);
-        if file.resent.fetch_add(length, Relaxed) > RESEND_LIMIT.max(4 * file.size) {
+        // However little of a block is wanted, it is read.
+        if file.resent.fetch_add(length.next_multiple_of(BLOCK), Relaxed) > RESEND_LIMIT.max(4 * file.size) {
             let why = format!("{} arrived damaged again and again: given up", file.listed.entry.path);
             self.abandon(file, Error::new(ErrorKind::Corrupt, why));
             return;
@@ -516,6 +583,21 @@ impl Shared {
 }
 
 impl SendFile {
+    /// The receiver is about to hear what comparing came to, and may answer.
+    fn told(&self) {
+        *self.asked.lock().expect("not poisoned") = Asked::Told;
+    }
+
+    /// The receiver says what is `next` of this file, which it may only after one of `before`.
+    fn asked(&self, before: &[Asked], next: Asked) -> Result<()> {
+        let mut asked = self.asked.lock().expect("not poisoned");
+        if !before.contains(&asked) {
+            return Err(Error::protocol("a second verdict on one file"));
+        }
+        *asked = next;
+        Ok(())
+    }
+
     /// The receiver has these segments from an earlier run.
     fn have(&self, segments: Vec<(u64, Digest)>) {
         if segments.is_empty() {

@@ -168,6 +168,11 @@ impl<T> WorkQueue<T> {
         self.changed.notify_all();
     }
 
+    /// How many pieces wait to be sent again.
+    pub fn urgent(&self) -> usize {
+        self.lock().urgent.len()
+    }
+
     /// The next work; waits until there is some and it is the worker's `turn`, `None` once closed or
     /// when it shall leave. A turn that changes needs a [`nudge`](Self::nudge).
     pub fn take(&self, turn: impl Fn() -> Turn) -> Option<Work<T>> {

@@ -1,6 +1,6 @@
 //! A directory of a local file system as a sink.
 //!
-//! Unfinished files live in the transfer's [work directory](crate::store::work_dir), under names made
+//! Unfinished files live in the transfer's work directory (`store::work_dir`), under names made
 //! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
 //! destination (see [`confined`](crate::sys::confined)).
 
@@ -41,6 +41,15 @@ pub struct FileSink {
     renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
 }
 
+/// What the work directory of transfer `id` is called after. Who may write one name in a directory shares the
+/// directory of all work there with those who may write others, and chooses `id`: their work is not found by it.
+fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
+    let Some(name) = new_name else { return *id };
+    let mut hasher = blake3::Hasher::new();
+    let hash = *hasher.update(id).update(name.as_bytes()).finalize().as_bytes();
+    *hash.first_chunk().expect("long enough")
+}
+
 impl FileSink {
     /// The destination `path` beneath `root`, for transfer `id`; `single` if the source is one file.
     ///
@@ -55,7 +64,14 @@ impl FileSink {
         dry: bool,
         roots: &[SourceRoot],
     ) -> Result<Self> {
-        let failed = |error| Error::io("use the destination", path, error);
+        let failed = |error| match error {
+            Errno::LOOP => {
+                let why =
+                    format!("cannot use the destination {}: a link on the way is not followed", show(path));
+                Error::new(ErrorKind::UnsafeName, why)
+            }
+            error => Error::io("use the destination", path, error),
+        };
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
@@ -75,8 +91,9 @@ impl FileSink {
         let work = match dry {
             true => None,
             false => {
-                abandoned::expire(&base, id);
-                Some(WorkDir::make(&base, id)?)
+                let id = work_id(id, new_name.as_ref());
+                abandoned::expire(&base, &id);
+                Some(WorkDir::make(&base, &id)?)
             }
         };
         Ok(Self {
@@ -179,7 +196,7 @@ impl Sink for FileSink {
                         }
                         let mtime =
                             Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                        Ok(Standing::Present(mtime))
+                        Ok(Standing::Present(mtime, stat.st_mode & 0o777))
                     }
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
                     Err(error) => Err(failed(error)),

@@ -1,14 +1,18 @@
 //! Files of a local file system as a source.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::path::{RelPath, is_reserved, join, split};
+use crate::path::{RelPath, is_reserved, join};
+use crate::quota::{Held, Quota};
+use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
 use crate::sys::identity::fingerprint;
@@ -29,28 +33,59 @@ const MAX_DEPTH: usize = 1000;
 pub struct FileSource {
     roots: Vec<Tree>,
     links: Links,
+    /// Which of them has a name of its own at the destination, and which put their contents there.
+    names: HashMap<Vec<u8>, usize>,
+    contents: Vec<usize>,
+    _descriptors: Option<Held>,
 }
 
 impl FileSource {
     /// Opens what the local user named; a trailing slash on a directory means its contents.
     pub fn local(paths: &[Vec<u8>], links: Links) -> Result<Self> {
-        Self::new(paths.iter().map(|path| Tree::local(path)).collect::<Result<_>>()?, links)
+        Self::new(paths.iter().map(|path| Tree::local(path)), links, None)
     }
 
-    /// Opens paths beneath `root`, as a peer named them; nothing outside `claim`, the part of it that the peer's
-    /// ticket covers, is opened, wherever links lead.
-    pub fn beneath(root: &Root, claim: &[u8], paths: &[Vec<u8>], links: Links) -> Result<Self> {
-        Self::new(paths.iter().map(|path| Tree::beneath(root, claim, path)).collect::<Result<_>>()?, links)
+    /// Opens paths as a peer named them, within `scope`. Each takes one of its `descriptors`.
+    pub fn beneath(
+        scope: &Scope<'_>,
+        paths: &[Vec<u8>],
+        links: Links,
+        descriptors: &Arc<Quota>,
+    ) -> Result<Self> {
+        let held = descriptors.take(paths.len()).ok_or_else(|| {
+            let why = format!(
+                "{} paths are more than may be open here for one peer right now: name a directory that holds them",
+                paths.len()
+            );
+            Error::new(ErrorKind::Busy, why)
+        })?;
+        Self::new(paths.iter().map(|path| Tree::beneath(scope, path)), links, Some(held))
     }
 
-    fn new(roots: Vec<Tree>, links: Links) -> Result<Self> {
-        if u16::try_from(roots.len()).is_err() {
-            return Err(Error::new(ErrorKind::Usage, "more than 65535 sources in one command"));
+    fn new(
+        trees: impl Iterator<Item = Result<Tree>>,
+        links: Links,
+        descriptors: Option<Held>,
+    ) -> Result<Self> {
+        let (mut roots, mut names, mut contents) = (Vec::<Tree>::new(), HashMap::new(), HashMap::new());
+        for tree in trees {
+            let tree = tree?;
+            let index = roots.len();
+            if index > usize::from(u16::MAX) {
+                return Err(Error::new(ErrorKind::Usage, "more than 65536 sources in one command"));
+            }
+            let earlier = match tree.name() {
+                Some(name) => names.insert(name.to_vec(), index),
+                None => tree.id().and_then(|id| contents.insert(id, index)),
+            };
+            if let Some(earlier) = earlier {
+                return Err(tree.doubles(&roots[earlier]));
+            }
+            roots.push(tree);
         }
-        for (i, tree) in roots.iter().enumerate() {
-            roots[..i].iter().try_for_each(|earlier| tree.differs_from(earlier))?;
-        }
-        Ok(Self { roots, links })
+        let mut contents: Vec<usize> = contents.into_values().collect();
+        contents.sort_unstable();
+        Ok(Self { roots, links, names, contents, _descriptors: descriptors })
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
@@ -61,8 +96,12 @@ impl FileSource {
     /// Whether the sources before `root` leave the name of `entry` to it; `false` if it is a directory that one
     /// of them has as well, and an error if both cannot have it. Looked up, so that no list is held.
     fn is_free(&self, root: u16, inner: &[u8], entry: &Entry) -> Result<bool> {
-        let (earlier, tree) = (&self.roots[..usize::from(root)], &self.roots[usize::from(root)]);
-        for other in earlier {
+        let root = usize::from(root);
+        let tree = &self.roots[root];
+        let first = entry.path.as_bytes().split(|&b| b == b'/').next().unwrap_or_default();
+        let named = self.names.get(first).copied();
+        let others = named.into_iter().chain(self.contents.iter().copied()).filter(|&other| other < root);
+        for other in others.map(|other| &self.roots[other]) {
             match other.bears(entry.path.as_bytes(), self.links) {
                 None => {}
                 Some(kind) if kind.is_dir() && entry.kind == Kind::Directory => return Ok(false),
@@ -225,13 +264,11 @@ impl Source for FileSource {
                 }
                 continue;
             };
-            let failed = |error| Error::io("list", inner, error);
-            let (parent, name) = split(inner);
-            let dir = tree.base.dir(parent).map_err(failed)?;
-            let level = Level { dir, path: parent.to_vec(), names: Vec::new(), id: (0, 0) };
+            let dir = tree.base.dir(b"").map_err(|error| Error::io("list", inner, error))?;
+            let level = Level { dir, path: Vec::new(), names: Vec::new(), id: (0, 0) };
             let path = RelPath::new(tree.prefix.clone())?;
             let free = |entry: Entry| self.is_free(root, b"", &entry).map(|_| entry);
-            let next = match self.look(tree, &level, name, inner, path) {
+            let next = match self.look(tree, &level, inner, inner, path) {
                 Ok(Look::At(entry, _)) => free(entry).map(|entry| Found::Entry(Listed { entry, root })),
                 Ok(Look::Special | Look::Skipped) => {
                     Err(Error::new(ErrorKind::Usage, format!("{} is not a regular file", show(inner))))

@@ -1,11 +1,14 @@
 //! Opening paths that cannot leave a directory, whatever a peer or a racing process puts in them.
 //!
 //! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-//! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined.
+//! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined. The one exception looks
+//! where a link leads, for [`named`](crate::store::named).
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, readlink, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, readlink, statat,
+};
 use rustix::io::Errno;
 
 use crate::path::is_reserved;
@@ -59,6 +62,18 @@ impl Root {
         }
     }
 
+    /// What the link `name` in this directory leads to, wherever that is: for whoever checks where. Opened without
+    /// being touched.
+    pub fn open_link(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        loop {
+            match openat2(&self.dir, name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                result => return result,
+            }
+        }
+    }
+
     /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath and lead to
     /// nothing that transfers keep for themselves.
     pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -74,8 +89,7 @@ impl Root {
 
     /// Whether `opened` lies where transfers keep their state, beneath this directory.
     fn keeps_state(&self, opened: &OwnedFd) -> Result<bool, Errno> {
-        let whole = |fd: &OwnedFd| readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new());
-        let (root, path) = (whole(&self.dir)?.into_bytes(), whole(opened)?.into_bytes());
+        let (root, path) = (path_of(&self.dir)?, path_of(opened)?);
         let inner = path.strip_prefix(&root[..]).unwrap_or(&path);
         Ok(inner.split(|&b| b == b'/').any(is_reserved))
     }
@@ -98,6 +112,12 @@ impl AsFd for Root {
     }
 }
 
+/// The absolute path of what is open as `fd`, as the kernel knows it.
+pub fn path_of(fd: &impl AsFd) -> Result<Vec<u8>, Errno> {
+    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    Ok(readlink(link, Vec::new())?.into_bytes())
+}
+
 /// The absolute path of `path` with symlinks resolved, for people and for catalogue keys.
 pub fn canonical(path: &[u8]) -> Result<Vec<u8>, Errno> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -106,6 +126,12 @@ pub fn canonical(path: &[u8]) -> Result<Vec<u8>, Errno> {
         Ok(path) => Ok(path.into_os_string().into_vec()),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     }
+}
+
+/// Whether `path`, named by the local user, is a symlink itself.
+pub fn is_link(path: &[u8]) -> bool {
+    statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }
 
 /// What `path`, named by the local user, leads to.

@@ -8,6 +8,7 @@ use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::quota::Quota;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SourceRoot, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
@@ -40,18 +41,20 @@ impl Link {
     }
 
     /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
+    /// What large messages take in memory counts in `books`.
     pub fn open_at(
         address: &Address,
         candidates: &[SocketAddr],
         pki: Option<&Arc<Identity>>,
+        books: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
-        Self::open_with(address, candidates, pki, VERSIONS)
+        Self::open_with(address, candidates, pki, VERSIONS, books)
     }
 
     fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
         // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
         check_ticket(address, pki)?;
-        Ok(Self::open_with(address, &handshake::resolve(address)?, pki, versions)?)
+        Ok(Self::open_with(address, &handshake::resolve(address)?, pki, versions, &Quota::unlimited())?)
     }
 
     fn open_with(
@@ -59,13 +62,15 @@ impl Link {
         candidates: &[SocketAddr],
         pki: Option<&Arc<Identity>>,
         versions: (u16, u16),
+        books: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
         let config = check_ticket(address, pki)?.client()?;
-        let (channel, version) = handshake::open_session_at(address, candidates, &config, versions)?;
+        let (channel, version) =
+            handshake::open_session_at(address, candidates, &config, versions).map_err(passing)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), &error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
-        let (outbox, inbox) = session::start(channel, &place)?;
+        let (outbox, inbox) = session::start_within(channel, &place, books)?;
         Ok(Self { outbox, inbox, config, place, version, peer })
     }
 
@@ -101,6 +106,16 @@ impl Link {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
         }
+    }
+}
+
+/// An endpoint that has no room for us now, or is about to stop, has some later.
+fn passing(unopened: Unopened) -> Unopened {
+    match unopened {
+        Unopened::Refused(error) if error.kind == ErrorKind::Busy => {
+            Unopened::Refused(Error { kind: ErrorKind::Connection, ..error })
+        }
+        other => other,
     }
 }
 
@@ -184,6 +199,7 @@ mod tests {
             pki: None,
             advertise: None,
             iperf3: None,
+            follow: Vec::new(),
             allow_local_targets: true,
             allowance: crate::quota::Allowance::default(),
         };

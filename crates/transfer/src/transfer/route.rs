@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tidegate_control::{Bounds, Environment, Observation, PerStage};
 
 use crate::catalogue::Catalogues;
@@ -22,12 +23,13 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::sys::confined::{self, Root};
+use crate::text::show;
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
 use crate::wire::message::{
-    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, Terms, TransferId,
+    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, TELL_SINCE, Terms, TransferId,
 };
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
@@ -81,6 +83,8 @@ pub struct Setup {
     pub pki: Option<Arc<Identity>>,
     /// What was verified here before.
     pub catalogues: Catalogues,
+    /// What it may use here, and what the peer may make us remember.
+    pub share: Share,
 }
 
 /// A transfer that has begun.
@@ -196,7 +200,7 @@ pub fn push(
         outbox.clone(),
         Some(dialer),
         Arc::clone(&ledger),
-        &Share::own(),
+        &setup.share,
         patience,
     );
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
@@ -225,22 +229,26 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         false => Vec::new(),
     };
     let (asked, destination) = match to {
-        None => (Asked::OneFile, Destination { sink: Arc::new(NullSink), journal: None, catalogue: None }),
+        None => {
+            let sink = Arc::new(NullSink);
+            (Asked::OneFile, Destination { sink, journal: None, catalogue: None, asks_hashes: false })
+        }
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.dry, &roots)?;
-            let journal = sink.work().map(Journal::open).transpose()?;
+            let journal = sink.work().map(|work| Journal::open(work, &setup.share.books)).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);
-            (asked, Destination { sink: Arc::new(sink), journal, catalogue })
+            let asks_hashes = version >= TELL_SINCE;
+            (asked, Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
     let receiver =
-        Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), Share::own());
+        Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), setup.share.clone());
     let receiver = Arc::new(receiver);
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
@@ -262,6 +270,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     issued.outbox.close();
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = Link::open(from, setup.pki.as_ref())?;
+    link.name_run(setup.run, setup.stall);
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
@@ -289,7 +298,15 @@ impl LocalDestination {
     fn resolve(path: &[u8], single: bool) -> Result<Self> {
         let failed = |error| Error::io("use the destination", path, error);
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
-        let typed = Path::new(std::ffi::OsStr::from_bytes(if trimmed.is_empty() { b"/" } else { trimmed }));
+        let trimmed = if trimmed.is_empty() { b"/" } else { trimmed };
+        let real = match confined::is_link(trimmed) {
+            true => confined::canonical(trimmed).map_err(|error| match error {
+                Errno::NOENT => leads_nowhere(path),
+                error => failed(error),
+            })?,
+            false => trimmed.to_vec(),
+        };
+        let typed = Path::new(std::ffi::OsStr::from_bytes(&real));
         let is_directory = typed.is_dir();
         let takes_name = single && !path.ends_with(b"/") && !is_directory;
         let directory =
@@ -319,6 +336,12 @@ impl LocalDestination {
         }
         Ok(Self { root: Root::open(&base).map_err(failed)?, path, absolute, takes_name })
     }
+}
+
+/// A destination cannot be made through a link.
+pub fn leads_nowhere(path: &[u8]) -> Error {
+    let why = format!("cannot use the destination {}: it is a link that leads nowhere", show(path));
+    Error::new(ErrorKind::UnsafeName, why)
 }
 
 /// What names the local source, so that a second run finds the first one's journal.

@@ -210,7 +210,7 @@ pub fn open_session_within(
 
 /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
 ///
-/// One that is closed before it is welcome is tried again after each of [`PAUSES`].
+/// One that is closed before it is welcome is tried again after each of `PAUSES`.
 pub fn open_session_at(
     address: &Address,
     candidates: &[SocketAddr],

@@ -21,7 +21,7 @@ use crate::throttle::Limits;
 use crate::wire::bounded::at_most;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 5);
+pub const VERSIONS: (u16, u16) = (1, 6);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub const IPERF3_SINCE: u16 = 2;
@@ -34,6 +34,10 @@ pub const HURRY_SINCE: u16 = 4;
 
 /// The version since which an endpoint tells runs of one transfer apart, and streams that deliver nothing are replaced.
 pub const RUN_SINCE: u16 = 5;
+
+/// The version since which a sender can be asked for the hash of a file that looks changed, and a third party tells how
+/// many files only got another mode or time.
+pub const TELL_SINCE: u16 = 6;
 
 /// The highest version within both ranges.
 pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -221,6 +225,27 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// What it takes in memory, with what is kept of each path that it names.
+    pub fn memory(&self) -> usize {
+        const EACH: usize = 256;
+        match self {
+            Self::Send { source: SourceSpec::Files(paths), .. }
+            | Self::SendTo { source: SourceSpec::Files(paths), .. } => {
+                paths.iter().map(|path| EACH + 2 * path.len()).sum()
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl SourceRoot {
+    /// What these take in memory.
+    pub fn memory(roots: &[Self]) -> usize {
+        roots.iter().map(|root| size_of::<Self>() + root.name.len()).sum()
+    }
+}
+
 /// What one end counted so far; rates are differences over its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
@@ -270,6 +295,9 @@ pub enum Verdict {
     Exists(Digest),
     /// It cannot be received.
     Failed(Error),
+    /// Something of the same size was verified there, and only its time is another: tell your root hash (`Keep`), and
+    /// another verdict follows; since version 6.
+    Tell,
 }
 
 /// How a file ended.
@@ -340,7 +368,7 @@ pub enum Message {
     },
     /// Sender: files found there differ, and come after all (unless nothing is to be written).
     Replace(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<FileId>),
-    /// Sender: files found there are the same, with these root hashes.
+    /// Sender: files found there are the same, with these root hashes; or just the hashes of those that were to be told.
     Keep(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, Digest)>),
     /// Sender: hashes of whole segments, over the encrypted session.
     Hashes(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, u64, Digest)>),
@@ -408,6 +436,10 @@ pub enum Message {
     },
     /// Sender, ahead of the request or behind `Single`: what it was told to send; since version 5.
     Roots(#[serde(deserialize_with = "at_most::<PATHS, _, _>")] Vec<SourceRoot>),
+
+    /// Third party, sender to initiator, ahead of `Progress`: so many files that were there got another mode or time;
+    /// since version 6.
+    Refreshed(u64),
 }
 
 /// How far a transfer has come.
@@ -554,6 +586,8 @@ mod tests {
         assert_eq!(encode(&Message::Iperf3 { port: 5201 })[4..], [28, 0xd1, 0x28]);
         assert_eq!(encode(&Message::Hurry(true))[4..], [30, 1]);
         assert_eq!(encode(&Message::Overdue { streams: vec![7], for_ms: 9 })[4..], [32, 1, 7, 9]);
+        assert_eq!(encode(&Message::Refreshed(3))[4..], [34, 3]);
+        assert_eq!(encode(&Verdict::Tell)[4..], [5]);
     }
 
     proptest! {

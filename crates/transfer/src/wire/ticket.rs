@@ -6,9 +6,12 @@
 //! remember the tickets it gave.
 
 use std::fmt;
+use std::net::Ipv6Addr;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
+use rustls::pki_types::ServerName;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -143,8 +146,8 @@ impl Address {
             ),
             None => (None, authority),
         };
-        let (host, port) = split_host(place).ok_or_else(|| refuse("host and port cannot be read"))?;
-        Ok(Self { ticket, host, port, path: path.to_vec() })
+        let Place { host, port } = place.parse().map_err(|_| refuse("host and port cannot be read"))?;
+        Ok(Self { ticket, host, port: port.unwrap_or(DEFAULT_PORT), path: path.to_vec() })
     }
 
     /// The same endpoint with another path.
@@ -213,24 +216,51 @@ impl Ticket {
     }
 }
 
-/// Splits `host`, `host:port`, `[v6]` or `[v6]:port`.
-fn split_host(place: &str) -> Option<(String, u16)> {
-    let (host, port) = if let Some(rest) = place.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']')?;
-        (host, rest.strip_prefix(':'))
-    } else {
-        match place.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (place, None),
+/// A host and, if one was said, a port: `host`, `host:port`, `[v6]` or `[v6]:port`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name or number of the host, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+impl FromStr for Place {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = |why: &str| {
+            let why = format!("'{}' is no HOST[:PORT]: {why}", show(text.as_bytes()));
+            Error::new(ErrorKind::Usage, why)
+        };
+        let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+            Some(Some((host, rest))) if host.parse::<Ipv6Addr>().is_ok() => {
+                let port = rest.strip_prefix(':');
+                if port.is_none() && !rest.is_empty() {
+                    return Err(refuse("nothing but a port may follow the brackets"));
+                }
+                (host, port)
+            }
+            Some(_) => return Err(refuse("brackets are for an IPv6 number")),
+            None if text.parse::<Ipv6Addr>().is_ok() => {
+                return Err(refuse("an IPv6 number stands in brackets, as in [::1]"));
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        // What no client could connect to is no host either.
+        if ServerName::try_from(host).is_err() {
+            return Err(refuse("the host is neither a name nor a number"));
         }
-    };
-    let port = match port {
-        Some(port) => port.parse().ok()?,
-        None => DEFAULT_PORT,
-    };
-    // It is shown as it is.
-    let is_plain = !host.is_empty() && matches!(show(host.as_bytes()), std::borrow::Cow::Borrowed(_));
-    is_plain.then(|| (host.to_owned(), port))
+        let port = match port.map(str::parse) {
+            None => None,
+            Some(Ok(port @ 1..)) => Some(port),
+            Some(_) => return Err(refuse("the port is not a number from 1 to 65535")),
+        };
+        Ok(Self { host: host.to_owned(), port })
+    }
 }
 
 #[cfg(test)]
@@ -262,12 +292,37 @@ mod tests {
             "tg://[::1/",
             "http://x/",
             "tg://x\x1b[2J:1/",
+            "tg://foo bar/",
+            "tg://::1/",
+            "tg://x:0/",
+            "tg://[x]:1/",
         ];
         for text in bad {
             let error = Address::parse(text.as_bytes()).expect_err(text);
             assert!(!error.message.contains("AAAA"));
         }
         assert!(!format!("{:?}", ticket()).contains("BwE"));
+    }
+
+    #[test]
+    fn a_place_is_a_host_and_perhaps_a_port() {
+        for (text, host, port) in [
+            ("dtn.example.org", "dtn.example.org", None),
+            ("dtn_1:443", "dtn_1", Some(443)),
+            ("10.0.0.1:65535", "10.0.0.1", Some(65535)),
+            ("[2001:db8::1]", "2001:db8::1", None),
+            ("[::1]:443", "::1", Some(443)),
+        ] {
+            assert_eq!(text.parse(), Ok(Place { host: host.to_owned(), port }), "{text}");
+        }
+        let bad = [
+            "", "foo bar", ":1", "x:", "x:0", "x:65536", "x:1:2", "::1", "[::1", "[::1]1", "[x]", "a/b",
+            "a@b", "-",
+        ];
+        for text in bad {
+            let error = text.parse::<Place>().expect_err(text);
+            assert!(error.kind == ErrorKind::Usage && error.message.contains("HOST[:PORT]"), "{error}");
+        }
     }
 
     #[test]

@@ -63,18 +63,34 @@ fn file_error(action: &str, path: &Path, error: impl std::fmt::Display) -> Error
     Error::new(ErrorKind::Usage, format!("{action} {}: {error}", path.display()))
 }
 
+/// Where an identity of our own is kept.
+fn files_in(state: &Path) -> (PathBuf, PathBuf) {
+    (state.join("endpoint.cert.pem"), state.join("endpoint.key.pem"))
+}
+
 impl Identity {
     /// The self-signed identity kept in `state`, made on first use; the key file has mode 0600.
     pub fn load_or_create(state: &Path) -> Result<Self> {
-        let (cert, key) = (state.join("endpoint.cert.pem"), state.join("endpoint.key.pem"));
-        if !key.exists() {
-            let made = rcgen::generate_simple_self_signed(vec!["tidegate".to_owned()])
-                .map_err(|error| tls_error("cannot make a certificate", error))?;
-            write_private(&cert, made.cert.pem().as_bytes())?;
-            write_private(&key, made.signing_key.serialize_pem().as_bytes())?;
+        if let Some(identity) = Self::load(state)? {
+            return Ok(identity);
         }
+        let (cert, key) = files_in(state);
+        let made = rcgen::generate_simple_self_signed(vec!["tidegate".to_owned()])
+            .map_err(|error| tls_error("cannot make a certificate", error))?;
+        write_private(&cert, made.cert.pem().as_bytes())?;
+        write_private(&key, made.signing_key.serialize_pem().as_bytes())?;
         let (chain, key) = load_pair(&cert, &key)?;
         Ok(Self { chain, key, roots: None })
+    }
+
+    /// The one kept in `state`, if there is one.
+    pub fn load(state: &Path) -> Result<Option<Self>> {
+        let (cert, key) = files_in(state);
+        if !key.exists() {
+            return Ok(None);
+        }
+        let (chain, key) = load_pair(&cert, &key)?;
+        Ok(Some(Self { chain, key, roots: None }))
     }
 
     /// An identity of a site's own PKI.

@@ -13,6 +13,7 @@ use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Failure;
+use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, STALL, Setup, To, Transfer, begin, random_run};
@@ -58,6 +59,7 @@ impl Fixture {
         fs::create_dir(&root).expect("made");
         let mut config = Config {
             iperf3: None,
+            follow: Vec::new(),
             allow_local_targets: true,
             allowance: tidegate_transfer::quota::Allowance::default(),
             root: root.clone(),
@@ -93,6 +95,7 @@ impl Fixture {
             interrupt: Interrupt::default(),
             pki: None,
             catalogues: Catalogues::new(&state).expect("opened"),
+            share: Share::own(),
         }
     }
 

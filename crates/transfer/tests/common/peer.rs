@@ -23,6 +23,8 @@ use tidegate_transfer::wire::tls::Identity;
 /// One session with a client, as the server's script sees it.
 pub struct Visit {
     pub request: Request,
+    /// What was said ahead of it.
+    pub ahead: Vec<Message>,
     pub outbox: Outbox,
     pub inbox: Inbox,
     /// Data streams in the order they came.
@@ -69,15 +71,15 @@ impl Server {
                             let welcome = encode(&Message::Welcome(VERSIONS.1));
                             std::io::Write::write_all(&mut channel, &welcome).expect("written");
                             let (outbox, inbox) = session::start(channel, "a client").expect("started");
-                            // What else is said before the request is for honest servers.
+                            let mut ahead = Vec::new();
                             let request = loop {
                                 match inbox.receive() {
                                     Ok(Message::Request(request)) => break request,
-                                    Ok(_) => {}
+                                    Ok(message) => ahead.push(message),
                                     Err(_) => return,
                                 }
                             };
-                            script(&Visit { request, outbox, inbox, streams });
+                            script(&Visit { request, ahead, outbox, inbox, streams });
                         }
                     }
                 });

@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind};
 use crate::path::{RelPath, split};
 use crate::quota::{Held, Quota};
+use crate::text::show;
 
 /// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
 const MOST_NAMES: usize = 1 << 20;
@@ -40,23 +41,41 @@ impl Asked {
         }
     }
 
-    /// Refuses an entry that nobody asked for.
-    pub fn check(&self, entry: &Entry) -> Result<()> {
+    /// How many things were asked for that must be offered, or told to have failed.
+    pub fn names(&self) -> usize {
+        match self {
+            Self::Anything => 0,
+            Self::OneFile => 1,
+            Self::Beneath(names) => names.len(),
+        }
+    }
+
+    /// What the `index`th of them is called.
+    pub fn name(&self, index: usize) -> String {
+        match self {
+            Self::Beneath(names) => names.get(index).map(|name| show(name).into_owned()).unwrap_or_default(),
+            _ => "the file".to_owned(),
+        }
+    }
+
+    /// Which of what was asked for an entry belongs to; refuses one that nobody asked for.
+    pub fn check(&self, entry: &Entry) -> Result<Option<usize>> {
         let refuse = |why: &str| {
             let why = format!("the other end offered {}, {why}: nothing more is taken from it", entry.path);
             Err(Error::new(ErrorKind::UnsafeName, why))
         };
         let path = entry.path.as_bytes();
         match self {
-            Self::Anything => Ok(()),
-            Self::OneFile if matches!(entry.kind, Kind::File { .. }) => Ok(()),
+            Self::Anything => Ok(None),
+            Self::OneFile if matches!(entry.kind, Kind::File { .. }) => Ok(Some(0)),
             Self::OneFile => refuse("which is no file, where one file was asked for"),
-            Self::Beneath(names) => match names.iter().find(|name| lies_beneath(path, name)) {
+            Self::Beneath(names) => match names.iter().enumerate().find(|(_, name)| lies_beneath(path, name))
+            {
                 None => refuse("which was not asked for"),
-                Some(name) if name.len() == path.len() && matches!(entry.kind, Kind::Symlink { .. }) => {
+                Some((_, name)) if name.len() == path.len() && matches!(entry.kind, Kind::Symlink { .. }) => {
                     refuse("a link where a file or a directory was asked for")
                 }
-                Some(_) => Ok(()),
+                Some((index, _)) => Ok(Some(index)),
             },
         }
     }
@@ -87,17 +106,26 @@ impl Offered {
     /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
     /// those that have not ended, which are never forgotten.
     pub fn take(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> Result<()> {
+        match self.is_new(place, open) {
+            true => Ok(()),
+            false => {
+                let why = format!("{place} is offered twice: only the first is taken");
+                Err(Error::new(ErrorKind::Usage, why))
+            }
+        }
+    }
+
+    /// Whether `place` is offered for the first time, as far as that is remembered.
+    pub fn is_new(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> bool {
         let name = self.hasher.hash_one(place.as_bytes());
         if self.seen.contains(&name) {
-            let why = format!("{place} is offered twice: only the first is taken");
-            return Err(Error::new(ErrorKind::Usage, why));
+            return false;
         }
         let full = self.seen.len() == self.seen.capacity();
         if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
             self.seen = open().iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
         }
-        self.seen.insert(name);
-        Ok(())
+        self.seen.insert(name)
     }
 }
 

@@ -7,12 +7,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::Shared;
 use super::continuing::Continued;
+use super::{Compared, Shared};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::manifest::{Entry, FileId, Kind, SEGMENT};
+use crate::manifest::{Entry, FileId, Kind, SEGMENT, Timestamp};
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::{Held, remember};
@@ -87,26 +87,13 @@ impl Shared {
                         files.iter().filter_map(|id| Some((*id, compared.remove(id)?))).collect()
                     };
                     if self.terms.dry {
-                        for (_, (entry, _)) in &differ {
+                        for (_, Compared { entry, .. }) in &differ {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
                             self.ledger.failed(entry.path.as_bytes(), error, true);
                         }
                         continue;
                     }
-                    let begun = self.start_anew(differ.iter().map(|(_, (entry, _))| entry));
-                    for (id, (entry, _held)) in differ {
-                        self.wait_for_room();
-                        let path = entry.path.clone();
-                        let begun = begun.clone().and_then(|()| self.expect_file(id, entry, None));
-                        let verdict = match begun {
-                            Ok(_) => Verdict::Want { have: Vec::new() },
-                            Err(error) => {
-                                self.ledger.failed(path.as_bytes(), error.clone(), true);
-                                Verdict::Failed(error)
-                            }
-                        };
-                        self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
-                    }
+                    self.replace(differ);
                 }
                 Intent::Keep(files) => self.keep(&files),
                 Intent::Finish => match self.finish() {
@@ -147,8 +134,10 @@ impl Shared {
         }
         let standing = self.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
+            let place = self.sink.place(entry);
             if entry.kind == Kind::Directory
                 && let Some(journal) = self.journal()
+                && self.offered.lock().expect("not poisoned").is_new(place, || self.open_places())
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
             }
@@ -159,29 +148,47 @@ impl Shared {
             return Ok(Some(Verdict::Skip));
         }
         let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
-        if let Standing::Present(mtime) = standing {
+        if let Standing::Present(mtime, mode) = standing {
+            let compare = |recorded| -> Result<()> {
+                let held = remember(&self.share.books, entry.memory())?;
+                let file = Compared { entry: entry.clone(), recorded, _held: held };
+                self.compared.lock().expect("not poisoned").insert(id, file);
+                Ok(())
+            };
             if self.terms.compare == Compare::Checksum {
                 let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
-                let held = remember(&self.share.books, entry.memory())?;
-                self.compared.lock().expect("not poisoned").insert(id, (entry.clone(), held));
+                compare(None)?;
                 return Ok(Some(Verdict::Exists(digest)));
             }
             let known = self
                 .catalogue
                 .as_ref()
                 .and_then(|c| c.lock().expect("not poisoned").get(self.sink.place(entry).as_bytes()));
-            let recorded = known.is_some_and(|known| {
-                let hashed = self.terms.verify == Verify::Block || known.root != [0; 32];
-                known.size == size && known.mtime == entry.mtime && hashed
-            });
+            // Unless somebody has touched it since it was verified.
+            let known = known.filter(|known| known.size == size && known.mtime == mtime);
+            let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
+            let recorded = hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block);
             // Complete in an earlier run that ended before it could say so.
             let renamed = left.as_ref().is_some_and(|left| left.root.is_some()) && !self.sink.has_part(entry);
             if mtime == entry.mtime && (recorded || renamed) {
                 if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
                     self.remember(entry, root);
                 }
+                let verdict = match mode == entry.mode & 0o777 || self.terms.dry {
+                    true => Verdict::Skip,
+                    false => {
+                        self.sink.refresh(entry)?;
+                        self.ledger.refreshed();
+                        Verdict::Made
+                    }
+                };
                 self.ledger.skipped(size);
-                return Ok(Some(Verdict::Skip));
+                return Ok(Some(verdict));
+            }
+            // Another time: whether the content is another too, the sender's hash tells.
+            if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none() && !self.terms.dry) {
+                compare(Some((hash, mtime)))?;
+                return Ok(Some(Verdict::Tell));
             }
         }
         if self.terms.dry {
@@ -240,19 +247,64 @@ impl Shared {
         }
     }
 
+    /// Asks for files whose content turned out to be another.
+    fn replace(&self, differ: Vec<(FileId, Compared)>) {
+        let begun = self.start_anew(differ.iter().map(|(_, file)| &file.entry));
+        for (id, Compared { entry, _held, .. }) in differ {
+            self.wait_for_room();
+            let path = entry.path.clone();
+            let begun = begun.clone().and_then(|()| self.expect_file(id, entry, None));
+            let verdict = match begun {
+                Ok(_) => Verdict::Want { have: Vec::new() },
+                Err(error) => {
+                    self.ledger.failed(path.as_bytes(), error.clone(), true);
+                    Verdict::Failed(error)
+                }
+            };
+            self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
+        }
+    }
+
+    /// Files whose content is right, or of which the sender has told the hash.
     fn keep(&self, files: &[(FileId, Digest)]) {
         for (id, root) in files {
-            if let Some((entry, _held)) = self.compared.lock().expect("not poisoned").remove(id) {
-                self.ledger.skipped(entry.size());
-                if self.terms.dry {
-                    continue;
+            let Some(file) = self.compared.lock().expect("not poisoned").remove(id) else { continue };
+            match file.recorded {
+                Some(recorded) if recorded.0 != *root || !self.still_has(&file.entry, recorded.1) => {
+                    self.replace(vec![(*id, file)]);
                 }
-                match self.sink.refresh(&entry) {
-                    Ok(()) => self.remember(&entry, *root),
-                    Err(error) => tracing::warn!("{error}"),
+                Some(_) => {
+                    let verdict = match self.sink.refresh(&file.entry) {
+                        Ok(()) => {
+                            self.remember(&file.entry, *root);
+                            self.ledger.skipped(file.entry.size());
+                            self.ledger.refreshed();
+                            Verdict::Made
+                        }
+                        Err(error) => {
+                            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+                            Verdict::Failed(error)
+                        }
+                    };
+                    self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
+                }
+                None => {
+                    self.ledger.skipped(file.entry.size());
+                    if self.terms.dry {
+                        continue;
+                    }
+                    match self.sink.refresh(&file.entry) {
+                        Ok(()) => self.remember(&file.entry, *root),
+                        Err(error) => tracing::warn!("{error}"),
+                    }
                 }
             }
         }
+    }
+
+    /// Whether nobody has touched what bears the entry's name since it got `mtime`.
+    fn still_has(&self, entry: &Entry, mtime: Timestamp) -> bool {
+        matches!(self.sink.prepare(entry, true), Ok(Standing::Present(there, _)) if there == mtime)
     }
 
     fn remember(&self, entry: &Entry, root: Digest) {
@@ -272,15 +324,24 @@ impl Shared {
         let continued = self.continued.lock().expect("not poisoned");
         let files = self.files.read().expect("not poisoned");
         let compared = self.compared.lock().expect("not poisoned");
-        let put_off = compared.values().chain(continued.values()).map(|(entry, _)| entry);
-        let open = files.values().map(|file| &*file.entry).chain(put_off);
+        let put_off = continued.values().map(|(entry, _)| entry);
+        let looked_at = compared.values().map(|file| &file.entry);
+        let open = files.values().map(|file| &*file.entry).chain(put_off).chain(looked_at);
         open.map(|entry| self.sink.place(entry).clone()).collect()
     }
 
     /// A sender's word is not enough: what it offered has ended, one way or another.
     fn check_finish(&self) -> Result<()> {
         let open = self.open_places();
+        let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {
+            // What it could not read it has said, and that is no success either.
+            (true, None) if self.ledger.totals().files_failed == 0 && missing.is_some() => {
+                let what = missing.map(|index| self.asked.name(index)).unwrap_or_default();
+                Err(Error::protocol(format!(
+                    "the sender finished without a word of {what}, which it was asked for: run the same command again"
+                )))
+            }
             (true, None) => Ok(()),
             (false, _) => Err(Error::protocol("the sender finished before it had listed everything")),
             (true, Some(first)) => {
@@ -297,12 +358,11 @@ impl Shared {
     fn finish(&self) -> Result<()> {
         self.check_finish()?;
         let Some(journal) = self.journal() else { return Ok(()) };
-        let directories = journal.lock().expect("not poisoned").directories()?;
-        for entry in directories.iter().rev() {
-            if let Err(error) = self.sink.refresh(entry) {
+        journal.lock().expect("not poisoned").directories(|entry| {
+            if let Err(error) = self.sink.refresh(&entry) {
                 tracing::warn!("{error}");
             }
-        }
+        })?;
         if let Some((_, error)) = self.sink.sync_names().into_iter().next() {
             return Err(error);
         }

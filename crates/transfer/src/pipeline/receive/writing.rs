@@ -73,7 +73,7 @@ impl Shared {
 
     fn write_frame(&self, frame: &Arrived<Incoming>, bytes: &[u8]) -> Result<()> {
         let file = &frame.file;
-        let Some(part) = file.part_for(frame.offset, &*self.sink)? else {
+        let Some(part) = file.part_for(frame.offset, &*self.sink, self.descriptor(file))? else {
             self.again(&(frame.offset..frame.offset + u64::from(frame.length)));
             return Ok(());
         };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{SendFile, Shared};
+use super::{Asked, SendFile, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
 use crate::store::{Found, Listed};
@@ -85,6 +85,7 @@ impl Shared {
                     kept: AtomicU64::new(0),
                     resent: AtomicU64::new(0),
                     ended: AtomicBool::new(false),
+                    asked: Mutex::new(Asked::Offered),
                 };
                 pending.files.insert(id, Arc::new(file));
             } else {

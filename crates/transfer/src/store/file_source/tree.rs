@@ -6,7 +6,8 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::RelPath;
+use crate::path::{RelPath, split};
+use crate::store::named::{Reached, Scope};
 use crate::sys::confined::{self, Root};
 use crate::sys::identity::identity;
 use crate::text::show;
@@ -29,10 +30,8 @@ pub(super) struct Tree {
 enum Place {
     /// All of it.
     Directory,
-    /// The file at this path; a link is followed as long as it stays beneath the base.
+    /// The file of this name and nothing else: links were followed on the way here, and none is any more.
     File(Vec<u8>),
-    /// The file of this name and nothing else: a link is not followed.
-    FileAlone(Vec<u8>),
 }
 
 impl Tree {
@@ -58,46 +57,38 @@ impl Tree {
         Ok(Self { base, prefix: last_name(trimmed, name), place: Place::File(name.to_vec()), named })
     }
 
-    /// What a peer named beneath `root`, whose ticket covers `claim`.
-    pub(super) fn beneath(root: &Root, claim: &[u8], path: &[u8]) -> Result<Self> {
+    /// What a peer named.
+    pub(super) fn beneath(scope: &Scope<'_>, path: &[u8]) -> Result<Self> {
         let failed = |error| Error::io("read", path, error);
         let (trimmed, contents) = trim(path);
         let named = trimmed.to_vec();
-        if trimmed.is_empty() {
-            let base = root.dir(b"").map_err(failed)?;
-            return Ok(Self { base, prefix: Vec::new(), place: Place::Directory, named });
-        }
-        let checked = RelPath::new(trimmed)?;
-        let (parent, name) = checked.split();
-        let parent = root.dir(parent).map_err(failed)?;
-        let stat = parent.stat(name).map_err(failed)?;
-        if FileType::from_raw_mode(stat.st_mode).is_dir() {
-            let prefix = if contents { Vec::new() } else { name.to_vec() };
-            let base = parent.dir(name).map_err(failed)?;
-            return Ok(Self { base, prefix, place: Place::Directory, named });
-        }
-        // A link that is named is followed, and may lead anywhere within what the ticket covers: nowhere, if that
-        // is the link itself.
-        let prefix = name.to_vec();
-        let inner = trimmed.strip_prefix(claim).map(|inner| inner.strip_prefix(b"/").unwrap_or(inner));
-        let Some(inner) = inner.filter(|inner| !inner.is_empty()) else {
-            return Ok(Self { base: parent, place: Place::FileAlone(prefix.clone()), prefix, named });
+        let name = match trimmed.is_empty() {
+            true => Vec::new(),
+            false => RelPath::new(trimmed)?.split().1.to_vec(),
         };
-        let base = root.dir(claim).map_err(failed)?;
-        match base.open_following(inner, OFlags::RDONLY | OFlags::DIRECTORY) {
-            Ok(directory) => {
-                let prefix = if contents { Vec::new() } else { prefix };
-                Ok(Self { base: Root::from(directory), place: Place::Directory, prefix, named })
+        let Reached { base, rest, .. } = scope.reach(trimmed)?;
+        let base = match rest.is_empty() {
+            true => base,
+            false => {
+                let (parent, last) = split(&rest);
+                let parent = base.dir(parent).map_err(failed)?;
+                let stat = parent.stat(last).map_err(failed)?;
+                if !FileType::from_raw_mode(stat.st_mode).is_dir() {
+                    let place = Place::File(last.to_vec());
+                    return Ok(Self { base: parent, place, prefix: name, named });
+                }
+                parent.dir(last).map_err(failed)?
             }
-            Err(_) => Ok(Self { base, place: Place::File(inner.to_vec()), prefix, named }),
-        }
+        };
+        let prefix = if contents { Vec::new() } else { name };
+        Ok(Self { base, prefix, place: Place::Directory, named })
     }
 
-    /// The one file's path beneath the base; `None` for a directory.
+    /// The one file's name in the base; `None` for a directory.
     pub(super) fn file(&self) -> Option<&[u8]> {
         match &self.place {
             Place::Directory => None,
-            Place::File(inner) | Place::FileAlone(inner) => Some(inner),
+            Place::File(name) => Some(name),
         }
     }
 
@@ -121,37 +112,42 @@ impl Tree {
     /// Opens what `inner` leads to, by way of links that stay within what may be opened.
     pub(super) fn open_following(&self, inner: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self.place {
-            Place::FileAlone(_) => match self.base.open_beneath(inner, flags, Mode::empty()) {
+            Place::File(_) => match self.base.open_beneath(inner, flags, Mode::empty()) {
                 Err(Errno::LOOP) => Err(Errno::XDEV),
                 opened => opened,
             },
-            _ => self.base.open_following(inner, flags),
+            Place::Directory => self.base.open_following(inner, flags),
         }
     }
 
-    /// Refuses two arguments that would be one thing at the destination.
-    pub(super) fn differs_from(&self, other: &Self) -> Result<()> {
-        let one_name = |tree: &Self| tree.file().is_some() || !tree.prefix.is_empty();
-        if one_name(self) && one_name(other) && self.prefix == other.prefix {
-            let why = format!(
+    /// What it is called at the destination; `None` for a directory's contents.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        (self.file().is_some() || !self.prefix.is_empty()).then_some(&self.prefix[..])
+    }
+
+    /// Device and inode of the directory.
+    pub(super) fn id(&self) -> Option<(u64, u64)> {
+        fstat(&self.base).ok().map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    /// Why it and an earlier one cannot be copied together: they are one thing at the destination.
+    pub(super) fn doubles(&self, earlier: &Self) -> Error {
+        let why = match self.name() {
+            Some(name) => format!(
                 "{} and {} would both become {} at the destination: copy them apart",
-                show(&other.named),
+                show(&earlier.named),
                 show(&self.named),
-                show(&self.prefix)
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        let id = |tree: &Self| fstat(&tree.base).ok().map(|stat| (stat.st_dev, stat.st_ino));
-        let contents = |tree: &Self| tree.file().is_none() && tree.prefix.is_empty();
-        if contents(self) && contents(other) && id(self).is_some() && id(self) == id(other) {
-            let why = format!(
-                "{} and {} are the same directory: name it once",
-                show(&other.named),
-                show(&self.named)
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        Ok(())
+                show(name)
+            ),
+            None => {
+                format!(
+                    "{} and {} are the same directory: name it once",
+                    show(&earlier.named),
+                    show(&self.named)
+                )
+            }
+        };
+        Error::new(ErrorKind::Usage, why)
     }
 
     /// What this tree puts at `path` of the destination; `None` if nothing.
@@ -191,7 +187,10 @@ impl Tree {
             true => place,
             false => place.get(self.prefix.len() + 1..).unwrap_or_default(),
         };
-        show(&[&self.named[..], b"/", inner].concat()).into_owned()
+        match inner.is_empty() {
+            true => show(&self.named).into_owned(),
+            false => show(&[&self.named[..], b"/", inner].concat()).into_owned(),
+        }
     }
 }
 

@@ -1,0 +1,149 @@
+//! One line in the log for each transfer: who had what done, how it went, and why it failed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_control::{BitRate, ByteCount};
+
+use crate::error::{ErrorKind, Result};
+use crate::ledger::Ledger;
+use crate::text::show;
+use crate::wire::message::{Request, SinkSpec, SourceSpec};
+use crate::wire::ticket::Address;
+
+/// A transfer that was asked for.
+#[derive(Debug)]
+pub struct Report {
+    who: String,
+    what: String,
+    began: Instant,
+    /// Its books.
+    pub ledger: Arc<Ledger>,
+}
+
+impl Report {
+    /// What `who` asks for, if that is a transfer.
+    pub fn of(request: &Request, who: String) -> Option<Self> {
+        let what = match request {
+            Request::Receive { sink, terms, .. } => match sink {
+                SinkSpec::Files { path, .. } if terms.dry => format!("compares with {}", named(path)),
+                SinkSpec::Files { path, .. } => format!("writes to {}", named(path)),
+                SinkSpec::Null => "measures the way to here".to_owned(),
+            },
+            Request::Send { source, .. } => match source {
+                SourceSpec::Files(paths) => format!("reads {}", all(paths)),
+                SourceSpec::Zero(_) => "measures the way from here".to_owned(),
+            },
+            Request::SendTo { source, destination, .. } => {
+                let to = Address::parse(destination).map_or_else(|_| "nowhere".to_owned(), |to| to.public());
+                match source {
+                    SourceSpec::Files(paths) => format!("sends {} to {to}", all(paths)),
+                    SourceSpec::Zero(_) => format!("measures the way from here to {to}"),
+                }
+            }
+            Request::OneTimeTicket { .. } | Request::Iperf3 { .. } => return None,
+        };
+        Some(Self { who, what, began: Instant::now(), ledger: Arc::default() })
+    }
+
+    /// Tells how it ended.
+    pub fn tell(&self, result: &Result<()>) {
+        tracing::info!("{}", self.line(self.began.elapsed(), result));
+    }
+
+    fn line(&self, lasted: Duration, result: &Result<()>) -> String {
+        let totals = self.ledger.totals();
+        let status = match result {
+            Ok(()) if totals.files_failed == 0 => "complete",
+            Ok(()) => "incomplete",
+            Err(error) if error.kind == ErrorKind::Interrupted => "interrupted",
+            Err(_) => "failed",
+        };
+        let files = match totals.files_done {
+            1 => "1 file".to_owned(),
+            files => format!("{files} files"),
+        };
+        let bytes = ByteCount(totals.bytes_moved);
+        let mut line = format!(
+            "{} {}: {status}, {files}, {bytes} in {:.1} s, {}",
+            self.who,
+            self.what,
+            lasted.as_secs_f64(),
+            BitRate::over(bytes, lasted)
+        );
+        for (number, what) in [(totals.files_skipped, "there already"), (totals.files_failed, "failed")] {
+            if number > 0 {
+                line.push_str(&format!(", {number} {what}"));
+            }
+        }
+        let first = self.ledger.failures().into_iter().next().map(|failure| failure.error);
+        if let Some(error) = result.as_ref().err().or(first.as_ref()) {
+            line.push_str(&format!(": {error}"));
+        }
+        line
+    }
+}
+
+/// A path beneath the root.
+fn named(path: &[u8]) -> String {
+    format!("/{}", show(path))
+}
+
+fn all(paths: &[Vec<u8>]) -> String {
+    let first = paths.first().map(|path| named(path)).unwrap_or_default();
+    match paths.len() {
+        0 | 1 => first,
+        n => format!("{first} and {} more", n - 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::ByteCount;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::throttle::Limits;
+    use crate::wire::message::{Compare, DataPlane, Links, Terms, Verify};
+
+    fn terms() -> Terms {
+        Terms {
+            data_plane: DataPlane::Tls,
+            verify: Verify::Blake3,
+            compare: Compare::Recorded,
+            dry: false,
+            links: Links::Keep,
+            chunk: None,
+            pipelining: true,
+            limits: Limits::default(),
+            staging: ByteCount::mib(4),
+            max_workers: 4,
+        }
+    }
+
+    #[test]
+    fn a_line_says_how_it_ended_and_nothing_of_it_moves_a_cursor() {
+        let request = Request::Send {
+            source: SourceSpec::Files(vec![b"a\x1b[2J\n".to_vec(), b"b".to_vec()]),
+            terms: terms(),
+        };
+        let report = Report::of(&request, "10.0.0.2:4711 (ticket 1a2b3c4d)".to_owned()).expect("a transfer");
+        report.ledger.done(5);
+        report.ledger.bytes_moved.fetch_add(1 << 20, std::sync::atomic::Ordering::Relaxed);
+        report.ledger.skipped(1);
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            report.line(second, &Ok(())),
+            "10.0.0.2:4711 (ticket 1a2b3c4d) reads /a\\x1b[2J\\x0a and 1 more: complete, 1 file, 1 MiB in 1.0 s, 8.39 Mbit/s, 1 there already"
+        );
+        report.ledger.failed(b"f", Error::new(ErrorKind::Denied, "f may not be read"), true);
+        let line = report.line(second, &Ok(()));
+        assert!(
+            line.contains(": incomplete, 1 file") && line.ends_with("1 failed: f may not be read"),
+            "{line}"
+        );
+        let stopped = Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
+        assert!(report.line(second, &stopped).ends_with("the other end stopped the transfer"));
+        assert!(report.line(second, &stopped).contains(": interrupted,"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Where a path leads that a peer named. Symbolic links on the way are followed, and never out of what the peer may
+//! reach: the kernel follows one, and what it leads to counts only if it lies in what the ticket covers or where the
+//! operator said. Everything behind it is opened relative to the directory that was checked.
+
+use std::ops::Range;
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{is_reserved, split};
+use crate::sys::confined::{Root, path_of, stat_trusted};
+use crate::sys::identity::{identity, with_ancestors};
+use crate::text::show;
+
+/// Most links on the way to one place, as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// What a peer may reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// What is served.
+    pub root: &'a Root,
+    /// The part of it that the peer's ticket covers, wherever links lead.
+    pub claim: &'a [u8],
+    /// Absolute paths of directories elsewhere that links may lead to, or into.
+    pub followed: &'a [Vec<u8>],
+}
+
+/// Where a path leads.
+#[derive(Debug)]
+pub struct Reached {
+    /// The root, or the directory that the last link on the way led to.
+    pub base: Root,
+    /// What of the path lies beneath that: it has no link in it, and may not exist.
+    pub rest: Vec<u8>,
+    /// Whether a link was followed.
+    pub by_link: bool,
+}
+
+/// What a link leads to.
+enum Target {
+    Directory(Root),
+    /// A file, by its directory and its name there.
+    File(Root, Vec<u8>),
+}
+
+impl Scope<'_> {
+    /// Goes along `path`, which was checked to be relative and without dots; a trailing slash stays.
+    pub fn reach(&self, path: &[u8]) -> Result<Reached> {
+        let failed = |error| Error::io("reach", path, error);
+        let mut reached =
+            Reached { base: self.root.dir(b"").map_err(failed)?, rest: path.to_vec(), by_link: false };
+        for _ in 0..MOST_LINKS {
+            let Reached { base, rest, .. } = &reached;
+            let Some(link) = first_link(base, rest) else { return Ok(reached) };
+            let behind = &rest[link.end..];
+            let (base, rest) = match self.follow(base, &rest[..link.end]) {
+                Some(Target::Directory(directory)) => {
+                    (directory, behind.strip_prefix(b"/").unwrap_or(behind).to_vec())
+                }
+                Some(Target::File(directory, name)) if behind.is_empty() || behind == b"/" => {
+                    (directory, [&name[..], behind].concat())
+                }
+                Some(Target::File(..)) => return Err(failed(Errno::NOTDIR)),
+                None => return Err(not_followed(&path[..path.len() - behind.len()])),
+            };
+            reached = Reached { base, rest, by_link: true };
+        }
+        Err(not_followed(path))
+    }
+
+    /// What the link at `path` beneath `base` leads to, if that may be reached.
+    fn follow(&self, base: &Root, path: &[u8]) -> Option<Target> {
+        let (parent, name) = split(path);
+        let target = base.dir(parent).ok()?.open_link(name).ok()?;
+        if FileType::from_raw_mode(fstat(&target).ok()?.st_mode).is_dir() {
+            let directory = Root::from(target).dir(b"").ok()?;
+            return self.covers(&directory).then_some(Target::Directory(directory));
+        }
+        let whole = path_of(&target).ok()?;
+        let (parent, name) = split(&whole);
+        let directory = Root::open(if parent.is_empty() { b"/" } else { parent }).ok()?;
+        let may_be = self.covers(&directory) && !is_reserved(name);
+        may_be.then(|| Target::File(directory, name.to_vec()))
+    }
+
+    /// Whether `directory` is or lies in something that may be reached, and not where transfers keep their state.
+    fn covers(&self, directory: &Root) -> bool {
+        let Ok(whole) = path_of(directory) else { return false };
+        let above = with_ancestors(directory);
+        let claim = self.root.dir(self.claim).and_then(|claim| fstat(&claim)).ok();
+        // Looked up now: a file system may have been mounted there meanwhile.
+        let followed = self.followed.iter().filter_map(|path| stat_trusted(path).ok());
+        claim.into_iter().chain(followed).any(|outer| {
+            let depth = above.iter().position(|one| *one == identity(&outer));
+            depth.is_some_and(|depth| !whole.rsplit(|&b| b == b'/').take(depth).any(is_reserved))
+        })
+    }
+}
+
+/// Where in `path` beneath `base` the first link stands, if there is one.
+fn first_link(base: &Root, path: &[u8]) -> Option<Range<usize>> {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut start = 0;
+    for end in slashes.chain((!path.is_empty()).then_some(path.len())) {
+        match base.dir(&path[..end]) {
+            Ok(_) => start = end + 1,
+            Err(Errno::LOOP) => return Some(start..end),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// In the same words whether there is something outside or nothing at all: it is nobody's business who only holds a
+/// ticket.
+fn not_followed(link: &[u8]) -> Error {
+    let why = format!(
+        "the link {} is not followed: it leads nowhere, or out of what may be reached here (`tidegate endpoint --follow` allows more)",
+        show(link)
+    );
+    Error::new(ErrorKind::UnsafeName, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_lead_to_what_may_be_reached_and_to_nothing_else() {
+        let outer = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| outer.path().join(name);
+        for directory in ["root/p/in/deep/.tidegate/id", "root/q", "lustre/project", "elsewhere"] {
+            std::fs::create_dir_all(at(directory)).expect("made");
+        }
+        for file in ["root/p/in/file", "root/q/file", "elsewhere/file", "lustre/.tidegate"] {
+            std::fs::write(at(file), file).expect("written");
+        }
+        for (link, target) in [
+            ("root/p/near", "in/deep".into()),
+            ("root/p/absolute", at("root/p/in")),
+            ("root/p/twice", "near/..".into()),
+            ("root/p/file", "in/file".into()),
+            ("root/p/state", "in/deep/.tidegate/id".into()),
+            ("root/p/record", at("lustre/.tidegate")),
+            ("root/p/beside", "../q".into()),
+            ("root/p/their-file", "../q/file".into()),
+            ("root/p/out", at("elsewhere")),
+            ("root/p/out-file", at("elsewhere/file")),
+            ("root/p/nowhere", "nothing".into()),
+            ("root/p/self", "self".into()),
+            ("root/p/lustre", at("lustre")),
+            ("root/p/project", at("lustre/project")),
+            ("root/p/proc", "/proc/self/root".into()),
+        ] {
+            symlink(target, at(link)).expect("linked");
+        }
+        let root = Root::open(at("root").as_os_str().as_bytes()).expect("opened");
+        let lustre = [at("lustre").canonicalize().expect("there").as_os_str().as_bytes().to_vec()];
+        let reach = |claim: &str, followed: &[Vec<u8>], path: &str| {
+            let scope = Scope { root: &root, claim: claim.as_bytes(), followed };
+            let reached = scope.reach(path.as_bytes())?;
+            let base = path_of(&reached.base).expect("known");
+            let base = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&base));
+            Ok::<_, Error>((base, String::from_utf8(reached.rest).expect("text")))
+        };
+        let canonical = |name: &str| at(name).canonicalize().expect("there");
+        for (path, base, rest) in [
+            ("p/in/new/", "root", "p/in/new/"),
+            ("p/near", "root/p/in/deep", ""),
+            ("p/near/new/er/", "root/p/in/deep", "new/er/"),
+            ("p/absolute/file", "root/p/in", "file"),
+            ("p/twice/", "root/p/in", ""),
+            ("p/file", "root/p/in", "file"),
+            ("p/absolute/nothing", "root/p/in", "nothing"),
+        ] {
+            assert_eq!(reach("p", &[], path), Ok((canonical(base), rest.to_owned())), "{path}");
+        }
+        let beside = Ok((canonical("root/q"), String::new()));
+        assert_eq!(reach("", &[], "p/beside"), beside, "within the root, where the ticket covers that");
+        let refused = |claim: &str, followed: &[Vec<u8>], path: &str| {
+            let error = reach(claim, followed, path).expect_err(path);
+            assert_eq!(error.kind, ErrorKind::UnsafeName, "{path}: {error}");
+            error.message.replace(path, "LINK")
+        };
+        let words = refused("p", &[], "p/nowhere");
+        for name in ["beside", "their-file", "out", "out-file", "self", "lustre", "project", "state", "proc"]
+        {
+            assert_eq!(refused("p", &[], &format!("p/{name}")), words, "{name}");
+        }
+        for (path, base) in [("p/lustre/", "lustre"), ("p/project", "lustre/project")] {
+            assert_eq!(reach("p", &lustre, path), Ok((canonical(base), String::new())), "{path}");
+        }
+        // A ticket's path that is a link itself leads where the operator says, and nowhere else.
+        assert_eq!(reach("p/lustre", &lustre, "p/lustre/project/x").expect("allowed").1, "project/x");
+        assert_eq!(refused("p/near", &lustre, "p/near"), words);
+        for name in ["out", "record", "proc"] {
+            assert_eq!(refused("", &lustre, &format!("p/{name}")), words, "{name}");
+        }
+    }
+}
