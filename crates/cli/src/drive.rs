@@ -214,6 +214,7 @@ struct Sum {
     bytes: u64,
     again: u64,
     refreshed: u64,
+    kept: u64,
     last: Totals,
     failures: Vec<FailedFile>,
 }
@@ -226,6 +227,7 @@ impl Sum {
         self.bytes += totals.bytes_done;
         self.again += totals.bytes_again;
         self.refreshed += ledger.files_refreshed();
+        self.kept = ledger.bytes_unfinished();
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(FailedFile::from).collect();
         self.last = totals;
@@ -257,6 +259,7 @@ impl Sum {
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
             stages: job.work.stages,
             dry: job.work.dry,
+            kept: ByteCount(if error.is_some() { self.kept } else { 0 }),
             unchecked: 0,
             sidecars: Vec::new(),
             log: record.path.as_ref().map(|path| path.display().to_string()),

@@ -60,6 +60,9 @@ pub struct Summary {
     /// Whether both sides were only compared.
     #[serde(skip)]
     pub dry: bool,
+    /// About how much of unfinished files the next run continues with.
+    #[serde(skip)]
+    pub kept: ByteCount,
 }
 
 /// Numbers of files.
@@ -144,11 +147,18 @@ impl Summary {
             stages: &Stage::ALL,
             setpoint: None,
             dry: false,
+            kept: ByteCount(0),
         }
     }
 
     /// Prints it for people: the result on standard output, failures on standard error.
     pub fn print(&self) -> std::io::Result<()> {
+        self.complain();
+        terminal::print(&self.text())
+    }
+
+    /// Tells what failed, on standard error.
+    pub fn complain(&self) {
         for failure in self.failures.iter().take(SHOWN_FAILURES) {
             terminal::complain(&failure.message);
         }
@@ -161,7 +171,6 @@ impl Summary {
             };
             terminal::complain(&format!("… and {more} more ({all})"));
         }
-        terminal::print(&self.text())
     }
 
     /// What was done and how it ended in one line, for a log.
@@ -212,9 +221,16 @@ impl Summary {
             };
             let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
             let mut text = match ok {
+                0 if self.kept.0 > 0 => format!("{before}nothing complete after {seconds:.1} s"),
                 0 => format!("{before}nothing new after {seconds:.1} s"),
                 _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
             };
+            if self.kept.0 > 0 {
+                text.push_str(&format!(
+                    ", about {} of unfinished files kept: the same command continues with them",
+                    self.kept
+                ));
+            }
             if failed > 0 {
                 text.push_str(&format!(", {failed} of {total} failed"));
             }
@@ -305,6 +321,11 @@ mod tests {
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0 };
         let nothing_new = Summary { files, status: "incomplete", verified: false, ..summary() };
         assert_eq!(nothing_new.text(), "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already");
+        let kept = Summary { status: "interrupted", kept: ByteCount::mib(60), ..nothing_new };
+        assert_eq!(
+            kept.text(),
+            "interrupted: nothing complete after 0.0 s, about 60 MiB of unfinished files kept: the same command continues with them, 1 of 3 failed, 2 there already"
+        );
         let different = Summary { files, dry: true, verified: false, ..summary() };
         assert_eq!(different.text(), "1 of 3 files missing or different");
     }

@@ -28,6 +28,7 @@ pub struct Ledger {
     files_skipped: AtomicU64,
     files_failed: AtomicU64,
     files_refreshed: AtomicU64,
+    bytes_unfinished: AtomicU64,
     bytes_listed: AtomicU64,
     bytes_skipped: AtomicU64,
     bytes_done: AtomicU64,
@@ -71,6 +72,16 @@ impl Ledger {
     pub fn skipped(&self, size: u64) {
         self.files_skipped.fetch_add(1, Relaxed);
         self.bytes_skipped.fetch_add(size, Relaxed);
+    }
+
+    /// The transfer ends, and so much is kept of files that are not complete.
+    pub fn leaves(&self, bytes: u64) {
+        self.bytes_unfinished.store(bytes, Relaxed);
+    }
+
+    /// How much is kept of files that were not complete when the transfer ended; a sender knows it about.
+    pub fn bytes_unfinished(&self) -> u64 {
+        self.bytes_unfinished.load(Relaxed)
     }
 
     /// A file that was there already, and is counted as such, got another mode or time.

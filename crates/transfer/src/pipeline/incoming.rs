@@ -316,6 +316,12 @@ impl Incoming {
         }
     }
 
+    /// How much of it is verified.
+    pub fn verified_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.verified.iter().map(|&segment| segment_range(segment, self.size)).map(|r| r.end - r.start).sum()
+    }
+
     /// Segments verified since the last time, and the file they are in; `None` if it has ended.
     pub fn take_fresh(&self) -> Option<(Arc<dyn SinkFile>, Vec<(u64, Digest)>)> {
         let mut state = self.lock();
