@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::units::duration_in_words;
-use tidegate_control::{BitRate, ByteCount, Environment, Epoch, Stage, run};
+use tidegate_control::{Arrival, BitRate, ByteCount, Environment, Epoch, Stage, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
@@ -76,6 +76,23 @@ impl Work<'_> {
             dry: setup.terms.dry,
             begin: Box::new(move || Ok(Box::new(begin(&from, &to, &setup)?))),
         }
+    }
+}
+
+impl Work<'_> {
+    /// The same between two places of this host: of the endpoint of ours that is `loopback` nobody needs to hear.
+    #[must_use]
+    pub fn at_home(mut self, loopback: Option<String>) -> Self {
+        if let Some(place) = loopback {
+            let (mut begin, who) = (self.begin, format!("the endpoint at {place}: "));
+            self.begin = Box::new(move || {
+                begin().map_err(|error| {
+                    let message = error.message.strip_prefix(&who).unwrap_or(&error.message).to_owned();
+                    Error { message, ..error }
+                })
+            });
+        }
+        self
     }
 }
 
@@ -181,12 +198,15 @@ impl Job<'_> {
         let start =
             self.control.start(optimizer, (transfer.bounds(), transfer.round_trip()), self.work.streams);
         let offset = started.elapsed();
+        let earlier = sum.new;
         let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
         let reason = Mutex::new(None);
         let mut rule = Followed { rule: optimizer, reason: &reason };
         let result = run(&mut transfer, &mut rule, start, |epoch| {
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
+            let arrival = ledger.arrival();
+            epoch.arrived = Some(Arrival { new_bytes: ByteCount(earlier + arrival.new_bytes.0), ..arrival });
             tracing::debug!(
                 "{}",
                 followed::line(&epoch, &self.control.optimizer, *reason.lock().expect("not poisoned"))
@@ -212,6 +232,8 @@ struct Sum {
     moved_this_time: bool,
     done: u64,
     bytes: u64,
+    /// Bytes that came, committed or not.
+    new: u64,
     again: u64,
     refreshed: u64,
     kept: u64,
@@ -225,6 +247,7 @@ impl Sum {
         self.moved_this_time = totals.bytes_moved > 0;
         self.done += totals.files_done;
         self.bytes += totals.bytes_done;
+        self.new += ledger.arrival().new_bytes.0;
         self.again += totals.bytes_again;
         self.refreshed += ledger.files_refreshed();
         self.kept = ledger.bytes_unfinished();

@@ -167,7 +167,11 @@ fn misused(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     let reason = text.split("\n\nUsage:").next().unwrap_or(&text);
     let reason = reason.split("\n\nFor more information").next().unwrap_or(reason);
-    let reason = reason.strip_prefix("error:").unwrap_or(reason).replace("\n\n  tip:", "; tip:");
+    let reason = reason.strip_prefix("error:").unwrap_or(reason);
+    // That an unknown option could be a path is what nobody means.
+    let kept = reason.split("\n\n  tip:").enumerate();
+    let kept = kept.filter(|(at, part)| *at == 0 || !part.trim_start().starts_with("to pass '"));
+    let reason = kept.map(|(_, part)| part).collect::<Vec<_>>().join("; tip:");
     let words: Vec<&str> = reason.split_whitespace().collect();
     let known = Cli::command();
     let command = std::env::args_os().nth(1).and_then(|name| name.into_string().ok());

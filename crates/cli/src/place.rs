@@ -42,7 +42,7 @@ pub enum Place {
 
 impl Place {
     /// Reads `tg://…`, `name:/path` or a local path. A local path with a colon in its first component
-    /// is written `./a:b`, as for scp, unless it is there.
+    /// is written `./a:b`, as for scp, unless that is there and no endpoint has the name.
     pub fn parse(text: &OsStr) -> Result<Self, Error> {
         let bytes = text.as_bytes();
         if bytes.is_empty() {
@@ -56,6 +56,14 @@ impl Place {
             return Ok(Self::Local(bytes.to_vec()));
         };
         let (name, path) = (&bytes[..colon], &bytes[colon + 1..]);
+        let is_here = || std::fs::symlink_metadata(OsStr::from_bytes(first)).is_ok();
+        if path.starts_with(b"//") && !is_here() {
+            let why = format!(
+                "{} is a URL, which is neither a path here nor at an endpoint: `tidegate get` fetches URLs, `tidegate put` writes to S3 and WebDAV",
+                show(bytes)
+            );
+            return Err(usage(why));
+        }
         let known = match std::str::from_utf8(name).ok().filter(|name| remotes::is_name(name)) {
             Some(name) => remotes::find(name),
             None => Err(usage(format!(
@@ -65,7 +73,7 @@ impl Place {
         };
         let address = match known {
             Ok(address) => address,
-            Err(_) if std::fs::symlink_metadata(text).is_ok() => return Ok(Self::Local(bytes.to_vec())),
+            Err(_) if is_here() => return Ok(Self::Local(bytes.to_vec())),
             Err(error) => return Err(error),
         };
         let path = path.strip_prefix(b"/").unwrap_or(path);

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, Epoch, PerStage, Stage};
+use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Ends, Epoch, Meter, PerStage, Stage};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::wire::message::Totals;
 
@@ -29,9 +29,6 @@ use crate::terminal;
 
 /// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-
-/// What the rate and the ETA look back on.
-const MEMORY: Duration = Duration::from_secs(5);
 
 /// Most epochs a trend shows.
 const TREND: usize = 40;
@@ -103,15 +100,18 @@ impl View {
         });
         let theirs = Arc::clone(&shown);
         let draw = move || {
-            let mut meter = Meter::default();
+            let (mut meter, started) = (Meter::default(), Instant::now());
             while !theirs.over.load(Relaxed) {
-                let totals = ledger.totals();
-                let rate = meter.update(Instant::now(), totals.bytes_moved);
+                let (totals, arrived) = (ledger.totals(), ledger.arrival());
+                let now = started.elapsed();
+                meter.hear(now, arrived.new_bytes);
+                let rate = meter.rate(now);
                 let setpoint = *theirs.setpoint.lock().expect("not poisoned");
                 let epochs = theirs.epochs.lock().expect("not poisoned").clone();
                 let files = under_way.as_ref().map(|under_way| under_way()).unwrap_or_default();
+                let heading = &heading;
                 let frame =
-                    Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs, files: &files };
+                    Frame { heading, totals, arrived, rate, setpoint, epochs: &epochs, files: &files };
                 terminal::draw(&frame.lines(terminal::width()));
                 thread::park_timeout(FRAME);
             }
@@ -144,28 +144,11 @@ impl Drop for Watching {
     }
 }
 
-/// The rate over the last few seconds.
-#[derive(Default)]
-struct Meter {
-    seen: VecDeque<(Instant, u64)>,
-}
-
-impl Meter {
-    /// The rate, now that `bytes` have been moved in all.
-    fn update(&mut self, now: Instant, bytes: u64) -> BitRate {
-        self.seen.push_back((now, bytes));
-        while self.seen.len() > 2 && now - self.seen[1].0 >= MEMORY {
-            self.seen.pop_front();
-        }
-        let (since, before) = self.seen[0];
-        BitRate::over(ByteCount(bytes.saturating_sub(before)), now - since)
-    }
-}
-
 /// One picture.
 struct Frame<'a> {
     heading: &'a Heading,
     totals: Totals,
+    arrived: Arrival,
     rate: BitRate,
     setpoint: Concurrency,
     epochs: &'a VecDeque<Epoch>,
@@ -213,30 +196,24 @@ impl Frame<'_> {
 
     fn progress(&self, width: usize) -> [String; 2] {
         let totals = &self.totals;
-        let fresh = totals.bytes_listed.saturating_sub(totals.bytes_skipped);
-        // What is moved but not yet committed counts too, as long as it is not more than there is.
-        let moved = totals.bytes_moved.saturating_sub(totals.bytes_again).max(totals.bytes_done).min(fresh);
-        let here = totals.bytes_skipped + moved;
+        let here = self.arrived.bytes;
         let files = totals.files_done + totals.files_skipped + totals.files_failed;
         let share = if totals.bytes_listed > 0 {
-            here as f64 / totals.bytes_listed as f64
+            here.0 as f64 / totals.bytes_listed as f64
         } else {
             f64::from(u8::from(totals.listed))
         };
         // Not before everything is there.
         let whole = totals.listed && files == totals.files_listed;
         let percent = if whole { 100 } else { ((share * 100.0) as u64).min(99) };
-        let left = (fresh - moved) as f64 * 8.0 / self.rate.0 as f64;
-        let eta = match totals.listed {
-            true if left.is_finite() => format!("ETA {}", clock(left)),
-            _ => "ETA -".to_owned(),
-        };
+        let left = self.arrived.time_left(self.rate).map(|left| clock(left.as_secs_f64()));
+        let eta = format!("ETA {}", left.as_deref().unwrap_or("-"));
         let behind = format!("  {percent:>3} %  {:>11}  {eta:<12}", self.rate.to_string());
         let bar = self.bar(share, width.saturating_sub(2 + behind.chars().count()), CYAN);
         let more = if totals.listed { "" } else { " or more" };
         let mut counts = format!(
             "{} of {}{more}   {} of {}{more} files",
-            ByteCount(here),
+            here,
             ByteCount(totals.bytes_listed),
             files,
             totals.files_listed
@@ -332,7 +309,8 @@ fn spark(value: f64, most: f64) -> char {
     LEVELS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
-fn clock(seconds: f64) -> String {
+/// So many seconds, as `9 s`, `1:15 min` or `2:01 h`.
+pub fn clock(seconds: f64) -> String {
     let seconds = seconds.min(359_999.0).round() as u64;
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -367,6 +345,7 @@ mod tests {
                 staging_free_bytes: Ends { sender: ByteCount::mib(4), receiver: ByteCount(0) },
                 staging_capacity_bytes: Ends { sender: ByteCount::mib(16), receiver: ByteCount::mib(16) },
                 remaining_bytes: None,
+                arrived: None,
                 loss: None,
                 rtt_us: None,
                 cpu: Ends::default(),
@@ -383,7 +362,8 @@ mod tests {
             bytes: (i > 1).then_some(1_u64 << (30 + i)),
         };
         let files: Vec<FileBar> = (0..9_u32).map(bar).collect();
-        Frame { heading: &heading, totals, rate, setpoint, epochs: &epochs, files: &files }.lines(width)
+        let (heading, arrived) = (&heading, totals.arrival(0));
+        Frame { heading, totals, arrived, rate, setpoint, epochs: &epochs, files: &files }.lines(width)
     }
 
     fn totals() -> Totals {
@@ -437,16 +417,5 @@ mod tests {
             (clock(9.4), clock(75.0), clock(7300.0)),
             ("9 s".into(), "1:15 min".into(), "2:01 h".into())
         );
-    }
-
-    #[test]
-    fn the_rate_looks_back_a_few_seconds() {
-        let mut meter = Meter::default();
-        let start = Instant::now();
-        let mut rate = BitRate::ZERO;
-        for tenth in 0..200_u32 {
-            rate = meter.update(start + Duration::from_millis(100) * tenth, u64::from(tenth) * 12_500);
-        }
-        assert_eq!(rate, BitRate::mbps(1));
     }
 }

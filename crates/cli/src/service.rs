@@ -11,6 +11,7 @@ use serde_json::Value;
 use tidegate_service::api::{DIRECTORY, URL_FILE, read_token};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::wire::distrust;
 use ureq::Agent;
 use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -150,6 +151,18 @@ impl Service {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Error {
+        let inner: &(dyn std::error::Error + 'static) = match error {
+            ureq::Error::Io(inner) => inner,
+            ureq::Error::Rustls(inner) => inner,
+            other => other,
+        };
+        if let Some(why) = distrust::reason(inner) {
+            let why = format!(
+                "the certificate of the service at {} is not trusted: {why}; name its authority with --server-ca",
+                self.base
+            );
+            return Error::new(ErrorKind::Authentication, why);
+        }
         let why =
             format!("the service at {} does not answer: {error}; start it with `tidegate serve`", self.base);
         Error::new(ErrorKind::Connection, why)
@@ -164,13 +177,15 @@ impl Service {
         let said =
             |key: &str| problem.as_ref().and_then(|problem| problem.get(key)?.as_str()).map(str::to_owned);
         let detail = said("detail").unwrap_or_else(|| format!("{} answered {status}", self.base));
-        let text = match said("advice") {
+        // What to ask of the API is no advice to who uses a command.
+        let text = match said("advice").filter(|advice| !advice.contains("/api/")) {
             Some(advice) => format!("{detail}: {advice}"),
             None => detail,
         };
         let kind = match status.as_u16() {
             404 => ErrorKind::NotFound,
-            400 | 401 | 403 | 405 | 413 | 415 | 422 => ErrorKind::Usage,
+            401 | 403 => ErrorKind::Authentication,
+            400 | 405 | 413 | 415 | 422 => ErrorKind::Usage,
             _ => ErrorKind::Connection,
         };
         Err(Error::new(kind, text).into())

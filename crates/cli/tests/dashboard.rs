@@ -67,6 +67,7 @@ fn the_dashboard_shows_jobs_estimates_and_paths() {
     let lines = "document.querySelectorAll('.chart path.line').length >= 6";
     look(&mut browser, &base, "/jobs/2", lines, "job-live");
     look(&mut browser, &base, "/jobs", "!!document.querySelector('.job .badge.running')", "jobs");
+    browser.until(&has(" left"));
     browser.open(&format!("{base}/#/jobs/2"));
     browser.until(lines);
     browser.until(
@@ -111,6 +112,84 @@ fn the_dashboard_shows_jobs_estimates_and_paths() {
     let errors = browser.errors();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn failed_jobs_are_tried_again_from_the_page() {
+    let test = "failed_jobs_are_tried_again_from_the_page";
+    let Some(mut browser) = Browser::start() else {
+        return skip(test, "there is no Chromium to look with");
+    };
+    let world = World::new();
+    world.fill("data", 10_000, 1);
+    let endpoint = world.endpoint("there", &[]);
+    // A port that is ours, and that nobody answers at.
+    let nobody = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
+        .expect("a socket");
+    rustix::net::bind(&nobody, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0))
+        .expect("bound");
+    let name = rustix::net::getsockname(&nobody).expect("named");
+    let nobody_at = std::net::SocketAddr::try_from(name).expect("an address").to_string();
+    let destination = |name: &str| endpoint.at(name).replace(&endpoint.place(), &nobody_at);
+    let service = Service::start(&world, "svc", &[]);
+    let base = service.url.clone();
+    for name in ["one", "two"] {
+        let submit = ["submit", "data", &destination(name), "--retry-for", "0s", "--no-optimization"];
+        assert_eq!(service.run(&world, &submit).code, 0);
+    }
+    let failed_after = |id: u64, attempts: u64| {
+        eventually(|| {
+            let job = service.job(&world, id);
+            job["state"] == "failed" && job["attempts"].as_u64() == Some(attempts)
+        });
+    };
+    failed_after(1, 1);
+    failed_after(2, 1);
+    browser.open(&service.link);
+    browser.until("location.pathname === '/' && document.title.startsWith('Jobs')");
+    let failed = "!!document.querySelector('.job .badge.failed')";
+    look(&mut browser, &base, "/jobs?state=failed", failed, "jobs-failed");
+    let refused = "document.querySelector('main').innerText.includes('Connection refused (given up after')";
+    look(&mut browser, &base, "/jobs/1", refused, "job-failed");
+    let press = |browser: &mut Browser, button: &str| {
+        let find = format!(
+            "[...document.querySelectorAll('button')].find((one) => !one.hidden && one.textContent === {button:?})"
+        );
+        browser.until(&format!("!!{find}"));
+        browser.script(&format!("{find}.click()"));
+    };
+    // Alone, and then with the other one, which failed for the same reason.
+    press(&mut browser, "Try again");
+    failed_after(1, 2);
+    failed_after(2, 1);
+    press(&mut browser, "Try all with this cause again");
+    browser.until("document.querySelector('main').innerText.includes('2 jobs will be tried again.')");
+    failed_after(1, 3);
+    failed_after(2, 2);
+    browser.until(refused);
+    // What failed for another job is tried again with that one, and not by itself.
+    let job = |name: &str, more: &str| {
+        let destination = destination(name);
+        format!(
+            "[[job]]\nname = {name:?}\nsource = \"data\"\ndestination = {destination:?}\nretry_for_s = 0\n\
+             optimization = false\n{more}\n"
+        )
+    };
+    world.write("two.toml", job("a", "") + &job("b", "after = [\"a\"]"));
+    assert_eq!(service.run(&world, &["submit", "two.toml"]).code, 0);
+    failed_after(3, 1);
+    browser.open(&format!("{base}/#/jobs/4"));
+    browser.until("document.querySelector('main').innerText.includes('it waited for job 3, which failed')");
+    let buttons = "[...document.querySelectorAll('main button')].filter((one) => !one.hidden).length";
+    assert_eq!(browser.script(buttons), 0);
+    browser.picture("job-doomed");
+    let held = service.run(&world, &["job", "4", "--retry"]);
+    assert!(
+        held.code == 1 && held.err.contains("job 3, which failed: have that one tried again\n"),
+        "{held:?}"
+    );
+    let errors = browser.errors();
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 /// A text as it may stand in a query.

@@ -287,9 +287,10 @@ fn epochs_are_json_lines_with_units() {
         let epochs: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect();
         assert!(epochs.len() >= 2, "{text}");
-        let mut before = 0;
+        let (mut before, mut arrived) = (0, 0);
         for epoch in &epochs {
             let expected = [
+                "arrived",
                 "concurrency",
                 "cpu",
                 "interval_ms",
@@ -309,6 +310,11 @@ fn epochs_are_json_lines_with_units() {
                 assert!(epoch[stages].as_object().expect("an object").values().all(Value::is_u64));
             }
             assert_eq!(keys(&epoch["staging_free_bytes"]), ["receiver", "sender"]);
+            let of = |key: &str| epoch["arrived"][key].as_u64();
+            assert_eq!(of("bytes"), of("new_bytes"), "{text}");
+            assert!(of("total_bytes").is_none_or(|total| total == 6 << 20), "{text}");
+            assert!((arrived..=6 << 20).contains(&of("bytes").expect("a number")), "{text}");
+            arrived = of("bytes").expect("a number");
             let t = epoch["t_ms"].as_u64().expect("a number");
             assert!(t > before && epoch["interval_ms"].as_u64() > Some(0), "{text}");
             before = t;
@@ -322,6 +328,7 @@ fn epochs_are_json_lines_with_units() {
             }
             assert!(epoch["rtt_us"].is_null() || epoch["rtt_us"].is_u64());
         }
+        assert!((1..=6 << 20).contains(&arrived), "{text}");
         assert!(rule != "gradient" || epochs[0]["utility"].is_f64(), "{text}");
     }
     // Not asked for, they are kept in the state directory.

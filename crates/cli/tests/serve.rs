@@ -109,6 +109,106 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
     assert_eq!(service.terminate(), 0);
 }
 
+/// What the service answers to a POST, its head included.
+fn post(service: &Service, path: &str, body: &str) -> String {
+    let host = service.url.strip_prefix("http://").expect("a URL");
+    let mut socket = TcpStream::connect(host).expect("connected");
+    write!(
+        socket,
+        "POST /api/v1/jobs{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        service.token(),
+        body.len()
+    )
+    .expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("answered");
+    answer
+}
+
+#[test]
+fn what_failed_is_tried_again_by_command_and_by_the_api() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let service = Service::start(&world, "svc", &[]);
+    for (source, name) in [("late", "1"), ("later", "2"), ("later", "3"), ("never", "4")] {
+        let submit = ["submit", source, &endpoint.at(name), "--no-optimization"];
+        assert_eq!(service.run(&world, &submit).code, 0);
+    }
+    let is = |id: u64, state: &str, attempts: u64| {
+        eventually(|| {
+            let job = service.job(&world, id);
+            job["state"] == state && job["attempts"].as_u64() == Some(attempts)
+        });
+    };
+    (1..=4).for_each(|id| is(id, "failed", 1));
+    let shown = service.run(&world, &["job", "1"]);
+    assert!(shown.code == 1 && shown.out.starts_with("job 1 failed\n"), "{shown:?}");
+    // Alone.
+    world.fill("late", 1000, 1);
+    let retried = service.run(&world, &["job", "1", "--retry"]);
+    assert!(retried.code == 0 && !retried.out.contains("tried again with it"), "{retried:?}");
+    is(1, "done", 2);
+    assert_eq!(world.read("there/1"), world.read("late"));
+    // With all that failed for the same reason.
+    world.fill("later", 1000, 2);
+    let retried = service.run(&world, &["job", "2", "--retry", "--alike"]);
+    assert!(
+        retried.code == 0 && retried.out.ends_with("\n1 other job is tried again with it\n"),
+        "{retried:?}"
+    );
+    is(2, "done", 2);
+    is(3, "done", 2);
+    is(4, "failed", 1);
+    // By the API.
+    let answer = post(&service, "/4/retry", "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"retried\":1"), "{answer}");
+    is(4, "failed", 2);
+    let answer = post(&service, "/1/retry?alike=true", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 409") && answer.contains("a job that is done cannot be tried again"),
+        "{answer}"
+    );
+    let refused = service.run(&world, &["job", "1", "--retry"]);
+    assert_eq!(refused.err, "tidegate: job 1: a job that is done cannot be tried again\n");
+}
+
+#[test]
+fn the_log_tells_who_had_what_moved_and_how_it_went() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 300_000, 1);
+    let service = Service::start(&world, "svc", &["-v"]);
+    let submit = |source: &str, more: &[&str]| {
+        let destination = endpoint.at("in");
+        service.run(&world, &[&["submit", source, &destination, "--wait"], more].concat())
+    };
+    assert_eq!(submit("data", &[]).code, 0);
+    // A name that would turn the direction of the line.
+    assert_eq!(submit("no\u{202e}such", &["--no-optimization"]).code, 1);
+    let answer = post(&service, "", "{\"source\":\"/a\u{202e}\",\"destination\":\"gopher://h/b\"}");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let log = service.log();
+    let line = |parts: &[&str]| {
+        let fits = |line: &&str| parts.iter().all(|part| line.contains(part));
+        let found: Vec<&str> = log.lines().filter(fits).collect();
+        assert_eq!(found.len(), 1, "{parts:?} in {log}");
+        found[0].to_owned()
+    };
+    let there = format!("→ tg://{}/in", endpoint.place());
+    line(&["INFO", "127.0.0.1:", "submitted job 1: ", "/data → tg://", &there]);
+    let moved = line(&["INFO", "job 1 complete: ", "/data → tg://", "KiB in 1 file,", "bit/s"]);
+    assert!(moved.contains(&there), "{moved}");
+    line(&["INFO", "submitted job 2: ", "/no\\xe2\\x80\\xaesuch → tg://"]);
+    line(&["INFO", "job 2 failed (not_found): ", "/no\\xe2\\x80\\xaesuch", "No such file"]);
+    line(&["INFO", "127.0.0.1:", "submitted what was refused: ", "gopher"]);
+    // With a second -v also what was decided, and why.
+    line(&["DEBUG", "job 2: begin with up to 1 stream: priority 0, waited"]);
+    line(&["DEBUG", "job 2: give up: not_found: "]);
+    assert!(!log.contains(endpoint.secret()) && !log.contains(&service.token()), "a secret was told: {log}");
+    assert!(!log.contains('\u{202e}'), "{log}");
+}
+
 #[test]
 fn what_cannot_be_asked_is_said_in_one_line() {
     let world = World::new();
@@ -131,7 +231,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
         assert_eq!(ran.err.lines().count(), 1, "{arguments:?}: {ran:?}");
     }
     let wrong = common::finish(service.command(&world, &["jobs"]).env("TIDEGATE_TOKEN", "x".repeat(43)));
-    assert!(wrong.code == 2 && wrong.err.contains("token"), "{wrong:?}");
+    assert!(wrong.code == 5 && wrong.err.contains("token"), "{wrong:?}");
     let second = common::finish(
         world.command().args(["serve", "--listen", "127.0.0.1:0"]).arg("--state").arg(world.path("svc")),
     );
@@ -143,7 +243,7 @@ fn what_cannot_be_asked_is_said_in_one_line() {
     let gone = common::finish(
         world.command().args(["jobs", "--server", &url]).env("TIDEGATE_TOKEN", "x".repeat(43)),
     );
-    assert!(gone.code == 1 && gone.err.contains("does not answer"), "{gone:?}");
+    assert!(gone.code == 1 && gone.err.contains(&format!("{url} does not answer")), "{gone:?}");
 }
 
 #[test]
@@ -289,14 +389,14 @@ fn jobs_under_a_key_are_taken_once_also_after_a_crash() {
     assert_eq!(service.terminate(), 0);
 }
 
-#[test]
-fn jobs_trust_what_the_service_was_told_to() {
+/// An authority, `ca.pem` with its `ca.key`, and what it certifies: `us` and `there`.
+fn certificates(world: &World) {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-    let world = World::new();
-    let mut params = CertificateParams::default();
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().expect("a key");
     world.write("ca.pem", params.self_signed(&key).expect("signed").pem());
+    world.write("ca.key", key.serialize_pem());
     let authority = Issuer::new(params, key);
     for name in ["us", "there"] {
         let key = KeyPair::generate().expect("a key");
@@ -304,6 +404,32 @@ fn jobs_trust_what_the_service_was_told_to() {
         world.write(format!("{name}.pem"), params.signed_by(&key, &authority).expect("signed").pem());
         world.write(format!("{name}.key"), key.serialize_pem());
     }
+}
+
+#[test]
+fn a_service_whose_certificate_is_not_trusted_is_not_taken_for_one_that_is_away() {
+    let world = World::new();
+    certificates(&world);
+    let service = Service::start(&world, "svc", &["--tls-cert", "us.pem", "--tls-key", "us.key"]);
+    let trusting = ["jobs", "--server-ca", "ca.pem"];
+    assert_eq!(service.run(&world, &trusting).code, 0);
+    let stranger = service.run(&world, &["jobs"]);
+    let started =
+        format!("tidegate: the certificate of the service at {} is not trusted: no authority", service.url);
+    assert!(stranger.code == 5 && stranger.err.starts_with(&started), "{stranger:?}");
+    assert!(stranger.err.contains("--server-ca") && !stranger.err.contains("tidegate serve"), "{stranger:?}");
+    drop(service);
+    // The authority's own certificate is no server's.
+    let service = Service::start(&world, "svc", &["--tls-cert", "ca.pem", "--tls-key", "ca.key"]);
+    let odd = service.run(&world, &trusting);
+    assert!(odd.code == 5 && odd.err.contains("it is that of an authority"), "{odd:?}");
+    assert_eq!(odd.err.lines().count(), 1, "{odd:?}");
+}
+
+#[test]
+fn jobs_trust_what_the_service_was_told_to() {
+    let world = World::new();
+    certificates(&world);
     let server = ["--tls-ca", "ca.pem", "--tls-cert", "there.pem", "--tls-key", "there.key"];
     let endpoint = world.endpoint("there", &server);
     assert!(!endpoint.address.contains('@'), "no ticket is printed");

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::arrival::Arrival;
 use crate::environment::Environment;
 use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::Optimizer;
@@ -26,9 +27,12 @@ pub struct Epoch {
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
     #[serde(default)]
     pub staging_capacity_bytes: Ends<ByteCount>,
-    /// Bytes listed and not yet written, once the whole list is known.
+    /// Bytes listed, and neither committed nor there before, once the whole list is known.
     #[serde(default)]
     pub remaining_bytes: Option<ByteCount>,
+    /// How much has arrived, as whoever keeps the transfer's books says; null where nobody does.
+    #[serde(default)]
+    pub arrived: Option<Arrival>,
     /// Retransmitted segments per segment sent.
     pub loss: Option<f64>,
     /// Smoothed round-trip time in µs.
@@ -54,6 +58,7 @@ impl Epoch {
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
             remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),
+            arrived: None,
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
             cpu: seen.cpu,

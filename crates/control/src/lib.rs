@@ -12,6 +12,9 @@ pub mod rng;
 pub mod stage;
 pub mod units;
 
+// How far it is.
+pub mod arrival;
+
 // What is seen, what it is worth.
 pub mod observation;
 pub mod scenario;
@@ -45,6 +48,7 @@ pub mod simulation;
 // What was seen, turned into a path.
 pub mod calibration;
 
+pub use arrival::{Arrival, Meter};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, run};
 pub use environment::Environment;

@@ -10,7 +10,7 @@ use crate::units::{BitRate, ByteCount};
 /// What is left to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remaining {
-    /// Bytes listed and not yet written.
+    /// Bytes listed, and neither committed nor there before.
     pub bytes: ByteCount,
     /// Files listed and not yet committed.
     pub files: u64,

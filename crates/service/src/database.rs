@@ -12,11 +12,12 @@ use std::future::Future;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Transaction};
 use thiserror::Error;
+use tokio::sync::watch;
 use url::Url;
 
 /// Longest wait for a connection, and for any one question or change.
@@ -27,6 +28,13 @@ pub const OPENING: Duration = Duration::from_secs(15);
 
 /// Longest that SQLite waits for another program's change; less than [`PATIENCE`], so that the reason is told.
 const BUSY: Duration = Duration::from_secs(4);
+
+/// How long nobody asks a server that was just found lost: who comes meanwhile is told so at once.
+const LOST: Duration = Duration::from_secs(3);
+
+/// Longest wait for a server to show that it is there; with the time between two looks less than [`LOST`], so that
+/// who looks in the background is the only one who waits.
+const LOOKING: Duration = Duration::from_secs(2);
 
 /// Connections that read at the same time.
 const READERS: u32 = 4;
@@ -41,6 +49,7 @@ pub struct DatabaseError {
     text: String,
     temporary: bool,
     conflict: bool,
+    gone: bool,
 }
 
 /// The outcome of speaking to a database.
@@ -63,11 +72,15 @@ impl DatabaseError {
         let code = error.as_database_error().and_then(|error| error.code());
         let conflict = code.is_some_and(|code| code.len() == 5 && code.starts_with("40"));
         let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { text: format!("{place}: cannot {what}: {why}"), temporary, conflict }
+        // Class 08 and 57P0x: no connection, and a server that ends, ended or only begins.
+        let code = error.as_database_error().and_then(|error| error.code());
+        let gone = matches!(error, sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed)
+            || code.is_some_and(|code| code.starts_with("08") || code.starts_with("57P"));
+        Self { text: format!("{place}: cannot {what}: {why}"), temporary, conflict, gone }
     }
 
     fn usage(text: impl Into<String>) -> Self {
-        Self { text: text.into(), temporary: false, conflict: false }
+        Self { text: text.into(), temporary: false, conflict: false, gone: false }
     }
 }
 
@@ -127,6 +140,9 @@ pub struct Database {
     backend: Backend,
     reads: AnyPool,
     writes: AnyPool,
+    options: AnyConnectOptions,
+    /// Why the server is taken to be lost, and since when it was last found so.
+    lost: watch::Sender<Option<(Instant, DatabaseError)>>,
 }
 
 impl fmt::Debug for Database {
@@ -184,7 +200,8 @@ impl Database {
         let reads = pool(READERS);
         // SQLite has one writer at a time: ours wait for each other here, in turn, and not by trying again.
         let writes = if backend == Backend::Sqlite { pool(1) } else { reads.clone() };
-        Ok(Self { place: place.into(), backend, reads, writes })
+        let lost = watch::Sender::new(None);
+        Ok(Self { place: place.into(), backend, reads, writes, options, lost })
     }
 
     /// How it is called: its path or its address, without user and password.
@@ -227,10 +244,76 @@ impl Database {
         what: &str,
         work: impl Future<Output = std::result::Result<T, sqlx::Error>>,
     ) -> Result<T> {
-        match tokio::time::timeout(bound, work).await {
-            Ok(done) => done.map_err(|error| DatabaseError::of(&self.place, what, &error)),
-            Err(_) => Err(too_slow(&self.place, what, bound)),
+        let again = |why: &DatabaseError| DatabaseError {
+            text: format!("{}: cannot {what}: it is lost for now ({})", self.place, why.text),
+            ..why.clone()
+        };
+        let mut lost = self.lost.subscribe();
+        if let Some((since, why)) = &*lost.borrow_and_update()
+            && since.elapsed() < LOST
+        {
+            return Err(again(why));
         }
+        let work = async {
+            match tokio::time::timeout(bound, work).await {
+                Ok(done) => done.map_err(|error| DatabaseError::of(&self.place, what, &error)),
+                Err(_) => Err(too_slow(&self.place, what, bound)),
+            }
+        };
+        tokio::select! {
+            done = work => {
+                self.heard(done.as_ref().err());
+                done
+            }
+            // Nobody waits for what somebody else has found out.
+            why = found_lost(&mut lost) => Err(again(&why)),
+        }
+    }
+
+    /// Remembers whether the server answered. A file is not lost as a server is, and one question that takes long, or
+    /// finds no place, is no sign that a server is.
+    fn heard(&self, error: Option<&DatabaseError>) {
+        match error {
+            Some(why) if self.backend == Backend::Postgres && why.gone => {
+                self.lost.send_replace(Some((Instant::now(), why.clone())));
+            }
+            Some(_) => {}
+            None => drop(self.lost.send_if_modified(|lost| lost.take().is_some())),
+        }
+    }
+
+    /// Why the server is taken to be lost, if it is.
+    pub fn lost(&self) -> Option<DatabaseError> {
+        self.lost.borrow().as_ref().map(|(_, why)| why.clone())
+    }
+
+    /// Finds out whether the server is there, past everything else that is asked of it, by a connection that is `kept`
+    /// for that: the pool's may all be in use, and it tries to connect for as long as it may.
+    pub async fn look(&self, kept: &mut Option<AnyConnection>) {
+        if self.backend != Backend::Postgres {
+            return;
+        }
+        let before = kept.take();
+        let look = async {
+            let asked = async |mut connection: AnyConnection| {
+                sqlx::query("SELECT 1").execute(&mut connection).await.map(|_| connection)
+            };
+            // One that a restarted server has ended says nothing of the server.
+            if let Some(connection) = before
+                && let Ok(connection) = asked(connection).await
+            {
+                return Ok(connection);
+            }
+            asked(AnyConnection::connect_with(&self.options).await?).await
+        };
+        let what = "be reached";
+        let looked = match tokio::time::timeout(LOOKING, look).await {
+            Ok(done) => done
+                .map(|connection| *kept = Some(connection))
+                .map_err(|error| DatabaseError::of(&self.place, what, &error)),
+            Err(_) => Err(DatabaseError { gone: true, ..too_slow(&self.place, what, LOOKING) }),
+        };
+        self.heard(looked.as_ref().err());
     }
 
     /// Brings the tables of `component` to the last of `steps`, each of which is applied once, whichever and
@@ -281,6 +364,18 @@ impl Database {
     }
 }
 
+/// Waits until the server is found lost, and answers with why; for ever if nobody can find that any more.
+async fn found_lost(lost: &mut watch::Receiver<Option<(Instant, DatabaseError)>>) -> DatabaseError {
+    loop {
+        if lost.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        if let Some((_, why)) = &*lost.borrow_and_update() {
+            return why.clone();
+        }
+    }
+}
+
 async fn version<'c>(
     from: impl sqlx::Executor<'c, Database = Any>,
     component: &str,
@@ -313,7 +408,7 @@ async fn use_log_ahead(connection: &mut AnyConnection) -> std::result::Result<()
 
 fn too_slow(place: &str, what: &str, bound: Duration) -> DatabaseError {
     let text = format!("{place}: cannot {what}: no answer within {} s", bound.as_secs());
-    DatabaseError { text, temporary: true, conflict: false }
+    DatabaseError { text, temporary: true, conflict: false, gone: false }
 }
 
 fn read_url(url: &str) -> Result<(Backend, String, AnyConnectOptions)> {
@@ -351,7 +446,7 @@ fn prepare_file(path: &str) -> Result<PathBuf> {
     let path = Path::new(path);
     let failed = |error: std::io::Error| {
         let text = format!("{}: cannot be opened: {error}", path.display());
-        DatabaseError { text, temporary: false, conflict: false }
+        DatabaseError { text, temporary: false, conflict: false, gone: false }
     };
     let name = path.file_name().ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

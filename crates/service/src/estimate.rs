@@ -25,6 +25,7 @@ use crate::history::{History, Timestamp};
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
+use crate::shown::count;
 
 pub use answer::{Answer, Drawn, Origin, Sampled, time_ms};
 pub use request::{Request, Terms};
@@ -207,7 +208,7 @@ impl Estimator {
         let mut answer =
             Answer { origin: Origin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
         answer.notes.extend(taken.iter().filter_map(|sampled| {
-            sampled.note.as_ref().map(|note| format!("{} streams: {note}", sampled.streams))
+            sampled.note.as_ref().map(|note| format!("{}: {note}", count(sampled.streams, "stream")))
         }));
         answer.samples = taken;
         let mut answer = answer.chosen(choice, most);

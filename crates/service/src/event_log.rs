@@ -14,13 +14,13 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
 use crate::job::{JobId, Progress, Request, Summary};
-use crate::shown::one_line;
+use crate::shown::{count, one_line};
 
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each is the event that it names")]
 pub enum Logged {
-    Submitted { source: String, destination: String },
+    Submitted(String),
     Started { attempt: u32 },
     Estimate { streams: u16, throughput: BitRate, reason: String },
     NoEstimate(String),
@@ -36,31 +36,25 @@ pub enum Logged {
 impl Logged {
     /// That a job was submitted, without its secrets.
     pub fn submitted(request: &Request) -> Self {
-        let public = request.clone().public();
-        let source = public.sources.first().cloned().unwrap_or_default();
-        let source = match public.sources.len() {
-            0 | 1 => source,
-            n => format!("{source} and {} more", n - 1),
-        };
-        Self::Submitted { source, destination: public.destination }
+        Self::Submitted(request.route_in_words())
     }
 }
 
 impl fmt::Display for Logged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Submitted { source, destination } => write!(f, "SUBMITTED {source} → {destination}"),
+            Self::Submitted(route) => write!(f, "SUBMITTED {route}"),
             Self::Started { attempt } => write!(f, "STARTED attempt {attempt}"),
             Self::Estimate { streams, throughput, reason } => {
-                write!(f, "ESTIMATE {streams} streams, {throughput}: {reason}")
+                write!(f, "ESTIMATE {}, {throughput}: {reason}", count(*streams, "stream"))
             }
             Self::NoEstimate(why) => write!(f, "ESTIMATE none: {why}"),
-            Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams }) => {
+            Self::Progress(Progress { bytes, total_bytes, throughput_bps, streams, .. }) => {
                 write!(f, "PROGRESS {bytes}")?;
                 if let Some(total) = total_bytes {
                     write!(f, " of {total}")?;
                 }
-                write!(f, ", {throughput_bps}, {streams} streams")
+                write!(f, ", {throughput_bps}, {}", count(*streams, "stream"))
             }
             Self::Retrying { pause, why } => write!(f, "RETRYING in {:.1} s: {why}", pause.as_secs_f64()),
             Self::Paused => f.write_str("PAUSED"),

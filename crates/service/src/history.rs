@@ -29,10 +29,15 @@ pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
 pub use store::{Cursor, Page, PairSummary, Query};
 
-use crate::database::{Database, Durability, Result};
+use std::time::Duration;
+
+use crate::database::{Database, DatabaseError, Durability, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];
+
+/// The time between two looks at its server.
+const LOOKS: Duration = Duration::from_millis(500);
 
 /// An open history; clones share its connections.
 #[derive(Clone, Debug)]
@@ -51,6 +56,20 @@ impl History {
     /// Where it is, without user and password.
     pub fn place(&self) -> &str {
         self.database.place()
+    }
+
+    /// Why its server is taken to be lost, if it is; whoever asks then is told so at once.
+    pub fn lost(&self) -> Option<DatabaseError> {
+        self.database.lost()
+    }
+
+    /// Finds out twice a second whether its server is there, so that nobody who has something to ask waits for that.
+    pub async fn watch(&self) {
+        let mut kept = None;
+        loop {
+            self.database.look(&mut kept).await;
+            tokio::time::sleep(LOOKS).await;
+        }
     }
 
     /// Lets go of the database.

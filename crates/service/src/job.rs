@@ -97,12 +97,14 @@ impl Job {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// Bytes of content moved by this attempt.
+    /// Bytes of content that are at the destination, committed or not, those that were there before among them.
     pub bytes: ByteCount,
-    /// Bytes to be moved in all, once that is known.
+    /// Bytes that will be there in the end, once that is known.
     pub total_bytes: Option<ByteCount>,
-    /// What the last epoch moved, in bit/s.
+    /// How fast they arrive, over the last ten seconds, in bit/s.
     pub throughput_bps: BitRate,
+    /// How long the rest takes at that rate, in ms.
+    pub left_ms: Option<u64>,
     /// Network streams in the last epoch.
     pub streams: u16,
 }

@@ -65,7 +65,7 @@ pub enum QueueError {
     #[error("there is no job {0}")]
     NoJob(JobId),
     /// A job that it waits for has ended without being done.
-    #[error("job {id} waits for job {by}, which is {state}: have that one tried again")]
+    #[error("job {id} waits for job {by}, which {}: have that one tried again", .state.in_words())]
     Held {
         /// The job.
         id: JobId,
@@ -309,7 +309,7 @@ impl Queue {
                 let Ok(next) = state.after(Event::Doomed) else { continue };
                 sqlx::query("UPDATE job SET state = $1, reason = $2, ended_ms = $3 WHERE id = $4")
                     .bind(next.name())
-                    .bind(format!("it waited for job {end}, which is {how}"))
+                    .bind(format!("it waited for job {end}, which {}", how.in_words()))
                     .bind(now_ms)
                     .bind(number(id))
                     .execute(&mut **tx)

@@ -31,6 +31,7 @@ use crate::job::{Event, Job, JobId, Kind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::pair::Pair;
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
+use crate::shown::{count, one_line};
 
 use live::Tracker;
 use shares::Table;
@@ -142,7 +143,10 @@ impl Scheduler {
         let Parts { queue, mover, estimator, memory, limits, seed } = parts;
         let recovered = queue.recover(now_ms()).await?;
         if !recovered.is_empty() {
-            tracing::info!("{} jobs were under way when the service ended and go on", recovered.len());
+            tracing::info!(
+                "{} under way when the service ended: they go on",
+                count(recovered.len() as u64, "job")
+            );
         }
         let board = Board {
             table: Table::new(limits),
@@ -359,7 +363,7 @@ impl Shared {
         };
         let ended = change.to.is_final().then(|| (id, logged.clone()));
         let ended = ended.into_iter().chain(change.doomed.iter().map(|doomed| {
-            (*doomed, Logged::Failed(format!("it waited for job {id}, which is {}", change.to)))
+            (*doomed, Logged::Failed(format!("it waited for job {id}, which {}", change.to.in_words())))
         }));
         let rest = (!change.to.is_final()).then_some((id, logged));
         for (id, logged) in rest.into_iter().chain(ended) {
@@ -379,7 +383,7 @@ impl Shared {
     }
 
     fn decide(&self, pair: &Pair, id: JobId, state: &[(&str, f64)], action: String, reason: String) {
-        tracing::debug!("job {id}: {action}: {reason}");
+        tracing::debug!("job {id}: {action}: {}", one_line(&reason));
         self.memory.decided(Decision {
             pair: pair.clone(),
             job: Some(id.to_string()),

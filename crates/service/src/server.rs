@@ -80,11 +80,16 @@ pub async fn run(
     };
     let scheduler = Scheduler::start(parts).await?;
     let tidying = tokio::spawn(tidy(history.clone(), Arc::clone(&queue)));
+    let watching = tokio::spawn({
+        let history = history.clone();
+        async move { history.watch().await }
+    });
     let parts = Parts { history: history.clone(), estimator, scheduler: scheduler.clone(), epochs };
     let api = Api::new(listener, &config, parts)?;
     ready(&api.url(), &api.sign_in_link());
     api.serve(stop).await;
     tidying.abort();
+    watching.abort();
     scheduler.stop().await;
     if !recorder.flush(FLUSHING).await {
         tracing::warn!("some of what happened last is not in the history");

@@ -16,6 +16,12 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
+/// A number of things: `1 stream`, `2 streams`.
+pub fn count(number: impl Into<u64>, what: &str) -> String {
+    let number = number.into();
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Control characters, ends of lines and paragraphs, and Unicode's format characters, some of which reverse the
 /// direction of writing. The same as in `tidegate copy` and `get`.
 fn is_hidden(c: char) -> bool {
@@ -31,6 +37,14 @@ fn is_hidden(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_one() {
+        assert_eq!(
+            [count(0_u64, "job"), count(1_u16, "job"), count(2_u8, "job")],
+            ["0 jobs", "1 job", "2 jobs"]
+        );
+    }
 
     #[test]
     fn what_is_hidden_is_shown_as_the_other_programs_show_it() {

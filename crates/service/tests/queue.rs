@@ -205,7 +205,7 @@ async fn who_waits_is_released_by_success_and_fails_with_a_failure() {
     assert_eq!(failed.doomed, [last, after]);
     let job = queue.get(after).await.expect("read").expect("there");
     assert_eq!((job.state, job.ended_ms), (State::Failed, Some(10)));
-    assert_eq!(job.reason, format!("it waited for job {last}, which is failed"));
+    assert_eq!(job.reason, format!("it waited for job {last}, which failed"));
     assert_eq!(queue.get(b).await.expect("read").expect("there").reason, "no space");
     assert_eq!(queue.waiting(), 0);
     // Nobody ends twice.

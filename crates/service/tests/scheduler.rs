@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_control::{BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
+use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
 use tidegate_service::job::{Dependency, JobId, Kind, Progress, Request, State, Summary};
 use tidegate_service::mover::{Appetite, BoxFuture, Class, Ended, Mover, Outcome, Run};
@@ -83,6 +83,11 @@ impl Mover for Pretender {
                 staging_free_bytes: Default::default(),
                 staging_capacity_bytes: Default::default(),
                 remaining_bytes: Some(ByteCount(3_000_000)),
+                arrived: Some(Arrival {
+                    bytes: ByteCount(1_500_000),
+                    new_bytes: ByteCount(1_000_000),
+                    total_bytes: Some(ByteCount(3_000_000)),
+                }),
                 loss: None,
                 rtt_us: None,
                 cpu: Default::default(),
@@ -268,7 +273,7 @@ async fn the_budget_is_shared_and_shared_again() {
     // The estimate is where they begin, within their share.
     assert_eq!(world.seen.lock().expect("not poisoned").starts[&ids[4]], Some(6));
     let told = |progress: Progress| (progress.bytes, progress.total_bytes);
-    let wanted = (ByteCount(1_000_000), Some(ByteCount(3_000_000)));
+    let wanted = (ByteCount(1_500_000), Some(ByteCount(3_000_000)));
     world.eventually(|| world.scheduler.live(ids[4]).is_some_and(|live| told(live.progress) == wanted)).await;
     world.gate.send_replace(true);
     for id in &ids[1..] {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{ByteCount, PerStage};
+use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Entry, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
@@ -436,12 +436,15 @@ fn again(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     }
 }
 
-/// Has the endpoint send to itself, with as many workers as may be.
+/// Has the endpoint send to itself, with as many workers as may be. Slowly: a copy that moves data has its share of
+/// processors and disks by right, and is no attack.
 fn relays(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes()]);
     let destination = prey.address.clone().with_path(format!("{}/{id}/", prey.path)).to_bytes();
-    let request = Request::SendTo { source, destination, pace_ms: (50, 0), terms: terms() };
+    let limits = Limits { link: Some(BitRate::mbps(1)), ..Limits::default() };
+    let terms = Terms { limits, ..terms() };
+    let request = Request::SendTo { source, destination, pace_ms: (50, 0), terms };
     let Some((outbox, inbox)) = ask(prey, request) else { return };
     while !outbox.is_lost() {
         outbox.send(&Message::Step(PerStage::all(512)));

@@ -85,10 +85,13 @@ impl Error {
         matches!(self.kind, ErrorKind::Connection)
     }
 
-    /// The same error seen from further out: `context: message`.
+    /// The same error seen from further out: `context: message`. What it begins with is not said again.
     #[must_use]
     pub fn within(mut self, context: impl std::fmt::Display) -> Self {
-        self.message = format!("{context}: {}", self.message);
+        let context = format!("{context}: ");
+        if !self.message.starts_with(&context) {
+            self.message.insert_str(0, &context);
+        }
         self
     }
 }

@@ -4,6 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use tidegate_control::Arrival;
+
 use crate::error::Error;
 use crate::wire::message::Totals;
 
@@ -37,6 +39,8 @@ pub struct Ledger {
     pub bytes_moved: AtomicU64,
     /// Bytes that were sent again.
     pub bytes_again: AtomicU64,
+    /// Of these, bytes that the other end had not taken in when it was last asked; none at a receiver.
+    in_flight: AtomicU64,
     failures: Mutex<Failures>,
 }
 
@@ -159,6 +163,16 @@ impl Ledger {
         }
     }
 
+    /// The other end says that it has taken in so many bytes, repeats included.
+    pub fn taken_in(&self, bytes: u64) {
+        self.in_flight.store(self.bytes_moved.load(Relaxed).saturating_sub(bytes), Relaxed);
+    }
+
+    /// How much has arrived.
+    pub fn arrival(&self) -> Arrival {
+        self.totals().arrival(self.in_flight.load(Relaxed))
+    }
+
     /// Takes over what another end counted (third-party transfers).
     pub fn adopt(&self, totals: Totals) {
         self.files_listed.store(totals.files_listed, Relaxed);
@@ -172,5 +186,39 @@ impl Ledger {
         self.bytes_again.store(totals.bytes_again, Relaxed);
         self.listed.store(totals.listed, Relaxed);
         self.keep(totals.failures.into_iter().map(|(path, error)| Failure { path, error }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::ByteCount;
+
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_comes_again_or_is_too_much_has_not_arrived() {
+        let ledger = Ledger::default();
+        let arrived = || {
+            let Arrival { bytes, new_bytes, total_bytes } = ledger.arrival();
+            (bytes.0, new_bytes.0, total_bytes)
+        };
+        ledger.listed(100);
+        ledger.already(20);
+        ledger.bytes_moved.fetch_add(50, Relaxed);
+        assert_eq!(arrived(), (70, 50, None));
+        // The other end has taken in 45 of them, and 10 are sent again.
+        ledger.taken_in(45);
+        ledger.bytes_again.fetch_add(10, Relaxed);
+        assert_eq!(arrived(), (55, 35, None));
+        ledger.all_listed();
+        ledger.bytes_moved.fetch_add(500, Relaxed);
+        assert_eq!(arrived(), (100, 80, Some(ByteCount(100))));
+        // What is committed has arrived, whatever was told last.
+        let ledger = Ledger::default();
+        ledger.listed(8);
+        ledger.bytes_moved.fetch_add(8, Relaxed);
+        ledger.taken_in(0);
+        ledger.done(8);
+        assert_eq!(ledger.arrival().bytes, ByteCount(8));
     }
 }

@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Quota {
     most: usize,
     used: AtomicUsize,
-    whole: Option<Arc<Self>>,
+    /// What it is a part of, and how much of this part is not taken from there: whatever others use, that is left.
+    whole: Option<(Arc<Self>, usize)>,
 }
 
 /// A part of a quota that is in use, until dropped.
@@ -34,9 +35,9 @@ impl Quota {
         Self::new(usize::MAX)
     }
 
-    /// At most `most`, which is also a part of this one.
-    pub fn within(self: &Arc<Self>, most: usize) -> Arc<Self> {
-        Arc::new(Self { most, used: AtomicUsize::new(0), whole: Some(Arc::clone(self)) })
+    /// At most `most`, a part of this one but for the first `own` of it.
+    pub fn within(self: &Arc<Self>, most: usize, own: usize) -> Arc<Self> {
+        Arc::new(Self { most, used: AtomicUsize::new(0), whole: Some((Arc::clone(self), own)) })
     }
 
     /// Takes `amount`, if so much is left here and in the whole.
@@ -56,25 +57,42 @@ impl Quota {
 
     /// Whether so much is in use, here or in the whole, that who can wait should not begin anything new.
     pub fn is_crowded(&self) -> bool {
-        self.used() > self.most / 4 * 3 || self.whole.as_ref().is_some_and(|whole| whole.is_crowded())
+        let used = self.used();
+        used > self.most / 4 * 3
+            || self.whole.as_ref().is_some_and(|(whole, own)| used >= own / 4 * 3 && whole.is_crowded())
     }
 
     fn add(&self, amount: usize) -> bool {
-        let more = |used: usize| used.checked_add(amount).filter(|&sum| sum <= self.most);
-        if self.used.fetch_update(Relaxed, Relaxed, more).is_err() {
-            return false;
+        let mut used = self.used();
+        loop {
+            let Some(sum) = used.checked_add(amount).filter(|&sum| sum <= self.most) else { return false };
+            let charge = self.charge(sum) - self.charge(used);
+            if !self.whole.as_ref().is_none_or(|(whole, _)| whole.add(charge)) {
+                return false;
+            }
+            match self.used.compare_exchange_weak(used, sum, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => {
+                    self.refund(charge);
+                    used = now;
+                }
+            }
         }
-        if self.whole.as_ref().is_none_or(|whole| whole.add(amount)) {
-            return true;
-        }
-        self.used.fetch_sub(amount, Relaxed);
-        false
     }
 
     fn give(&self, amount: usize) {
-        self.used.fetch_sub(amount, Relaxed);
-        if let Some(whole) = &self.whole {
-            whole.give(amount);
+        let before = self.used.fetch_sub(amount, Relaxed);
+        self.refund(self.charge(before) - self.charge(before - amount));
+    }
+
+    /// What of `used` is taken from the whole.
+    fn charge(&self, used: usize) -> usize {
+        self.whole.as_ref().map_or(0, |(_, own)| used.saturating_sub(*own))
+    }
+
+    fn refund(&self, charge: usize) {
+        if let Some((whole, _)) = &self.whole {
+            whole.give(charge);
         }
     }
 }
@@ -160,15 +178,16 @@ impl Share {
         }
     }
 
-    /// The part of one that is allowed so much.
+    /// The part of one that is allowed so much. A sixteenth of it is left however much others use.
     pub fn part(&self, each: &Allowance) -> Self {
+        let part = |whole: &Arc<Quota>, most: usize| whole.within(most, most.div_ceil(16));
         let half = each.memory.0 as usize / 2;
         Self {
-            sessions: self.sessions.within(each.sessions),
-            threads: self.threads.within(each.threads),
-            staging: self.staging.within(half),
-            books: self.books.within(half),
-            descriptors: self.descriptors.within(self.descriptors.most() / 3 * 2),
+            sessions: part(&self.sessions, each.sessions),
+            threads: part(&self.threads, each.threads),
+            staging: part(&self.staging, half),
+            books: part(&self.books, half),
+            descriptors: part(&self.descriptors, self.descriptors.most() / 3 * 2),
         }
     }
 
@@ -215,7 +234,7 @@ mod tests {
     #[test]
     fn a_part_is_limited_by_itself_and_by_the_whole() {
         let whole = Quota::new(10);
-        let (one, other) = (whole.within(6), whole.within(6));
+        let (one, other) = (whole.within(6, 0), whole.within(6, 0));
         let mut held = one.take(4).expect("enough");
         assert!(one.take(3).is_none() && one.used() == 4);
         assert!(held.resize(6) && !held.resize(7) && held.amount() == 6);
@@ -227,5 +246,42 @@ mod tests {
         assert_eq!((one.used(), other.used(), whole.used()), (1, 0, 1));
         drop(held);
         assert_eq!(whole.used(), 0);
+    }
+
+    #[test]
+    fn a_little_is_left_for_each_whatever_others_use() {
+        let whole = Quota::new(10);
+        let (one, other) = (whole.within(12, 2), whole.within(12, 2));
+        let mut all = one.take(12).expect("its own and the whole");
+        assert_eq!(whole.used(), 10);
+        assert!(other.take(3).is_none());
+        let little = other.take(2).expect("left for it");
+        assert!(other.take(1).is_none() && other.is_crowded());
+        assert!(all.resize(7));
+        assert_eq!(whole.used(), 5);
+        let more = other.take(4).expect("room");
+        assert_eq!(whole.used(), 9);
+        drop((all, little, more));
+        assert_eq!((one.used(), other.used(), whole.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn parts_that_are_used_by_many_threads_add_up() {
+        let whole = Quota::new(1000);
+        let parts: Vec<_> = (0..4).map(|_| whole.within(400, 10)).collect();
+        std::thread::scope(|scope| {
+            for (number, part) in parts.iter().cycle().take(8).enumerate() {
+                scope.spawn(move || {
+                    for i in 0..20_000 {
+                        let held = part.take(1 + (i * 7 + number) % 60);
+                        assert!(part.used() <= 400);
+                        if let Some(mut held) = held {
+                            held.resize(1 + i % 45);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(parts.iter().all(|part| part.used() == 0) && whole.used() == 0);
     }
 }

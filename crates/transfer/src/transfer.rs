@@ -192,7 +192,10 @@ impl Running for LiveTransfer {
         let over = || self.ended().is_some() || self.interrupt.is_raised();
         let remote = self.reports.wait(number, || over() || asked.elapsed() >= SILENCE);
         let (sender, receiver) = match (remote, &*self.side) {
-            (Some(remote), Side::Send(_)) => (local, remote),
+            (Some(remote), Side::Send(_)) => {
+                self.ledger.taken_in(remote.network);
+                (local, remote)
+            }
             (Some(remote), Side::Receive(..)) => (remote, local),
             (None, _) if over() => return Ok(None),
             (None, _) => {

@@ -2,6 +2,7 @@
 
 pub mod bounded;
 pub mod channel;
+pub mod distrust;
 pub mod frame;
 pub mod handshake;
 pub mod message;

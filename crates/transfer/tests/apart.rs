@@ -57,6 +57,15 @@ fn nothing_is_copied_onto_or_into_itself_on_any_route() {
     let linked = f.root.join("link").as_os_str().as_bytes().to_vec();
     assert_refused(&f, &From::Local(vec![[&linked[..], b"/"].concat()]), &f.to_endpoint("d/sub/"), "into");
     assert_refused(&f, &f.remote(&["d/"]), &To::Local(linked), "onto");
+    // At an endpoint a link that is named is followed on either side.
+    let local = |path: &str| From::Local(vec![f.root.join(path).as_os_str().as_bytes().to_vec()]);
+    for (source, to, how) in [("d", "link/sub/", "into"), ("link/", "d", "onto"), ("link", "d/sub/", "into")]
+    {
+        assert_refused(&f, &f.remote(&[source]), &f.to_endpoint(to), how);
+        assert_refused(&f, &local(source), &f.to_endpoint(to), how);
+    }
+    let error = is_error(f.run(&f.remote(&["d"]), &f.to_endpoint("d/sub/")));
+    assert_eq!(error.message.matches("the endpoint at ").count(), 1, "both are one: {error}");
 }
 
 #[test]
@@ -87,6 +96,15 @@ fn a_bind_mount_is_the_directory_it_shows() {
     for (to, how) in [("", "onto"), ("sub", "into")] {
         let to = To::Local(mounted.0.join(to).as_os_str().as_bytes().to_vec());
         assert_refused(&f, &f.remote(&["d/"]), &to, how);
+    }
+    // Within the root, and both ends there.
+    let inner = f.root.join("view");
+    fs::create_dir(&inner).expect("made");
+    let mount = Command::new("mount").arg("--bind").args([&f.root.join("d"), &inner]).status();
+    assert!(mount.expect("it runs").success());
+    let _mounted = Mounted(&inner);
+    for (source, to, how) in [("d/", "view/", "onto"), ("view/", "d/", "onto"), ("view", "d/sub/", "into")] {
+        assert_refused(&f, &f.remote(&[source]), &f.to_endpoint(to), how);
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
-use tidegate_service::job::JobId;
+use tidegate_service::job::{JobId, State};
 
 use crate::exit;
 use crate::service::ServiceArgs;
@@ -38,8 +38,9 @@ pub fn run(args: &CancelArgs) -> anyhow::Result<ExitCode> {
         terminal::print(&serde_json::to_string(&jobs)?)?;
     } else {
         for job in &jobs {
-            let state = job.get("state").and_then(Value::as_str).unwrap_or("cancelled");
-            terminal::print(&format!("job {} is {state}", job.get("id").unwrap_or(&Value::Null)))?;
+            let state = job.get("state").and_then(Value::as_str).and_then(|state| state.parse().ok());
+            let (id, state) = (job.get("id").unwrap_or(&Value::Null), state.unwrap_or(State::Cancelled));
+            terminal::print(&format!("job {id} {}", state.in_words()))?;
         }
     }
     match (refused.pop(), jobs.is_empty()) {

@@ -41,7 +41,7 @@ pub struct CopyArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// Show no progress
+    /// Say nothing unless something is wrong
     #[arg(short, long)]
     quiet: bool,
     /// Write each epoch as one JSON line to FILE
@@ -79,8 +79,9 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let pace = args.control.pace(optimizer.as_ref());
     let mut setup = setup(terms, pace, &args.trust, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
+    let loopback = ends.loopback();
     let job = Job {
-        work: Work::transfer(ends.from, ends.to, setup, args.transfer.retry_for),
+        work: Work::transfer(ends.from, ends.to, setup, args.transfer.retry_for).at_home(loopback),
         control: &args.control,
         title: ends.title,
         json: args.json,
@@ -99,7 +100,7 @@ pub struct Ends {
     pub to: To,
     /// Both, for people.
     pub title: String,
-    _loopback: Option<Loopback>,
+    loopback: Option<Loopback>,
 }
 
 impl Ends {
@@ -109,9 +110,14 @@ impl Ends {
         Self::between(typed, destination, terms, trust)
     }
 
+    /// Where the endpoint in between is, in a copy from here to here.
+    pub fn loopback(&self) -> Option<String> {
+        self.loopback.as_ref().and_then(|loopback| Some(loopback.address().ok()?.place()))
+    }
+
     /// Memory at one end and nowhere at the other.
     pub const fn of_memory(from: From, to: To, title: String) -> Self {
-        Self { from, to, title, _loopback: None }
+        Self { from, to, title, loopback: None }
     }
 
     /// From the paths `typed` to `destination`. From here to here goes through an endpoint of our own, on
@@ -126,7 +132,7 @@ impl Ends {
         let (sources, endpoint) = sources(typed)?;
         let destination = Place::parse(destination)?;
         let title = format!("{} → {}", shown_sources(typed), destination.show());
-        let (from, to, _loopback) = match (endpoint, destination) {
+        let (from, to, loopback) = match (endpoint, destination) {
             (None, Place::Endpoint(address)) => (From::Local(sources), To::Endpoint(address), None),
             (Some(source), Place::Local(path)) => (From::Endpoint(source, sources), To::Local(path), None),
             (Some(source), Place::Endpoint(address)) => {
@@ -139,13 +145,19 @@ impl Ends {
                 (From::Local(sources), To::Endpoint(address), Some(loopback))
             }
         };
-        Ok(Self { from, to, title, _loopback })
+        Ok(Self { from, to, title, loopback })
     }
 }
 
 /// Runs a job, prints how it ended, and answers with the exit code.
 pub fn finish(job: Job<'_>, json: bool) -> anyhow::Result<ExitCode> {
-    report(&job.run()?, json)
+    let quiet = job.quiet && !json;
+    let ended = job.run()?;
+    if !quiet {
+        return report(&ended, json);
+    }
+    ended.summary.complain();
+    Ok(code_of(&ended))
 }
 
 /// Prints how a job ended, and answers with the exit code.
@@ -155,10 +167,15 @@ pub fn report(ended: &Ended, json: bool) -> anyhow::Result<ExitCode> {
     } else {
         ended.summary.print()?;
     }
+    Ok(code_of(ended))
+}
+
+/// What ended a job early is told, and its exit code.
+fn code_of(ended: &Ended) -> ExitCode {
     if let Some(error) = &ended.error {
         terminal::complain(&error.message);
     }
-    Ok(ExitCode::from(ended.summary.code(ended.error.as_ref())))
+    ExitCode::from(ended.summary.code(ended.error.as_ref()))
 }
 
 fn shown_sources(sources: &[OsString]) -> String {

@@ -18,6 +18,7 @@ use tidegate_service::history::{
     Transfer, csv,
 };
 use tidegate_service::pair::Site;
+use tidegate_service::shown::count;
 
 use crate::exit::usage;
 use crate::settings::StateArgs;
@@ -311,7 +312,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         if args.open.json {
             terminal::print(&serde_json::json!({ "records": written }).to_string())?;
         } else {
-            terminal::print(&show::count(written, "record"))?;
+            terminal::print(&count(written, "record"))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -398,7 +399,7 @@ fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
     if args.open.json {
         terminal::print(&serde_json::json!({ "forgotten": forgotten }).to_string())?;
     } else {
-        terminal::print(&format!("{} forgotten", show::count(forgotten, "record")))?;
+        terminal::print(&format!("{} forgotten", count(forgotten, "record")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

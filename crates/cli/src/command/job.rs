@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, Kind, State};
+use tidegate_service::shown::count;
 
 use crate::command::jobs::progress;
 use crate::service::{Service, ServiceArgs};
@@ -74,7 +75,10 @@ pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let shown: Shown = serde_json::from_value(value.clone())?;
     let mut text = if args.json { value.to_string() } else { text(&shown) };
     if let (false, Some(others @ 1..)) = (args.json, value["retried"].as_u64().map(|count| count - 1)) {
-        text += &format!("\n{others} other jobs are tried again with it");
+        text += &match others {
+            1 => "\n1 other job is tried again with it".to_owned(),
+            _ => format!("\n{others} other jobs are tried again with it"),
+        };
     }
     terminal::print(&text)?;
     Ok(outcome(&shown))
@@ -103,7 +107,7 @@ pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<Shown> {
 fn text(shown: &Shown) -> String {
     let job = &shown.job;
     let request = &job.request;
-    let mut lines = vec![format!("job {} is {}", job.id, job.state)];
+    let mut lines = vec![format!("job {} {}", job.id, job.state.in_words())];
     let mut add = |name: &str, value: String| {
         if !value.is_empty() {
             lines.push(format!("  {name:9} {value}"));
@@ -133,7 +137,7 @@ fn text(shown: &Shown) -> String {
         if let Some(estimate) = &summary.estimate {
             let number = |key: &str| estimate.get(key).and_then(Value::as_u64);
             if let (Some(streams), Some(bps)) = (number("streams"), number("throughput_bps")) {
-                add("estimate", format!("{streams} streams: {}", BitRate(bps)));
+                add("estimate", format!("{}: {}", count(streams, "stream"), BitRate(bps)));
             }
         }
     }
@@ -147,6 +151,7 @@ fn text(shown: &Shown) -> String {
 fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
     loop {
         let mut last: Option<Shown> = None;
+        let mut meter = Meter::default();
         let mut event = String::new();
         for line in service.lines(&format!("/jobs/{}/epochs", args.id))?.lines() {
             let Ok(line) = line else { break };
@@ -160,9 +165,10 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             }
             if event == "epoch" {
                 let epoch: Epoch = serde_json::from_str(data)?;
-                let n = epoch.concurrency;
+                let (n, at) = (epoch.concurrency, Duration::from_millis(epoch.t_ms));
+                meter.hear(at, epoch.arrived.unwrap_or_default().new_bytes);
                 if !args.json {
-                    let (seconds, rate) = (epoch.t_ms as f64 / 1000.0, epoch.throughput_bps.network);
+                    let (seconds, rate) = (at.as_secs_f64(), meter.rate(at));
                     let text = format!(
                         "{seconds:>7.1} s  {:>12}  read {}  network {}  write {}",
                         rate.to_string(),
@@ -176,10 +182,8 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
                 let shown: Shown = serde_json::from_str(data)?;
                 let changed = last.as_ref().is_none_or(|last| last.job.state != shown.job.state);
                 if changed && !args.json && !shown.job.state.is_final() {
-                    terminal::tell(&format!(
-                        "job {} is {}: {}",
-                        shown.job.id, shown.job.state, shown.job.reason
-                    ));
+                    let job = &shown.job;
+                    terminal::tell(&format!("job {} {}: {}", job.id, job.state.in_words(), job.reason));
                 }
                 last = Some(shown);
             }

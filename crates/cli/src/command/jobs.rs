@@ -9,6 +9,7 @@ use serde_json::Value;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::job::{Job, State};
 
+use crate::progress::clock;
 use crate::service::ServiceArgs;
 use crate::terminal;
 
@@ -68,11 +69,11 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
     let jobs: Vec<Job> = all.jobs.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
     let mut lines: Vec<String> = Vec::new();
     if !jobs.is_empty() {
-        lines.push(format!("{:>8}  {:10}  {:28}  from → to", "job", "state", "progress"));
+        lines.push(format!("{:>8}  {:10}  {:42}  from → to", "job", "state", "progress"));
     }
     lines.extend(jobs.iter().map(|job| {
         let from = job.request.sources.first().map_or("", String::as_str);
-        format!("{:>8}  {:10}  {:28}  {from} → {}", job.id, job.state, progress(job), job.request.destination)
+        format!("{:>8}  {:10}  {:42}  {from} → {}", job.id, job.state, progress(job), job.request.destination)
     }));
     let counts: Vec<String> = all
         .counts
@@ -100,6 +101,9 @@ pub fn progress(job: &Job) -> String {
             };
             if state.is_active() {
                 text.push_str(&format!(", {}", moved.throughput_bps));
+                if let Some(left @ 1..) = moved.left_ms {
+                    text.push_str(&format!(", {} left", clock(left as f64 / 1000.0)));
+                }
             }
             text
         }

@@ -172,7 +172,11 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     }));
     lines.push(match best {
         Some(best) => {
-            format!("mean {mean}, best {} with {} streams", network(best), best.concurrency.network)
+            let streams = match best.concurrency.network {
+                1 => "1 stream".to_owned(),
+                streams => format!("{streams} streams"),
+            };
+            format!("mean {mean}, best {} with {streams}", network(best))
         }
         None => "no epoch was completed: give --time more, or --epoch less".to_owned(),
     });

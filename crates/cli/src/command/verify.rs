@@ -55,13 +55,15 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let ends = Ends::of(&args.paths, &mut terms, &args.trust)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
+    let loopback = ends.loopback();
     let job = Job {
         work: Work::transfer(
             ends.from,
             ends.to,
             setup(terms, pace, &args.trust, interrupt_on_signals())?,
             args.transfer.retry_for,
-        ),
+        )
+        .at_home(loopback),
         control: &args.control,
         title: format!("comparing {}", ends.title),
         json: args.json,

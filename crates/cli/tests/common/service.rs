@@ -41,7 +41,11 @@ impl Service {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
         let (url, link) = (line(), line());
-        assert!(url.starts_with("http://127.0.0.1:"), "{url:?}: {:?}", fs::read_to_string(&log));
+        assert!(
+            url.starts_with("http://127.0.0.1:") || url.starts_with("https://127.0.0.1:"),
+            "{url:?}: {:?}",
+            fs::read_to_string(&log)
+        );
         assert!(link.starts_with(&url) && link.contains("/login?code="), "{link:?}");
         Self { child, url, link, state, log }
     }

@@ -12,6 +12,7 @@ use super::App;
 use super::frame::Routes;
 use super::metrics::{Series, family};
 use super::problem::Problem;
+use crate::database::DatabaseError;
 use crate::job::State as JobState;
 
 /// The states in which something runs, and the most jobs looked at there.
@@ -41,11 +42,22 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     if *app.stop.borrow() {
         return Problem::unavailable("the service is stopping", "try again when it runs").into_response();
     }
+    if let Some(error) = app.history.lost() {
+        return lost(&error).into_response();
+    }
     // Any question will do that costs the same however many jobs there are.
     match app.scheduler.page(&[], None, 1).await {
         Ok(_) => Json(json!({"status": "ok"})).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
+}
+
+/// What is answered while history's server is lost.
+pub fn lost(error: &DatabaseError) -> Problem {
+    Problem::unavailable(
+        format!("history is lost for now: {error}"),
+        "submit again when its database answers; jobs that were taken go on",
+    )
 }
 
 async fn document() -> Response {
@@ -77,7 +89,13 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         );
         let rate = active.iter().map(|job| job.progress.throughput_bps.bytes_per_second()).sum();
         let name = "tidegate_throughput_bytes_per_second";
-        family(&mut text, name, "gauge", "What the jobs that run moved in their last epochs.", one(rate));
+        family(
+            &mut text,
+            name,
+            "gauge",
+            "What arrives of the jobs that run, over the last ten seconds.",
+            one(rate),
+        );
     }
     app.metrics.write(&mut text);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

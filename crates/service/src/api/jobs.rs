@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -13,11 +13,14 @@ use tokio::sync::Mutex;
 
 use super::App;
 use super::frame::{Path, Query, Routes, Text};
+use super::health::lost;
+use super::listener::Peer;
 use super::problem::Problem;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
-use crate::job::{Event, Job, JobId, State as JobState};
-use crate::queue::{IdempotencyKey, Queue, QueueError};
+use crate::job::{Event, Job, JobId, Request, State as JobState};
+use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
+use crate::shown::one_line;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);
@@ -57,7 +60,10 @@ impl View {
             ("cancel", Event::Cancel),
             ("retry", Event::Retry { blocked: false }),
         ];
-        let actions = asked.into_iter().filter(|(_, event)| job.state.after(*event).is_ok());
+        // What failed for another job is tried again with that one.
+        let held = |event| matches!(event, Event::Retry { .. }) && job.waits_for > 0;
+        let asked = asked.into_iter().filter(|(_, event)| !held(*event));
+        let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
         Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
     }
 }
@@ -131,17 +137,49 @@ struct Submitted {
 
 async fn submit(
     State(app): State<Arc<App>>,
+    Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     Text(body): Text,
 ) -> Result<(StatusCode, Json<Submitted>), Problem> {
-    let format = format_of(&headers)?;
+    match take(&app, &headers, &body).await {
+        Ok((submission, requests)) => {
+            tracing::info!("{peer} submitted {}", told(&submission, &requests));
+            let status = if submission.repeated { StatusCode::OK } else { StatusCode::CREATED };
+            Ok((status, Json(Submitted { ids: submission.ids, repeated: submission.repeated })))
+        }
+        Err(problem) => {
+            tracing::info!("{peer} submitted what was refused: {}", one_line(problem.detail()));
+            Err(problem)
+        }
+    }
+}
+
+async fn take(app: &App, headers: &HeaderMap, body: &str) -> Result<(Submission, Vec<Request>), Problem> {
+    // What would be taken now would be estimated without what is known, and not be remembered.
+    if let Some(error) = app.history.lost() {
+        return Err(lost(&error));
+    }
+    let format = format_of(headers)?;
     let wrong = "correct it and submit it again; nothing of it was taken";
     let requests =
-        read(&body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
-    let key = key_of(&headers)?;
+        read(body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
+    let key = key_of(headers)?;
     let submission = app.scheduler.submit_once(key.as_ref(), &requests).await?;
-    let status = if submission.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(Submitted { ids: submission.ids, repeated: submission.repeated })))
+    Ok((submission, requests))
+}
+
+/// What was submitted, in one line without secrets.
+fn told(submission: &Submission, requests: &[Request]) -> String {
+    let Submission { ids, repeated } = submission;
+    let (Some(first), Some(last), Some(request)) = (ids.first(), ids.last(), requests.first()) else {
+        return "no job".to_owned();
+    };
+    let jobs = match ids.len() {
+        1 => format!("job {first}"),
+        many => format!("{many} jobs, {first} to {last}, the first"),
+    };
+    let again = if *repeated { " again, which is taken once," } else { "" };
+    one_line(&format!("{jobs}{again}: {}", request.route_in_words()))
 }
 
 /// What the client calls its submission, if it calls it anything.

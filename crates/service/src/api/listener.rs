@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
@@ -117,8 +118,8 @@ impl Listener {
                 accepted = self.socket.accept() => accepted,
                 () = &mut stop => break,
             };
-            let mut stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (mut stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     sleep(BREATH).await;
@@ -137,10 +138,10 @@ impl Listener {
             let mut stopped = stopped.clone();
             tokio::spawn(async move {
                 match tls {
-                    None => answer(stream, app, watcher).await,
+                    None => answer(stream, Peer(peer), app, watcher).await,
                     Some(tls) => tokio::select! {
                         agreed = timeout(HANDSHAKE_TIME, tls.accept(stream)) => match agreed {
-                            Ok(Ok(stream)) => answer(stream, app, watcher).await,
+                            Ok(Ok(stream)) => answer(stream, Peer(peer), app, watcher).await,
                             Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
                             Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
                         },
@@ -159,14 +160,28 @@ impl Listener {
     }
 }
 
+/// Who asks, as the handlers of a request learn it.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
 /// Answers the requests of one connection.
-async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, app: Router, watcher: Watcher) {
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    app: Router,
+    watcher: Watcher,
+) {
+    let app = TowerToHyperService::new(app);
+    let app = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(peer);
+        app.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES)
         .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(stream), app);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!("a connection ended: {error}");
     }

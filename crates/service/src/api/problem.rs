@@ -62,6 +62,11 @@ impl Problem {
         )
     }
 
+    /// What failed, in one line.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// The status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

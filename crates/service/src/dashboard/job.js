@@ -41,16 +41,22 @@ export function jobView({ root, words: [id], complain }) {
     });
     return { name, button };
   });
-  const alike = h("button", { type: "button", hidden: true }, "Try all that failed so again");
+  const alike = h("button", { type: "button", hidden: true }, "Try all with this cause again");
+  const retried = h("p", { class: "muted", role: "status", hidden: true });
   alike.addEventListener("click", async () => {
     alike.disabled = true;
-    try { render(await post(`/jobs/${encodeURIComponent(id)}/retry?alike=true`)); } catch (error) { complain(error); } finally { alike.disabled = false; }
+    try {
+      const job = await post(`/jobs/${encodeURIComponent(id)}/retry?alike=true`);
+      render(job);
+      say(retried, `${plural(job.retried, "job")} will be tried again.`);
+      show(retried, true);
+    } catch (error) { complain(error); } finally { alike.disabled = false; }
   });
 
   root.append(
     h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "← All jobs")),
     h("div", { class: "heading" }, h("div", { class: "line" }, title, state), h("div", { class: "actions" }, actions.map(({ button }) => button), alike)),
-    route, progress.element, about, why, live, estimate, h("section", { class: "card" }, h("h2", null, "About"), facts), failed, log);
+    retried, route, progress.element, about, why, live, estimate, h("section", { class: "card" }, h("h2", null, "About"), facts), failed, log);
 
   let stop = null;
   let shownEstimate = null;
@@ -106,7 +112,8 @@ export function jobView({ root, words: [id], complain }) {
     route.replaceChildren(h("span", { class: "from" }, request.sources[0] + (request.sources.length > 1 ? ` and ${request.sources.length - 1} more` : "")), h("span", { class: "arrow", "aria-label": "to" }, " → "), h("span", { class: "to" }, request.destination));
     progress.update(share(job), job.state);
     show(progress.element, share(job) !== null);
-    say(about, detail(job));
+    // The reason has a place of its own here.
+    say(about, detail({ ...job, reason: null }));
     say(why, job.reason ?? "");
     show(why, Boolean(job.reason) && job.state !== "running");
     for (const { name, button } of actions) show(button, (job.actions ?? []).includes(name));
@@ -136,7 +143,7 @@ export function jobView({ root, words: [id], complain }) {
       estimate.replaceChildren(estimateCard(summary.estimate));
     }
     if (job.decisions?.length) {
-      const base = job.started_ms ?? job.submitted_ms;
+      const base = job.submitted_ms;
       log.replaceChildren(h("section", { class: "card" }, h("h2", null, "Decisions"),
         table("Decisions", ["After", "What", "Why"], job.decisions.map((one) => [duration(Math.max(0, one.at_ms - base)), one.action, one.reason]))));
     }
@@ -154,6 +161,6 @@ export function jobView({ root, words: [id], complain }) {
     }
   }
 
-  const halt = every(5000, () => refresh().catch(complain));
+  const halt = every(2000, () => refresh().catch(complain));
   return () => { halt(); stop?.(); };
 }

@@ -41,7 +41,7 @@ export function detail(job) {
   const { progress, summary } = job;
   const sizes = progress.total_bytes ? `${bytes(progress.bytes)} of ${bytes(progress.total_bytes)}` : progress.bytes ? bytes(progress.bytes) : null;
   const streams = progress.streams ? plural(progress.streams, "stream") : null;
-  const left = progress.total_bytes && progress.throughput_bps ? ((progress.total_bytes - progress.bytes) * 8000) / progress.throughput_bps : null;
+  const left = progress.left_ms ? Math.ceil(progress.left_ms / 1000) * 1000 : null;
   const words = {
     running: [sizes, progress.throughput_bps ? rate(progress.throughput_bps) : null, streams, left ? `${duration(left)} left` : null],
     done: [summary ? bytes(summary.bytes) : null, summary?.goodput_bps ? rate(summary.goodput_bps) : null,

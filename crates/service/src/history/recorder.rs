@@ -19,7 +19,7 @@ const BATCH: usize = 500;
 const GATHERING: Duration = Duration::from_millis(100);
 
 /// First and longest pause before a lost database is tried again.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
 enum Message {
     Record(Box<Record>),

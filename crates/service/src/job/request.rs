@@ -337,6 +337,16 @@ impl Request {
         found
     }
 
+    /// From where to where, without secrets and as nobody escaped it.
+    pub fn route_in_words(&self) -> String {
+        let source = self.sources.first().map(|source| address::public(source)).unwrap_or_default();
+        let more = match self.sources.len() {
+            0 | 1 => String::new(),
+            many => format!(" and {} more", many - 1),
+        };
+        format!("{source}{more} → {}", address::public(&self.destination))
+    }
+
     /// The same without the secrets of its addresses, to be shown.
     #[must_use]
     pub fn public(mut self) -> Self {

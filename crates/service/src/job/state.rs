@@ -71,7 +71,7 @@ pub enum Event {
 
 /// What a job in that state cannot do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a job that is {} cannot {event}", from.name())]
+#[error("a job that {} cannot {event}", from.in_words())]
 pub struct IllegalTransition {
     /// The state it is in.
     pub from: State,
@@ -131,6 +131,22 @@ impl State {
     /// Whether something runs for it.
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Running | Self::Pausing | Self::Cancelling)
+    }
+
+    /// What is said of a job in that state, behind its number.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Blocked => "waits for other jobs",
+            Self::Queued => "waits for its turn",
+            Self::Running => "is running",
+            Self::Pausing => "is pausing",
+            Self::Paused => "is paused",
+            Self::Retrying => "waits to be tried again",
+            Self::Cancelling => "is being cancelled",
+            Self::Done => "is done",
+            Self::Failed => "failed",
+            Self::Cancelled => "was cancelled",
+        }
     }
 
     /// Its name in files, tables and answers.
@@ -242,7 +258,7 @@ mod tests {
                     }
                     Err(refused) => {
                         prop_assert_eq!((refused.from, refused.event), (state, event));
-                        prop_assert!(refused.to_string().contains(state.name()));
+                        prop_assert!(refused.to_string().contains(state.in_words()));
                     }
                 }
             }

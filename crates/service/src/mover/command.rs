@@ -12,6 +12,9 @@ use super::programs::Programs;
 /// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
 pub const MOST_STREAMS: u16 = 512;
 
+/// How long one attempt outlives an outage, in seconds.
+const ATTEMPT_S: u64 = 30;
+
 /// A program to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -46,19 +49,15 @@ pub struct Streams {
 }
 
 impl Plan {
-    /// What runs `request`, for the `attempt`-th time.
+    /// What runs `request` by a program of ours.
     pub fn of(
         request: &Request,
-        attempt: u32,
         streams: Streams,
         files: &Files,
         programs: &Programs,
     ) -> Result<Self, String> {
         let route = request.route()?;
-        match route {
-            Route::GridFtp => gridftp(request, attempt, streams, programs),
-            Route::Copy | Route::Get | Route::Put => ours(request, route, streams, files, programs),
-        }
+        ours(request, route, streams, files, programs)
     }
 
     fn arg(&mut self, argument: impl Into<OsString>) -> &mut Self {
@@ -86,7 +85,7 @@ fn ours(
     plan.arg("--state").arg(&programs.state);
     if route != Route::Put {
         // Longer outages are outlived in the queue, where the job takes nobody's turn.
-        plan.arg("--retry-for").arg("30s");
+        plan.arg("--retry-for").arg(format!("{}s", request.retry_for_s.min(ATTEMPT_S)));
     }
     if let Some(start) = streams.start {
         plan.arg("--start").arg(start.clamp(1, streams.most.max(1)).to_string());
@@ -165,51 +164,15 @@ fn target(destination: &str, single: bool) -> (PathBuf, Option<String>) {
     (path.to_path_buf(), None)
 }
 
-fn gridftp(request: &Request, attempt: u32, streams: Streams, programs: &Programs) -> Result<Plan, String> {
-    if !request.options.is_empty() {
-        return Err(format!("{} is no option of globus-url-copy as it is used here", request.options[0]));
-    }
-    let mut plan = Plan { program: programs.globus.clone(), ..Plan::default() };
-    let start = streams.start.unwrap_or(if request.optimization { 4 } else { 1 });
-    let parallel = if request.optimization { start.clamp(1, streams.share.max(1)) } else { 1 };
-    plan.arg("-vb").arg("-cd").arg("-p").arg(parallel.to_string());
-    plan.arg("-stall-timeout").arg("60");
-    if let Some(buffer) = request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
-        plan.arg("-tcp-bs").arg(buffer.0.to_string());
-    }
-    if attempt > 1 {
-        // What is there already is held against the source by its checksum, and skipped if it is the same.
-        plan.arg("-sync").arg("-sync-level").arg("3");
-    }
-    plan.arg("-f").arg("/dev/stdin");
-    if let Some(proxy) = &request.x509proxy {
-        plan.environment.push(("X509_USER_PROXY".to_owned(), proxy.clone().into_os_string()));
-    }
-    let url = |place: &str| match address::scheme(place) {
-        Some(_) => Ok(place.to_owned()),
-        None => url::Url::from_file_path(place)
-            .map(String::from)
-            .map_err(|()| format!("{place:?} is no path from / on")),
-    };
-    for source in &request.sources {
-        let (source, destination) = (url(source)?, url(&request.destination)?);
-        if source.contains('"') || destination.contains('"') {
-            return Err("globus-url-copy takes no address with a quote in it".to_owned());
-        }
-        plan.input.extend_from_slice(format!("\"{source}\" \"{destination}\"\n").as_bytes());
-    }
-    Ok(plan)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn plan(request: &Request, attempt: u32) -> Plan {
+    fn plan(request: &Request) -> Plan {
         let programs = Programs::new("/bin/tidegate".into(), "/state".into());
         let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
         let streams = Streams { start: Some(40), share: 8, most: 16 };
-        Plan::of(request, attempt, streams, &files, &programs).expect("a plan")
+        Plan::of(request, streams, &files, &programs).expect("a plan")
     }
 
     fn words(plan: &Plan) -> String {
@@ -219,17 +182,22 @@ mod tests {
     #[test]
     fn tickets_are_not_on_the_command_line() {
         let request = Request::transfer("tg://TICKET@h:1/a/b/", "/c");
-        let made = plan(&request, 1);
+        let made = plan(&request);
         assert!(words(&made).ends_with("-- job-0:/a/b/ /c"), "{}", words(&made));
-        assert!(words(&made).contains("--start 16 "), "{}", words(&made));
+        assert!(
+            words(&made).contains("--start 16 ") && words(&made).contains("--retry-for 30s "),
+            "{made:?}"
+        );
         assert_eq!(made.environment, [("TIDEGATE_REMOTE_JOB_0".to_owned(), "tg://TICKET@h:1/".into())]);
-        let request = Request { optimization: false, ..Request::transfer("https://u:p@h/x", "/d/name") };
-        let made = plan(&request, 1);
+        let request = Request { retry_for_s: 2, ..Request::transfer("https://u:p@h/x", "/d/name") };
+        assert!(words(&plan(&request)).contains("--retry-for 2s "), "{request:?}");
+        let request = Request { optimization: false, ..request };
+        let made = plan(&request);
         assert!(
             words(&made).ends_with("--optimizer fixed:1 --no-sidecars --input-format urls --outdir /d -- -")
         );
         assert_eq!(String::from_utf8_lossy(&made.input), "https://u:p@h/x\n  out=name\n");
-        let made = plan(&Request::transfer("s3://b/x/", "/d/"), 1);
+        let made = plan(&Request::transfer("s3://b/x/", "/d/"));
         assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
     }
 
@@ -237,10 +205,10 @@ mod tests {
     /// are of one kind, one a line. Files of this host are copied, as whoever submits jobs may have them copied.
     #[test]
     fn files_of_this_host_are_copied_and_never_got() {
-        let made = plan(&Request::transfer("file:///data/a%20b", "/c/"), 1);
+        let made = plan(&Request::transfer("file:///data/a%20b", "/c/"));
         assert!(words(&made).starts_with("copy ") && words(&made).ends_with("-- /data/a b /c/"), "{made:?}");
         assert!(made.input.is_empty());
-        let made = plan(&Request::transfer("FILE:///data/x", "s3://b/x"), 1);
+        let made = plan(&Request::transfer("FILE:///data/x", "s3://b/x"));
         assert!(
             words(&made).starts_with("put ") && words(&made).ends_with("-- /data/x s3://b/x"),
             "{made:?}"
@@ -270,26 +238,12 @@ mod tests {
         let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
         let streams = Streams { start: None, share: 8, most: 16 };
         for (from, to, trust) in [
-            ("/a", "tg://h:1/b", Some("--tls-ca /ca.pem --tls-cert /c --tls-key /k --")),
-            ("https://h/a", "/b", Some("--ca /ca.pem --no-sidecars")),
-            ("/a", "https://h/b", Some("--ca /ca.pem --")),
-            ("gsiftp://g/a", "/b", None),
+            ("/a", "tg://h:1/b", "--tls-ca /ca.pem --tls-cert /c --tls-key /k --"),
+            ("https://h/a", "/b", "--ca /ca.pem --no-sidecars"),
+            ("/a", "https://h/b", "--ca /ca.pem --"),
         ] {
-            let plan = Plan::of(&Request::transfer(from, to), 1, streams, &files, &programs).expect("a plan");
-            assert_eq!(words(&plan).contains("/ca.pem"), trust.is_some(), "{}", words(&plan));
-            assert!(trust.is_none_or(|trust| words(&plan).contains(trust)), "{}", words(&plan));
+            let plan = Plan::of(&Request::transfer(from, to), streams, &files, &programs).expect("a plan");
+            assert!(words(&plan).contains(trust), "{}", words(&plan));
         }
-    }
-
-    #[test]
-    fn gridftp_takes_its_streams_once_and_checks_what_is_there_when_it_is_begun_again() {
-        let mut request = Request::transfer("gsiftp://g/a b", "/d/x");
-        request.buffer_bytes = Some(tidegate_control::ByteCount::kib(128));
-        request.x509proxy = Some("/p".into());
-        let made = plan(&request, 1);
-        assert_eq!(words(&made), "-vb -cd -p 8 -stall-timeout 60 -tcp-bs 131072 -f /dev/stdin");
-        assert_eq!(String::from_utf8_lossy(&made.input), "\"gsiftp://g/a b\" \"file:///d/x\"\n");
-        assert_eq!(made.environment, [("X509_USER_PROXY".to_owned(), "/p".into())]);
-        assert!(words(&plan(&request, 2)).contains("-sync-level 3"));
     }
 }

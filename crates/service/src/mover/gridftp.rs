@@ -1,212 +1,424 @@
-//! What `globus-url-copy -vb` says while it runs, and how it ended.
+//! A job by `globus-url-copy`: what is to be moved is listed, moved, and compared with what is there then.
+//!
+//! That it ends well is no proof. It leaves out a directory that the server shows as the same as another one, as a link
+//! makes it, and says nothing of it; so directories are listed once more, one by one. What it cannot show to be there by
+//! name, size and (where both servers tell checksums) content is not done.
 
-use std::time::{Duration, Instant};
+mod listing;
+mod said;
 
-use tidegate_control::stage::{Concurrency, Ends, PerStage};
-use tidegate_control::{BitRate, ByteCount, Epoch};
-use tokio::sync::mpsc;
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tidegate_control::{BitRate, ByteCount};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::address;
-use crate::job::{Files, Request, Summary};
+use crate::job::{Failure, Files, Request, Summary};
 
-use super::child::Exit;
+use super::child::{Exit, Spawner};
+use super::command::{Plan, Streams};
+use super::programs::Programs;
 use super::report::{cut, how};
-use super::{Class, Ended, Outcome};
+use super::{Class, Ended, Outcome, Run};
 
-/// The longest line that is looked at.
-const MOST_LINE: usize = 4096;
-/// The shortest time between two epochs.
-const EPOCH: Duration = Duration::from_millis(900);
+use listing::{Listed, path_of, subdirectories};
+use said::{Listener, class, error};
 
-/// Makes epochs of the lines `     50331648 bytes        12.00 MB/sec avg        11.50 MB/sec inst`.
-#[derive(Debug)]
-pub struct Listener {
-    epochs: mpsc::Sender<Epoch>,
-    streams: u16,
+/// Directories that are listed at the same time.
+const AT_ONCE: usize = 8;
+/// Failures that are kept.
+const MOST_FAILURES: usize = 20;
+/// What a server says of a directory that is asked for as a file.
+const IS_DIRECTORY: &str = "Is a directory";
+/// The kind of what the program leaves out.
+const LEFT_OUT: &str = "denied";
+/// Compares by size, and by checksum.
+const BY_SIZE: &str = "1";
+const BY_CHECKSUM: &str = "3";
+
+/// One attempt.
+struct Attempt<'a> {
+    spawner: &'a Spawner,
+    programs: &'a Programs,
+    request: &'a Request,
+    pairs: Vec<(String, String)>,
+    /// Where it writes down what it would move.
+    dump: PathBuf,
+    /// The address of a directory that there is not.
+    nowhere: String,
+    stop: watch::Receiver<bool>,
     started: Instant,
-    line: Vec<u8>,
-    /// Bytes and time of the last epoch.
-    last: (u64, Duration),
-    /// Bytes of the file under way, and of those before it.
-    bytes: (u64, u64),
+    streams: u16,
 }
 
-impl Listener {
-    /// Nothing was heard yet of a transfer with so many streams.
-    pub fn new(epochs: mpsc::Sender<Epoch>, streams: u16) -> Self {
-        Self {
-            epochs,
-            streams,
-            started: Instant::now(),
-            line: Vec::new(),
-            last: (0, Duration::ZERO),
-            bytes: (0, 0),
-        }
-    }
+/// What was found out about an attempt so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Files and bytes at the source.
+    all: (u64, u64),
+    /// Those that were there before.
+    before: (u64, u64),
+}
 
-    /// Hears a piece of standard output.
-    pub fn hear(&mut self, piece: &[u8]) {
-        for &byte in piece {
-            if byte == b'\n' || byte == b'\r' {
-                let line = std::mem::take(&mut self.line);
-                self.hear_line(&String::from_utf8_lossy(&line));
-            } else if self.line.len() < MOST_LINE {
-                self.line.push(byte);
-            }
-        }
-    }
+/// Runs one attempt to its end.
+pub async fn run(spawner: &Spawner, programs: &Programs, run: Run, dump: PathBuf) -> Ended {
+    let Run { attempt, request, start, most, share, stop, epochs, .. } = run;
+    let now = *share.borrow();
+    let streams = Streams { start, share: now, most };
+    let pairs = match pairs(&request) {
+        Ok(pairs) => pairs,
+        Err(why) => return Ended::failed(Class::Usage, why),
+    };
+    let nowhere = url::Url::from_file_path(dump.with_extension("nowhere")).map(String::from);
+    let this = Attempt {
+        spawner,
+        programs,
+        request: &request,
+        pairs,
+        nowhere: nowhere.unwrap_or_default(),
+        stop,
+        started: Instant::now(),
+        streams: parallel(&request, streams),
+        dump,
+    };
+    let ended = this.run(attempt, epochs).await;
+    let _ = tokio::fs::remove_file(&this.dump).await;
+    ended.unwrap_or_else(|ended| ended)
+}
 
-    fn hear_line(&mut self, line: &str) {
-        let Some(bytes) = bytes(line) else { return };
-        if bytes < self.bytes.0 {
-            // The next file.
-            self.bytes.1 += self.bytes.0;
-        }
-        self.bytes.0 = bytes;
-        let (now, at) = (self.moved(), self.started.elapsed());
-        let interval = at - self.last.1;
-        if interval < EPOCH {
-            return;
-        }
-        let rate = BitRate::over(ByteCount(now.saturating_sub(self.last.0)), interval);
-        self.last = (now, at);
-        let concurrency = Concurrency::new(1, self.streams, 1);
-        // Nobody waits for a listener.
-        let _ = self.epochs.try_send(Epoch {
-            t_ms: at.as_millis() as u64,
-            interval_ms: interval.as_millis() as u64,
-            concurrency,
-            setpoint: concurrency,
-            throughput_bps: PerStage::all(rate),
-            staging_free_bytes: Ends::default(),
-            staging_capacity_bytes: Ends::default(),
-            remaining_bytes: None,
-            loss: None,
-            rtt_us: None,
-            cpu: Ends::default(),
-            utility: None,
-            notice: None,
+impl Attempt<'_> {
+    async fn run(
+        &self,
+        attempt: u32,
+        epochs: tokio::sync::mpsc::Sender<tidegate_control::Epoch>,
+    ) -> Result<Ended, Ended> {
+        let nowhere = self.pairs.iter().enumerate().map(|(i, (source, _))| {
+            let slash = if source.ends_with('/') { "/" } else { "" };
+            (source.clone(), format!("{}/{i}{slash}", self.nowhere))
         });
+        let nowhere: Vec<_> = nowhere.collect();
+        let listed = self.listed(&nowhere, BY_SIZE).await?;
+        let mut known = Known { all: (listed.files, listed.bytes), before: (0, 0) };
+        // What is there already is held against the source, and skipped if it is the same.
+        let mut skips = false;
+        if attempt > 1
+            && let Some(left) = self.differing(known).await?
+        {
+            skips = true;
+            known.before = (listed.files.saturating_sub(left.files), listed.bytes.saturating_sub(left.bytes));
+        }
+        let mut listener = Listener::new(epochs, self.streams, (known.before.1, listed.bytes));
+        let exit = self.start(&self.moving(skips), |piece| listener.hear(piece)).await?;
+        if exit.code() != Ok(0) {
+            return Err(self.broke(&exit, known, listener.moved()));
+        }
+        let left_out = self.left_out(&listed).await?;
+        let (left, verified) = match self.differing(known).await? {
+            Some(left) => (left, true),
+            None => (self.listed(&self.pairs, BY_SIZE).await?, false),
+        };
+        let how = if verified { "size or content differs" } else { "its size differs" };
+        let differs = |name: &String| Failure {
+            path: name.clone(),
+            kind: "corrupt".to_owned(),
+            message: format!("{name}: it is missing at the destination, or {how}"),
+        };
+        // The directories of an address with a password were not looked into.
+        let verified = verified && !self.pairs.iter().any(|(source, _)| has_password(source));
+        let missing = left.files + left_out.len() as u64;
+        let failures = left.names.iter().map(differs).chain(left_out).collect();
+        Ok(self.compared(known, &left, missing, failures, verified))
     }
 
-    /// Bytes moved so far.
-    pub const fn moved(&self) -> u64 {
-        self.bytes.0 + self.bytes.1
+    /// How it ended after both sides were compared.
+    fn compared(
+        &self,
+        known: Known,
+        left: &Listed,
+        missing: u64,
+        failures: Vec<Failure>,
+        verified: bool,
+    ) -> Ended {
+        let Some(first) = failures.first().filter(|_| missing > 0) else {
+            let summary = self.summary("complete", known, known.all.1.saturating_sub(known.before.1));
+            let ok = known.all.0.saturating_sub(known.before.0);
+            let files = Files { ok, ..summary.files };
+            let summary = Summary { files, verified, ..summary };
+            return Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) };
+        };
+        let message = match missing {
+            1 => first.message.clone(),
+            _ => format!("{} (and {} more that did not arrive)", first.message, missing - 1),
+        };
+        let moved = known.all.1.saturating_sub(known.before.1).saturating_sub(left.bytes);
+        // What it leaves out it will leave out again.
+        let lasts = failures.iter().all(|failure| failure.kind == LEFT_OUT);
+        let class = if lasts { Class::Denied } else { Class::Passing };
+        let summary = self.summary("incomplete", known, moved);
+        let ok = known.all.0.saturating_sub(known.before.0).saturating_sub(left.files);
+        let shown = |failure: Failure| Failure {
+            path: cut(&failure.path, self.request),
+            kind: failure.kind,
+            message: cut(&failure.message, self.request),
+        };
+        let summary = Summary {
+            files: Files { ok, failed: missing, total: known.all.0 + missing - left.files, ..summary.files },
+            failures: failures.into_iter().take(MOST_FAILURES).map(shown).collect(),
+            ..summary
+        };
+        Ended {
+            outcome: Outcome::Failed(class),
+            message: cut(&message, self.request),
+            summary: Some(summary),
+        }
     }
 
-    /// From its beginning until now.
-    pub fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    /// How it ended where a program did not end well.
+    fn broke(&self, exit: &Exit, known: Known, moved: u64) -> Ended {
+        let (outcome, message) = broken(exit, self.request);
+        let status = match outcome {
+            Outcome::Stopped => "interrupted",
+            Outcome::Failed(Class::NoSpace) => "no_space",
+            _ => "failed",
+        };
+        let summary = self.summary(status, known, moved);
+        let summary = Summary { error: Some(message.clone()), ..summary };
+        Ended { outcome, message, summary: Some(summary) }
+    }
+
+    fn summary(&self, status: &str, known: Known, bytes: u64) -> Summary {
+        let time = self.started.elapsed();
+        Summary {
+            status: status.to_owned(),
+            files: Files { total: known.all.0, ok: 0, failed: 0, skipped: known.before.0 },
+            bytes,
+            duration_ms: time.as_millis() as u64,
+            goodput_bps: BitRate::over(ByteCount(bytes), time).0,
+            optimizer: format!("fixed:{}", self.streams),
+            streams_mean: f64::from(self.streams),
+            ..Summary::default()
+        }
+    }
+
+    /// What would be moved between `pairs` where that which is the same by `level` is not.
+    async fn listed(&self, pairs: &[(String, String)], level: &str) -> Result<Listed, Ended> {
+        let exit = self.compare(pairs, level).await?;
+        match exit.code() {
+            Ok(0) => self.read().await,
+            _ => Err(self.broke(&exit, Known::default(), 0)),
+        }
+    }
+
+    /// What differs by checksum; `None` where a server tells none.
+    async fn differing(&self, known: Known) -> Result<Option<Listed>, Ended> {
+        let exit = self.compare(&self.pairs, BY_CHECKSUM).await?;
+        let said = error(&exit.messages).to_lowercase();
+        match exit.code() {
+            Ok(0) => self.read().await.map(Some),
+            Ok(_) if !exit.asked && (said.contains("command not") || said.contains("unknown command")) => {
+                Ok(None)
+            }
+            _ => Err(self.broke(&exit, known, 0)),
+        }
+    }
+
+    async fn compare(&self, pairs: &[(String, String)], level: &str) -> Result<Exit, Ended> {
+        let mut plan = self.plan(["-r", "-sync", "-sync-level", level, "-do"]);
+        // It reads a dump that is there, and lists nothing.
+        let _ = tokio::fs::remove_file(&self.dump).await;
+        plan.arguments.extend([self.dump.clone().into_os_string(), "-f".into(), "/dev/stdin".into()]);
+        plan.input = lines(pairs);
+        self.start(&plan, |_| {}).await
+    }
+
+    async fn read(&self) -> Result<Listed, Ended> {
+        let dump = self.dump.clone();
+        let read = tokio::task::spawn_blocking(move || match std::fs::File::open(dump) {
+            Ok(file) => Listed::read(std::io::BufReader::new(file)),
+            // Nothing to be moved.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Listed::default()),
+            Err(error) => Err(error),
+        });
+        let read = read.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let program = self.programs.globus.display();
+        read.map_err(|error| {
+            Ended::failed(Class::Passing, format!("cannot read what {program} listed: {error}"))
+        })
+    }
+
+    /// Directories at the source that were not looked into, and empty ones that are not at the destination.
+    async fn left_out(&self, listed: &Listed) -> Result<Vec<Failure>, Ended> {
+        let roots = self.pairs.iter().filter(|(source, _)| source.ends_with('/'));
+        let sources = roots.clone().chain(&listed.directories).map(|(source, _)| source.clone());
+        let known: HashSet<Vec<u8>> = listed.directories.iter().map(|(source, _)| path_of(source)).collect();
+        let mut failures = Vec::new();
+        self.look(sources.collect(), |directory, exit| {
+            let Some(list) = exit.output.as_deref().filter(|_| exit.code() == Ok(0)) else {
+                failures.push(Failure {
+                    path: directory.clone(),
+                    kind: "io".to_owned(),
+                    message: format!("{directory}: cannot be listed: {}", error(&exit.messages)),
+                });
+                return;
+            };
+            let path = path_of(&directory);
+            for name in subdirectories(list) {
+                if !known.contains(&[&path, &b"/"[..], name].concat()) {
+                    let name = String::from_utf8_lossy(name);
+                    let message = format!(
+                        "{directory}{name}/: not copied, because the server shows it as the same directory as another \
+                         one; copy it by a job of its own"
+                    );
+                    failures.push(Failure {
+                        path: format!("{directory}{name}/"),
+                        kind: LEFT_OUT.to_owned(),
+                        message,
+                    });
+                }
+            }
+        })
+        .await?;
+        let there = |nowhere: &str| {
+            let (number, rest) = nowhere.strip_prefix(&self.nowhere)?.strip_prefix('/')?.split_once('/')?;
+            Some(format!("{}{rest}", self.pairs.get(number.parse::<usize>().ok()?)?.1))
+        };
+        let empty = listed.empty().filter_map(|(_, nowhere)| there(nowhere)).collect();
+        self.look(empty, |directory, exit| {
+            if exit.code() != Ok(0) {
+                let message = format!("{directory}: the empty directory is not at the destination");
+                failures.push(Failure { path: directory, kind: "not_found".to_owned(), message });
+            }
+        })
+        .await?;
+        Ok(failures)
+    }
+
+    /// Lists each directory by itself, and shows what the program said to `see`. An address with a password is left
+    /// out: it would stand on a command line.
+    async fn look(&self, directories: Vec<String>, mut see: impl FnMut(String, Exit)) -> Result<(), Ended> {
+        let mut waiting = directories.into_iter().filter(|address| !has_password(address));
+        let mut running: JoinSet<(String, std::io::Result<Exit>)> = JoinSet::new();
+        loop {
+            while running.len() < AT_ONCE
+                && let Some(directory) = waiting.next()
+            {
+                let mut plan = self.plan(["-list"]);
+                plan.arguments.push(directory.clone().into());
+                let (spawner, tidegate) = (self.spawner.clone(), self.programs.tidegate.clone());
+                let stop = self.stop.clone();
+                running.spawn(async move { (directory, spawner.run(&tidegate, &plan, stop, |_| {}).await) });
+            }
+            let Some(ended) = running.join_next().await else { return Ok(()) };
+            let (directory, exit) = ended.map_err(|error| self.cannot_run(&error))?;
+            let exit = exit.map_err(|error| self.cannot_run(&error))?;
+            if exit.asked {
+                return Err(self.broke(&exit, Known::default(), 0));
+            }
+            see(directory, exit);
+        }
+    }
+
+    fn moving(&self, skips: bool) -> Plan {
+        let mut plan = self.plan(["-vb", "-cd", "-r", "-p"]);
+        let mut arg = |argument: &str| plan.arguments.push(argument.into());
+        arg(&self.streams.to_string());
+        arg("-stall-timeout");
+        arg("60");
+        if let Some(buffer) = self.request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
+            arg("-tcp-bs");
+            arg(&buffer.0.to_string());
+        }
+        if skips {
+            ["-sync", "-sync-level", BY_CHECKSUM].into_iter().for_each(&mut arg);
+        }
+        ["-f", "/dev/stdin"].into_iter().for_each(&mut arg);
+        plan.input = lines(&self.pairs);
+        plan
+    }
+
+    fn plan<const N: usize>(&self, arguments: [&str; N]) -> Plan {
+        let proxy = self.request.x509proxy.clone().map(PathBuf::into_os_string);
+        Plan {
+            program: self.programs.globus.clone(),
+            arguments: arguments.map(OsString::from).into(),
+            environment: proxy.into_iter().map(|proxy| ("X509_USER_PROXY".to_owned(), proxy)).collect(),
+            input: Vec::new(),
+        }
+    }
+
+    async fn start(&self, plan: &Plan, hear: impl FnMut(&[u8]) + Send) -> Result<Exit, Ended> {
+        let running = self.spawner.run(&self.programs.tidegate, plan, self.stop.clone(), hear);
+        running.await.map_err(|error| self.cannot_run(&error))
+    }
+
+    fn cannot_run(&self, error: &dyn std::fmt::Display) -> Ended {
+        let program: &Path = &self.programs.tidegate;
+        Ended::failed(Class::Passing, format!("cannot run {}: {error}", program.display()))
     }
 }
 
-fn bytes(line: &str) -> Option<u64> {
-    let (number, rest) = line.trim().split_once(" bytes")?;
-    rest.contains("/sec").then_some(())?;
-    number.trim().parse().ok()
-}
-
-/// How it ended.
-pub fn ended(exit: &Exit, request: &Request, listener: &Listener) -> Ended {
+/// How a program that did not end well ended, and what it said, fit to be shown.
+pub fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
     let said = error(&exit.messages);
     let outcome = match exit.code() {
-        Ok(0) => Outcome::Complete,
         _ if exit.asked => Outcome::Stopped,
         Ok(2) if said.contains("is not installed here") => Outcome::Failed(Class::Usage),
+        _ if said.contains(IS_DIRECTORY) => Outcome::Failed(Class::Usage),
         _ => Outcome::Failed(class(&said)),
     };
     let message = match outcome {
-        Outcome::Complete => String::new(),
         Outcome::Stopped => "stopped where it can go on".to_owned(),
-        Outcome::Failed(_) if said.is_empty() => how(exit),
-        Outcome::Failed(_) => said,
+        _ if said.is_empty() => how(exit),
+        _ if said.contains(IS_DIRECTORY) => format!("{said}: write a directory with a slash at its end"),
+        _ => said,
     };
-    let complete = outcome == Outcome::Complete;
-    let files = request.sources.len() as u64;
-    // It says nothing of a file that is moved within its first second.
-    let bytes = match listener.moved() {
-        0 if complete => local_size(request),
-        bytes => bytes,
-    };
-    let time = listener.elapsed();
-    let summary = Summary {
-        status: match outcome {
-            Outcome::Complete => "complete",
-            Outcome::Stopped => "interrupted",
-            Outcome::Failed(Class::NoSpace) => "no_space",
-            Outcome::Failed(_) => "failed",
-        }
-        .to_owned(),
-        // GridFTP checks nothing end to end unless it is told to compare.
-        verified: false,
-        files: Files { total: files, ok: if complete { files } else { 0 }, failed: 0, skipped: 0 },
-        bytes,
-        duration_ms: time.as_millis() as u64,
-        goodput_bps: BitRate::over(ByteCount(bytes), time).0,
-        optimizer: format!("fixed:{}", listener.streams),
-        streams_mean: f64::from(listener.streams),
-        error: (!complete).then(|| cut(&message, request)),
-        ..Summary::default()
-    };
-    Ended { outcome, message: cut(&message, request), summary: Some(summary) }
+    (outcome, cut(&message, request))
 }
 
-/// The size of what was moved, where one end of it is here.
-fn local_size(request: &Request) -> u64 {
-    let size = |address: &str| {
-        let path = address::local(address);
-        std::fs::metadata(&*path).ok().filter(std::fs::Metadata::is_file).map_or(0, |known| known.len())
+/// How many streams it has from its beginning to its end.
+fn parallel(request: &Request, streams: Streams) -> u16 {
+    let start = streams.start.unwrap_or(if request.optimization { 4 } else { 1 });
+    if request.optimization { start.clamp(1, streams.share.max(1)) } else { 1 }
+}
+
+/// From where to where, as addresses.
+fn pairs(request: &Request) -> Result<Vec<(String, String)>, String> {
+    if let Some(option) = request.options.first() {
+        return Err(format!("{option} is no option of globus-url-copy as it is used here"));
+    }
+    let url = |place: &str| {
+        let url = match address::scheme(place) {
+            Some(_) => place.to_owned(),
+            None if place.ends_with('/') => url::Url::from_directory_path(place)
+                .map(String::from)
+                .map_err(|()| format!("{place:?} is no path from / on"))?,
+            None => url::Url::from_file_path(place)
+                .map(String::from)
+                .map_err(|()| format!("{place:?} is no path from / on"))?,
+        };
+        match url.contains(['"', '\n', '\r']) {
+            true => Err("globus-url-copy takes no address with a quote or a line end in it".to_owned()),
+            false => Ok(url),
+        }
     };
-    match request.sources.iter().map(|source| size(source)).sum() {
-        0 => size(&request.destination),
-        bytes => bytes,
-    }
+    request.sources.iter().map(|source| Ok((url(source)?, url(&request.destination)?))).collect()
 }
 
-/// What stands behind `error:`, in one line and without the protocol's numbers.
-fn error(messages: &str) -> String {
-    let lines: Vec<&str> = messages.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let first = lines.iter().position(|line| line.starts_with("error:"));
-    let Some(first) = first else { return lines.last().map(|line| (*line).to_owned()).unwrap_or_default() };
-    let parts = lines[first..].iter().map(|line| {
-        let line = line.strip_prefix("error:").unwrap_or(line).trim();
-        match line.as_bytes() {
-            [a, b, c, b' ' | b'-', ..] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) => {
-                line[4..].trim()
-            }
-            _ => line,
-        }
-    });
-    let mut kept: Vec<&str> = Vec::new();
-    for part in parts.filter(|part| !part.is_empty() && *part != "End.") {
-        if !kept.contains(&part) && kept.len() < 6 {
-            kept.push(part);
-        }
-    }
-    kept.join("; ")
+fn lines(pairs: &[(String, String)]) -> Vec<u8> {
+    pairs
+        .iter()
+        .map(|(source, destination)| format!("\"{source}\" \"{destination}\"\n"))
+        .collect::<String>()
+        .into_bytes()
 }
 
-fn class(said: &str) -> Class {
-    let said = said.to_lowercase();
-    let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if any(&["no space left", "disk quota", "quota exceeded"]) {
-        Class::NoSpace
-    } else if any(&["no such file", "not found", "does not exist"]) {
-        Class::NotFound
-    } else if any(&[
-        "permission denied",
-        "not authorized",
-        "530 ",
-        "login incorrect",
-        "no valid proxy",
-        "credential",
-    ]) {
-        Class::Denied
-    } else if any(&["invalid option", "syntax", "malformed"]) {
-        Class::Usage
-    } else {
-        Class::Passing
-    }
+/// Whether an address holds a password, which no command line may show.
+fn has_password(address: &str) -> bool {
+    url::Url::parse(address).is_ok_and(|url| url.password().is_some())
 }
 
 #[cfg(test)]
@@ -216,25 +428,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_lines_are_epochs_and_garbage_is_not() {
-        let (epochs, _heard) = mpsc::channel(4);
-        let mut listener = Listener::new(epochs, 4);
-        listener.hear(b"Source: gsiftp://h/a\n     50331648 bytes        12.00 MB/sec avg    ");
-        listener.hear(
-            b"    11.50 MB/sec inst\r     60331648 bytes        12.00 MB/sec avg        11.50 MB/sec inst\n",
-        );
-        assert_eq!(listener.moved(), 60_331_648);
-        listener.hear(b"  10 bytes  1.00 MB/sec avg  1.00 MB/sec inst\n bytes /sec\n-5 bytes /sec\n\xff\n");
-        assert_eq!(listener.moved(), 60_331_658);
-        listener.hear(&[b'9'; 100_000]);
-        assert!(listener.line.len() <= MOST_LINE);
-    }
-
-    #[test]
     fn errors_are_one_line_and_have_a_class() {
         let request = Request::transfer("gsiftp://h/a", "gsiftp://u:secret@g/b");
-        let (epochs, _heard) = mpsc::channel(4);
-        let listener = Listener::new(epochs, 1);
         for (said, class, wanted) in [
             (
                 "\nerror: globus_ftp_client: the server responded with an error\n500 500-Command failed. : open error: No such file or directory\n500-x\n500 End.\n",
@@ -244,7 +439,7 @@ mod tests {
             ("error: write: No space left on device\n", Class::NoSpace, "No space"),
             (
                 "error: globus_xio: Unable to connect to h:2811\nglobus_xio: System error in connect: Connection refused\n",
-                Class::Passing,
+                Class::Unreachable,
                 "Connection refused",
             ),
             ("error: 530 Login incorrect. gsiftp://u:secret@g/b\n", Class::Denied, "Login"),
@@ -256,9 +451,33 @@ mod tests {
                 messages: said.to_owned(),
                 asked: false,
             };
-            let ended = ended(&exit, &request, &listener);
-            assert_eq!(ended.outcome, Outcome::Failed(class), "{said}");
-            assert!(ended.message.contains(wanted) && !ended.message.contains("secret"), "{}", ended.message);
+            let (outcome, message) = broken(&exit, &request);
+            assert_eq!(outcome, Outcome::Failed(class), "{said}");
+            assert!(message.contains(wanted) && !message.contains("secret"), "{message}");
         }
+    }
+
+    #[test]
+    fn addresses_are_made_of_paths_and_some_are_refused() {
+        let request = Request { sources: vec!["gsiftp://g/a b".into()], ..Request::transfer("", "/d/x y") };
+        assert_eq!(pairs(&request), Ok(vec![("gsiftp://g/a b".to_owned(), "file:///d/x%20y".to_owned())]));
+        assert_eq!(lines(&pairs(&request).expect("pairs")), b"\"gsiftp://g/a b\" \"file:///d/x%20y\"\n");
+        for source in ["gsiftp://g/\"", "gsiftp://g/\n", "a/b"] {
+            assert!(pairs(&Request::transfer(source, "/d")).is_err(), "{source}");
+        }
+        let request =
+            Request { options: vec!["--retries=3".into()], ..Request::transfer("gsiftp://g/a", "/d") };
+        assert!(pairs(&request).is_err());
+        assert!(has_password("ftp://u:p@h/x") && !has_password("gsiftp://u@h/x") && !has_password("/x"));
+    }
+
+    #[test]
+    fn it_takes_its_streams_once() {
+        let streams = Streams { start: Some(40), share: 8, most: 16 };
+        let mut request = Request::transfer("gsiftp://g/a", "/d");
+        assert_eq!(parallel(&request, streams), 8);
+        assert_eq!(parallel(&request, Streams { start: None, ..streams }), 4);
+        request.optimization = false;
+        assert_eq!(parallel(&request, streams), 1);
     }
 }

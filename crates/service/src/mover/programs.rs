@@ -16,7 +16,7 @@ use crate::shown::one_line;
 use super::child::Spawner;
 use super::command::{Files, MOST_STREAMS, Plan, Streams};
 use super::epochs::Epochs;
-use super::gridftp::{self, Listener};
+use super::gridftp;
 use super::{Appetite, BoxFuture, Class, Ended, Mover, Run, report};
 
 /// Jobs whose epochs are kept: the latest. An hour of a transfer takes some 2 MB.
@@ -92,7 +92,13 @@ impl Runner {
             bounds: directory.join(format!("{}.bounds", run.id)),
         };
         let (request, run_id) = (Arc::clone(&run.request), run.id);
-        let ended = self.follow(run, &files).await;
+        let ended = match request.route() {
+            Ok(Route::GridFtp) => {
+                let dump = directory.join(format!("{}.listed", run.id));
+                gridftp::run(&self.spawner, &self.programs, run, dump).await
+            }
+            _ => self.follow(run, &files).await,
+        };
         let _ = tokio::fs::remove_file(&files.bounds).await;
         if let Some(old) = run_id.get().checked_sub(KEPT_EPOCHS).and_then(JobId::new) {
             let _ = tokio::fs::remove_file(self.programs.epochs(old)).await;
@@ -104,10 +110,10 @@ impl Runner {
     }
 
     async fn follow(&self, run: Run, files: &Files) -> Ended {
-        let Run { attempt, request, start, most, share, stop, epochs, .. } = run;
+        let Run { request, start, most, share, stop, epochs, .. } = run;
         let now = *share.borrow();
         let streams = Streams { start, share: now, most };
-        let plan = match Plan::of(&request, attempt, streams, files, &self.programs) {
+        let plan = match Plan::of(&request, streams, files, &self.programs) {
             Ok(plan) => plan,
             Err(why) => return Ended::failed(Class::Usage, why),
         };
@@ -119,16 +125,9 @@ impl Runner {
         }
         // What an earlier attempt told is not told again.
         let _ = tokio::fs::remove_file(&files.epochs).await;
-        let is_gridftp = request.route() == Ok(Route::GridFtp);
-        let parallel = parallel(&plan);
-        let mut listener = Listener::new(epochs.clone(), parallel);
         let mut written = Epochs::new(files.epochs.clone());
         let exit = {
-            let running = self.spawner.run(&self.programs.tidegate, &plan, stop, |piece| {
-                if is_gridftp {
-                    listener.hear(piece);
-                }
-            });
+            let running = self.spawner.run(&self.programs.tidegate, &plan, stop, |_| {});
             tokio::select! {
                 exit = running => exit,
                 () = written.follow(&epochs) => return Ended::failed(Class::Passing, "its epochs ended"),
@@ -142,19 +141,10 @@ impl Runner {
                 return Ended::failed(Class::Passing, format!("cannot run {program}: {error}"));
             }
         };
-        if is_gridftp {
-            return gridftp::ended(&exit, &request, &listener);
-        }
         // The last ones may have come since the last look.
         let _ = written.catch_up(&epochs).await;
         report::ended(&exit, &request)
     }
-}
-
-/// The number behind `-p`.
-fn parallel(plan: &Plan) -> u16 {
-    let behind = plan.arguments.iter().skip_while(|argument| *argument != "-p").nth(1);
-    behind.and_then(|number| number.to_str()?.parse().ok()).unwrap_or(1)
 }
 
 /// Hands each new share on to the child, for as long as this is awaited.

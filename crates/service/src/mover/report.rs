@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::address;
 use crate::job::{Failure, Files, Request, Summary};
+use crate::queue::GIVEN_UP;
 use crate::shown::one_line;
 
 use super::child::Exit;
@@ -65,6 +66,11 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
     };
     let said = printed.as_ref().and_then(|printed| printed.error.clone());
     let said = said.or_else(|| failures.first().map(|failure| failure.message.clone()));
+    // The job is not given up with one attempt.
+    let said = said.map(|said| match outcome {
+        Outcome::Failed(Class::Unreachable) => said.split(GIVEN_UP).next().unwrap_or(&said).to_owned(),
+        _ => said,
+    });
     let message = match outcome {
         Outcome::Complete => String::new(),
         Outcome::Stopped => "stopped where it can go on".to_owned(),
@@ -242,9 +248,8 @@ mod tests {
             (String::new(), format!("tidegate: {EVIL}: {escaped}")),
         ] {
             let said = exit(1, &output, &messages, false);
-            let (epochs, _heard) = tokio::sync::mpsc::channel(1);
-            let listener = super::super::gridftp::Listener::new(epochs, 1);
-            for ended in [ended(&said, &request), super::super::gridftp::ended(&said, &request, &listener)] {
+            let (outcome, message) = super::super::gridftp::broken(&said, &request);
+            for ended in [ended(&said, &request), Ended { outcome, message, summary: None }] {
                 let summary = ended.summary.map(|summary| serde_json::to_string(&summary).expect("JSON"));
                 for text in [&ended.message, &summary.unwrap_or_default()] {
                     assert_eq!(text, &one_line(text));
@@ -252,6 +257,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_one_attempt_gives_up_the_job_does_not() {
+        let said = r#"{"error":"cannot connect to h:1: refused (given up after 30 seconds)","error_kind":"connection"}"#;
+        let ended = ended(&exit(1, said, "", false), &Request::transfer("/a", "tg://h:1/b"));
+        assert_eq!(ended.message, "cannot connect to h:1: refused");
     }
 
     #[test]

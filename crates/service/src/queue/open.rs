@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use sqlx::Row;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Row};
 
 use super::{Queue, QueueError, Result};
 use crate::job::Request;
@@ -100,7 +100,9 @@ impl Queue {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(PATIENCE)
             // One such list is some 64 MB at most; the log is cut back to this after a long one.
-            .pragma("journal_size_limit", "67108864");
+            .pragma("journal_size_limit", "67108864")
+            // The log tells what was decided, and not by which statements.
+            .disable_statement_logging();
         let wrong = |error: sqlx::Error| broken(error.to_string());
         let writer = SqlitePoolOptions::new()
             .max_connections(1)

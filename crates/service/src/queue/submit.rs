@@ -81,7 +81,10 @@ impl Queue {
                         ));
                     }
                     Some(state @ (State::Failed | State::Cancelled)) => {
-                        return Err(refused(i + 1, format!("it waits for job {elder}, which is {state}")));
+                        return Err(refused(
+                            i + 1,
+                            format!("it waits for job {elder}, which {}", state.in_words()),
+                        ));
                     }
                     Some(State::Done) => {}
                     Some(_) => drop(needs.insert(elder)),

@@ -9,6 +9,7 @@ use crate::event_log::Logged;
 use crate::job::{Event, JobId, Kind, Request, State};
 use crate::pair::Pair;
 use crate::queue::{Candidate, Note, QueueError};
+use crate::shown::count;
 
 use super::live::Tracker;
 use super::{Active, Board, Shared, now_ms, work};
@@ -96,8 +97,11 @@ impl Shared {
             &pair,
             id,
             &[("jobs", beside as f64 + 1.0), ("streams", f64::from(share)), ("waited_s", waited)],
-            format!("begin with up to {share} streams"),
-            format!("priority {priority}, waited {waited:.1} s, {beside} others between these sites"),
+            format!("begin with up to {}", count(share, "stream")),
+            format!(
+                "priority {priority}, waited {waited:.1} s, {} between these sites",
+                count(beside as u64, "other")
+            ),
         );
         board.tasks.spawn(task.run());
         Ok(true)
@@ -144,12 +148,17 @@ impl Shared {
     pub(super) async fn settle(&self, id: JobId, pair: &Pair, streams: u16) {
         let mut board = self.board.lock().await;
         board.table.settle(id, streams);
-        self.divide(&board, pair, &format!("job {id} keeps {streams} streams"), Some(id));
+        self.divide(&board, pair, &format!("job {id} keeps {}", count(streams, "stream")), Some(id));
     }
 
     /// Hands every job between two sites its share; `new` is not told of as a change.
     fn divide(&self, board: &Board, pair: &Pair, why: &str, new: Option<JobId>) {
         let shares = board.table.shares(pair);
+        let streams = count(self.limits.streams_per_pair, "stream");
+        let divided = match shares.len() {
+            1 => format!("1 job has all {streams}"),
+            many => format!("{many} jobs share {streams}"),
+        };
         for &(id, share) in &shares {
             let Some(active) = board.active.get(&id) else { continue };
             let before = *active.share.borrow();
@@ -164,8 +173,8 @@ impl Shared {
                     ("streams_before", f64::from(before)),
                     ("streams", f64::from(share)),
                 ],
-                format!("use up to {share} streams"),
-                format!("{why}: {} jobs share {} streams", shares.len(), self.limits.streams_per_pair),
+                format!("use up to {}", count(share, "stream")),
+                format!("{why}: {divided}"),
             );
         }
     }

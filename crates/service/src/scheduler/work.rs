@@ -15,7 +15,7 @@ use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
-use crate::shown::one_line;
+use crate::shown::{count, one_line};
 
 use super::live::Tracker;
 use super::pause::{outage, pause};
@@ -128,7 +128,13 @@ impl Task {
             Ok(Estimated { streams, throughput, reason, .. }) => {
                 let streams = streams.clamp(1, most.max(1));
                 let state = [("streams", f64::from(streams)), ("throughput_bps", throughput.0 as f64)];
-                shared.decide(pair, *id, &state, format!("start with {streams} streams"), reason.clone());
+                shared.decide(
+                    pair,
+                    *id,
+                    &state,
+                    format!("start with {}", count(streams, "stream")),
+                    reason.clone(),
+                );
                 shared.log_of(*id, request, &Logged::Estimate { streams, throughput, reason }).await;
                 Ok(Some(streams))
             }
@@ -227,6 +233,9 @@ impl Task {
                 (Event::GaveUp, Note { reason: why, ..note })
             }
         };
+        let rest =
+            note.not_before_ms.map(|at| Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0)));
+        tracing::info!("{}", in_words(*id, request, ended, rest));
         conclude(shared, *id, event, &note).await;
     }
 
@@ -253,6 +262,25 @@ impl Task {
             at: Timestamp::now(),
         });
     }
+}
+
+/// An attempt in one line without secrets: which job, what was moved, how it went and how fast; and why it failed and
+/// how long it `rests`.
+fn in_words(id: JobId, request: &Request, ended: &Ended, rests: Option<Duration>) -> String {
+    let route = request.route_in_words();
+    let (result, why) = match ended.outcome {
+        Outcome::Complete => ("complete".to_owned(), String::new()),
+        Outcome::Stopped => ("stopped".to_owned(), String::new()),
+        Outcome::Failed(class) => (format!("failed ({class})"), format!(": {}", ended.message)),
+    };
+    let moved = ended.summary.as_ref().filter(|summary| summary.bytes > 0 || summary.files.ok > 0);
+    let moved = moved.map_or_else(String::new, |summary| {
+        let (files, time) = (summary.files.ok, Duration::from_millis(summary.duration_ms).as_secs_f64());
+        let (files, rate) = (count(files, "file"), BitRate(summary.goodput_bps));
+        format!(", {} in {files}, {time:.1} s, {rate}", ByteCount(summary.bytes))
+    });
+    let again = rests.map_or_else(String::new, |rest| format!("; again in {:.1} s", rest.as_secs_f64()));
+    one_line(&format!("job {id} {result}: {route}{moved}{why}{again}"))
 }
 
 /// How a job fared so far.
@@ -306,7 +334,7 @@ impl Estimation {
                     shared.log_of(*id, request, &logged).await;
                     shared.decide(&self.pair, *id, &[("streams", f64::from(streams))], "answer".to_owned(), reason);
                     let summary = Summary { status: "complete".to_owned(), estimate: Some(answer), ..Summary::default() };
-                    let reason = format!("{streams} streams, {throughput}");
+                    let reason = format!("{}, {throughput}", count(streams, "stream"));
                     (Event::Completed, Note { summary: Some(summary), ..Note::why(reason) })
                 }
                 Err(why) => (Event::GaveUp, Note::why(why)),
@@ -347,7 +375,8 @@ async fn conclude(shared: &Shared, id: JobId, event: Event, note: &Note) {
 fn said(summary: Option<&Summary>) -> String {
     let Some(summary) = summary else { return "complete".to_owned() };
     match (summary.files.ok, summary.files.skipped) {
-        (0, skipped @ 1..) => format!("complete: {skipped} files were there already"),
+        (0, 1) => "complete: 1 file was there already".to_owned(),
+        (0, skipped @ 2..) => format!("complete: {skipped} files were there already"),
         _ if summary.verified => "complete, all verified".to_owned(),
         _ => "complete".to_owned(),
     }

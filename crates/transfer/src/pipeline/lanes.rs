@@ -229,17 +229,17 @@ impl<F> Lanes<F> {
         flights.live.get(&lane.index).is_none_or(|flight| flight.unconfirmed.is_empty())
     }
 
-    /// The receiver has taken `count` frames of stream `index` so far.
-    pub fn confirm(&self, index: u32, count: u64) {
-        if let Some(flight) = self.flights.lock().expect("not poisoned").live.get_mut(&index) {
-            let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
-            flight.unconfirmed.drain(..fresh as usize);
-            flight.confirmed += fresh;
-            if fresh > 0 {
-                flight.useful.store(true, Relaxed);
-                flight.since = Instant::now();
-            }
+    /// The receiver has taken `count` frames of stream `index` so far; answers with those that it had not before.
+    pub fn confirm(&self, index: u32, count: u64) -> Vec<F> {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        let Some(flight) = flights.live.get_mut(&index) else { return Vec::new() };
+        let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
+        flight.confirmed += fresh;
+        if fresh > 0 {
+            flight.useful.store(true, Relaxed);
+            flight.since = Instant::now();
         }
+        flight.unconfirmed.drain(..fresh as usize).collect()
     }
 
     /// Stream `index` is gone; what was on its way must be sent again.

@@ -414,6 +414,8 @@ impl Receiver {
                 tracing::error!("a worker of the receiver panicked");
             }
         }
+        let files = self.shared.files.read().expect("not poisoned");
+        self.shared.ledger.leaves(files.values().map(|file| file.verified_bytes()).sum());
         self.shared.journal.lock().expect("not poisoned").take();
     }
 

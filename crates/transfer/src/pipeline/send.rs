@@ -12,7 +12,7 @@ use tidegate_control::Concurrency;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::ledger::Ledger;
-use crate::manifest::{BLOCK, FileId, SEGMENT, missing};
+use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::proof::ZEROS;
@@ -53,6 +53,7 @@ pub struct SendFile {
     /// Bytes that were there from an earlier run.
     kept: AtomicU64,
     resent: AtomicU64,
+    arrived: Mutex<Arrived>,
     ended: AtomicBool,
     asked: Mutex<Asked>,
 }
@@ -72,6 +73,15 @@ enum Asked {
 
 /// A file to be read for its root hash, and what the receiver has; `None` if it only wants to be told.
 type Comparison = (Arc<SendFile>, Option<Digest>);
+
+/// What the receiver has taken of a file that is not complete.
+#[derive(Debug, Default)]
+struct Arrived {
+    /// Bytes of segments that have not arrived whole.
+    parts: HashMap<u64, u64>,
+    /// Bytes of those that have.
+    whole: u64,
+}
 
 /// What is remembered of a frame on its way.
 #[derive(Debug)]
@@ -285,6 +295,8 @@ impl Sender {
         self.stop();
         self.readers.join();
         self.streams.join();
+        let pending = self.shared.pending.lock().expect("not poisoned");
+        self.shared.ledger.leaves(pending.files.values().map(|file| file.is_there()).sum());
     }
 }
 
@@ -342,7 +354,9 @@ impl Shared {
                 }
             }
             Message::Taken(counts) => {
-                counts.into_iter().for_each(|(lane, count)| self.lanes.confirm(lane, count));
+                for (lane, count) in counts {
+                    self.lanes.confirm(lane, count).iter().for_each(Sent::arrived);
+                }
             }
             Message::StreamLost(lane) => self.lost(lane),
             Message::Again(ranges) => ranges.into_iter().try_for_each(|again| self.again(again))?,
@@ -582,6 +596,25 @@ impl Shared {
     }
 }
 
+impl Sent {
+    /// The receiver has taken it.
+    fn arrived(&self) {
+        // Smaller files are all there or not at all.
+        if self.file.size <= SEGMENT {
+            return;
+        }
+        let (segment, length) = (self.offset / SEGMENT, u64::from(self.length));
+        let Range { start, end } = segment_range(segment, self.file.size);
+        let mut arrived = self.file.arrived.lock().expect("not poisoned");
+        let so_far = arrived.parts.entry(segment).or_default();
+        *so_far += length;
+        if *so_far >= end - start {
+            arrived.parts.remove(&segment);
+            arrived.whole += end - start;
+        }
+    }
+}
+
 impl SendFile {
     /// The receiver is about to hear what comparing came to, and may answer.
     fn told(&self) {
@@ -596,6 +629,12 @@ impl SendFile {
         }
         *asked = next;
         Ok(())
+    }
+
+    /// About how much of it is kept if nothing more arrives: whole segments, of this run and earlier ones.
+    fn is_there(&self) -> u64 {
+        let whole = self.arrived.lock().expect("not poisoned").whole;
+        (self.kept.load(Relaxed) + whole).min(self.size)
     }
 
     /// The receiver has these segments from an earlier run.

@@ -22,7 +22,7 @@ use crate::path::RelPath;
 use crate::store::abandoned;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing};
-use crate::sys::confined::Root;
+use crate::sys::confined::{self, Root};
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::text::show;
 use crate::wire::message::{SourceRoot, TransferId};
@@ -64,13 +64,21 @@ impl FileSink {
         dry: bool,
         roots: &[SourceRoot],
     ) -> Result<Self> {
+        let shown = match confined::path_of(root) {
+            // So it was typed.
+            Ok(root) if root == b"/" => [b"/", path].concat(),
+            _ if path.is_empty() => b".".to_vec(),
+            _ => path.to_vec(),
+        };
         let failed = |error| match error {
             Errno::LOOP => {
                 let why =
-                    format!("cannot use the destination {}: a link on the way is not followed", show(path));
+                    format!("cannot use the destination {}: a link on the way is not followed", show(&shown));
                 Error::new(ErrorKind::UnsafeName, why)
             }
-            error => Error::io("use the destination", path, error),
+            // As it was asked for a comparison, it is to be there.
+            Errno::NOENT if !dry => unusable(&shown, Error::io("make", &shown, Errno::NOENT)),
+            error => Error::io("use the destination", &shown, error),
         };
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
@@ -93,7 +101,7 @@ impl FileSink {
             false => {
                 let id = work_id(id, new_name.as_ref());
                 abandoned::expire(&base, &id);
-                Some(WorkDir::make(&base, &id)?)
+                Some(WorkDir::make(&base, &id).map_err(|error| unusable(&shown, error))?)
             }
         };
         Ok(Self {
@@ -437,6 +445,12 @@ fn times(mtime: Timestamp) -> Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
         last_modification: time,
     }
+}
+
+/// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.
+fn unusable(path: &[u8], error: Error) -> Error {
+    let kind = if error.kind == ErrorKind::NotFound { ErrorKind::Denied } else { error.kind };
+    Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
 }
 
 /// Refuses a destination, `path` beneath `root`, that is one of the source's `roots` or lies in one; `renames` if

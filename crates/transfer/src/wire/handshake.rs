@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
-use crate::text::foreign;
 use crate::wire::channel::{Channel, retry};
+use crate::wire::distrust::in_words;
 use crate::wire::message::{
     DataPlane, Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode,
 };
@@ -165,7 +165,7 @@ fn handshake_error(place: &str, error: &io::Error) -> Error {
         ),
         Some(rustls::Error::InvalidCertificate(why)) => Error::new(
             ErrorKind::Authentication,
-            format!("refused the endpoint at {place}: {}", foreign(&why.to_string())),
+            format!("refused the endpoint at {place}: its certificate is not trusted: {}", in_words(why)),
         ),
         Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
             Error::new(ErrorKind::Authentication, format!("the endpoint at {place} refused us: {alert:?}"))

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::{Bounds, ByteCount, Concurrency, Observation, PerStage, Remaining};
+use tidegate_control::{Arrival, Bounds, ByteCount, Concurrency, Observation, PerStage, Remaining};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
@@ -471,6 +471,19 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// How much has arrived, where so many of the bytes moved are still on their way.
+    pub fn arrival(&self, in_flight: u64) -> Arrival {
+        let wanted = self.bytes_listed.saturating_sub(self.bytes_skipped);
+        // What is moved and not yet committed counts too, as long as it is not more than there is.
+        let moved = self.bytes_moved.saturating_sub(self.bytes_again).saturating_sub(in_flight);
+        let new = moved.max(self.bytes_done).min(wanted);
+        Arrival {
+            bytes: ByteCount(self.bytes_skipped.saturating_add(new)),
+            new_bytes: ByteCount(new),
+            total_bytes: self.listed.then_some(ByteCount(self.bytes_listed)),
+        }
+    }
+
     /// What is left to move, once everything has been listed.
     pub fn remaining(&self) -> Option<Remaining> {
         let left = |all: u64, done: u64, skipped: u64| all.saturating_sub(done).saturating_sub(skipped);

@@ -11,8 +11,9 @@ use serde::Serialize;
 use tidegate_service::history::import::{Format, Import, Sites};
 use tidegate_service::history::{Blocking, Origin, Record, Timestamp};
 use tidegate_service::pair::{Pair, Site};
+use tidegate_service::shown::count;
 
-use super::{OpenArgs, show};
+use super::OpenArgs;
 use crate::{exit, terminal};
 
 /// Records written at once.
@@ -108,7 +109,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let object = serde_json::json!({ "files": files, "samples_of_transfers": samples });
         terminal::print(&object.to_string())?;
     } else if samples > 0 {
-        terminal::print(&format!("{} made of the transfers of logs", show::count(samples, "sample")))?;
+        terminal::print(&format!("{} made of the transfers of logs", count(samples, "sample")))?;
     }
     let is_all = files.iter().all(|imported| imported.error.is_none());
     Ok(ExitCode::from(if is_all { 0 } else { exit::SOME_FAILED }))
@@ -176,12 +177,9 @@ fn tell(imported: &Imported) -> std::io::Result<()> {
     }
     match imported.format {
         Some(format) => {
-            let bad = if *bad > 0 {
-                format!(", {} left out", show::count(*bad, "bad line"))
-            } else {
-                String::new()
-            };
-            let records = show::count(*records, "record");
+            let bad =
+                if *bad > 0 { format!(", {} left out", count(*bad, "bad line")) } else { String::new() };
+            let records = count(*records, "record");
             terminal::print(&format!("{file}: {records} ({format}), {new} new{bad}"))
         }
         None => Ok(()),

@@ -2,6 +2,7 @@
 
 use tidegate_control::Stage;
 use tidegate_service::history::{Basis, Origin, PairSummary, Record};
+use tidegate_service::shown::count;
 
 /// The word for a record.
 pub fn kind(record: &Record) -> &'static str {
@@ -70,13 +71,8 @@ pub fn line(record: &Record) -> String {
     format!("{}  {}  {what}", record.at(), record.pair())
 }
 
-/// So many of something.
-pub fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
 fn streams(streams: u32) -> String {
-    count(streams.into(), "stream")
+    count(streams, "stream")
 }
 
 /// The word of an enumeration, as in the JSON.

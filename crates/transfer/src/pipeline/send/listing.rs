@@ -84,6 +84,7 @@ impl Shared {
                     hash: Mutex::default(),
                     kept: AtomicU64::new(0),
                     resent: AtomicU64::new(0),
+                    arrived: Mutex::default(),
                     ended: AtomicBool::new(false),
                     asked: Mutex::new(Asked::Offered),
                 };

@@ -1,0 +1,250 @@
+//! Jobs between GridFTP servers: whole trees, and nothing is done that cannot be shown to be there.
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{World, eventually, skip};
+use tidegate_service::history::{Decision, Transfer};
+use tidegate_service::job::{Files, Job, JobId, Request, State, Summary};
+use tidegate_service::mover::{BoxFuture, Programs};
+use tidegate_service::queue::Queue;
+use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
+
+/// Nobody is asked, and nothing remembered.
+struct Nobody;
+
+impl Estimator for Nobody {
+    fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
+        Box::pin(async { Err("nobody is asked".to_owned()) })
+    }
+}
+
+impl Memory for Nobody {
+    fn decided(&self, _: Decision) {}
+    fn moved(&self, _: Transfer) {}
+}
+
+/// A GridFTP server on the loopback, until it is dropped.
+struct Server {
+    process: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(world: &World, more: &[&str]) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("known").port();
+        drop(free);
+        let mut server = Command::new("globus-gridftp-server");
+        server.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
+        server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
+        server.arg("-logfile").arg(world.path("gridftp.log")).args(more);
+        if rustix::process::geteuid().is_root() {
+            server.args(["-allow-root", "-anonymous-user", "root"]);
+        }
+        let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+        eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { process, port }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("ftp://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Whether the programs are here.
+fn has(test: &str) -> bool {
+    let missing = ["/usr/bin/globus-url-copy", "/usr/sbin/globus-gridftp-server"]
+        .into_iter()
+        .find(|program| !Path::new(program).exists());
+    if let Some(program) = missing {
+        skip(test, &format!("no {program}: install globus-gass-copy-progs and globus-gridftp-server-progs"));
+    }
+    missing.is_none()
+}
+
+async fn scheduler(world: &World, globus: Option<PathBuf>) -> Scheduler {
+    let mut programs = Programs::new(env!("CARGO_BIN_EXE_tidegate").into(), world.path("service"));
+    programs.globus = globus.unwrap_or(programs.globus);
+    let parts = Parts {
+        queue: Arc::new(Queue::open(&world.path("service")).await.expect("opened")),
+        mover: programs.mover().expect("made"),
+        estimator: Arc::new(Nobody),
+        memory: Arc::new(Nobody),
+        limits: Limits::default(),
+        seed: 1,
+    };
+    Scheduler::start(parts).await.expect("started")
+}
+
+/// The ends of jobs.
+async fn ends(scheduler: &Scheduler, requests: &[Request]) -> Vec<Job> {
+    let ids = scheduler.submit(requests).await.expect("taken");
+    let mut ends = Vec::new();
+    for id in ids {
+        ends.push(end(scheduler, id).await);
+    }
+    ends
+}
+
+async fn end(scheduler: &Scheduler, id: JobId) -> Job {
+    let ended = tokio::time::timeout(Duration::from_secs(240), scheduler.wait(id)).await;
+    ended.expect("it ended").expect("read").expect("there")
+}
+
+fn counted(job: &Job) -> (State, bool, u64, Files) {
+    let Summary { bytes, verified, files, .. } = job.summary.clone().unwrap_or_default();
+    (job.state, verified, bytes, files)
+}
+
+/// Nine files at three depths, an empty one, and an empty directory.
+const TREE: [&str; 9] = ["a", "b", "c", "in/d", "in/e f", "in/#g%20", "in/deep/h", "in/deep/i", "other/zero"];
+
+fn tree(world: &World) -> u64 {
+    std::fs::create_dir_all(world.path("tree/empty")).expect("made");
+    for (i, name) in TREE.iter().enumerate() {
+        let size = if name.ends_with("zero") { 0 } else { 10_000 + i };
+        world.fill(format!("tree/{name}"), size, i as u64);
+    }
+    TREE.iter().map(|name| world.read(format!("tree/{name}")).len() as u64).sum()
+}
+
+fn assert_same(world: &World, destination: &str) {
+    for name in TREE {
+        assert_eq!(world.read(format!("{destination}/{name}")), world.read(format!("tree/{name}")), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_and_whole_trees_are_moved_counted_and_compared() {
+    if !has("files_and_whole_trees_are_moved_counted_and_compared") {
+        return;
+    }
+    let world = World::new();
+    world.fill("data", 500_000, 5);
+    let bytes = tree(&world);
+    let (one, two) = (Server::start(&world, &[]), Server::start(&world, &[]));
+    let scheduler = scheduler(&world, None).await;
+    let path = |name: &str| world.text(name);
+    let plain = |from: String, to: String| Request { optimization: false, ..Request::transfer(from, to) };
+    let there = Request {
+        buffer_bytes: Some(tidegate_control::ByteCount::kib(128)),
+        ..Request::transfer(path("data"), one.url(&path("new/copy")))
+    };
+    let ends = ends(
+        &scheduler,
+        &[
+            there,
+            Request::transfer(one.url(&path("data")), two.url(&path("third"))),
+            Request::transfer(one.url(&path("no-such")), two.url(&path("none"))),
+            plain(one.url(&path("tree/")), two.url(&path("new/between/"))),
+            plain(path("tree/"), two.url(&path("put/"))),
+            plain(one.url(&path("tree")), two.url(&path("wrong"))),
+        ],
+    )
+    .await;
+    let files = |number| Files { total: number, ok: number, failed: 0, skipped: 0 };
+    for (job, bytes, number) in [(0, 500_000, 1), (1, 500_000, 1), (3, bytes, 9), (4, bytes, 9)] {
+        let job = &ends[job];
+        assert_eq!(counted(job), (State::Done, true, bytes, files(number)), "{job:?}");
+    }
+    assert_eq!((world.read("new/copy"), world.read("third")), (world.read("data"), world.read("data")));
+    for destination in ["new/between", "put"] {
+        assert_same(&world, destination);
+        assert!(world.path(format!("{destination}/empty")).is_dir(), "{destination}");
+    }
+    for (job, wanted) in [(2, "No such file"), (5, "with a slash at its end")] {
+        let job = &ends[job];
+        assert!(job.state == State::Failed && job.reason.contains(wanted), "{job:?}");
+    }
+    scheduler.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_shown_to_be_there_is_not_done() {
+    if !has("what_cannot_be_shown_to_be_there_is_not_done") {
+        return;
+    }
+    let world = World::new();
+    let bytes = tree(&world);
+    let (one, plain) =
+        (Server::start(&world, &[]), Server::start(&world, &["-disable-command-list", "CKSM"]));
+    // Moves nothing, or damages a byte of what it moved, and says that all is well.
+    let liar = |name: &str, does: &str| {
+        let script = format!("#!/bin/sh\ncase \"$*\" in *-vb*) {does};; esac\nexec globus-url-copy \"$@\"\n");
+        let path = world.path(name);
+        // Written by another process: one that this one is just starting would hold the file open for writing, and what
+        // is open so cannot be run.
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\""]).arg(&path).arg(&script);
+        assert!(writer.status().expect("started").success());
+        path
+    };
+    let (damaged, once) = (world.text("damaged/in/d"), world.text("once"));
+    let idle = liar("idle", "exit 0");
+    let harm = liar(
+        "harm",
+        &format!(
+            "[ -e {once} ] || {{ : >{once}; globus-url-copy \"$@\"; \
+             printf '\\377\\377\\377' | dd of={damaged} bs=3 count=1 conv=notrunc; exit 0; }}"
+        ),
+    );
+    let job =
+        |from: String, to: String| Request { optimization: false, retries: 0, ..Request::transfer(from, to) };
+    let (from, to) = (one.url(&world.text("tree/")), |name: &str| one.url(&world.text(name)));
+
+    let service = scheduler(&world, Some(idle)).await;
+    let ended = &ends(&service, &[job(from.clone(), to("idle-out/"))]).await[0];
+    assert!(ended.state == State::Failed && ended.reason.contains("missing at the destination"), "{ended:?}");
+    // An empty directory besides.
+    let files = Files { total: 9, ok: 0, failed: 10, skipped: 0 };
+    assert_eq!(counted(ended), (State::Failed, false, 0, Files { total: 10, ..files }), "{ended:?}");
+    service.stop().await;
+    drop(service);
+
+    let world_two = World::new();
+    let service = scheduler(&world_two, Some(harm)).await;
+    let ended = &ends(&service, &[job(from.clone(), to("damaged/"))]).await[0];
+    assert!(ended.state == State::Failed && ended.reason.contains("tree/in/d: it is missing"), "{ended:?}");
+    let (files, size) =
+        (Files { total: 9, ok: 8, failed: 1, skipped: 0 }, world.read("tree/in/d").len() as u64);
+    assert_eq!(counted(ended), (State::Failed, false, bytes - size, files));
+    // Tried again, what is there is left alone.
+    assert_eq!(service.retry(ended.id, false).await, Ok(1));
+    let ended = &end(&service, ended.id).await;
+    let files = Files { total: 9, ok: 1, failed: 0, skipped: 8 };
+    assert_eq!(counted(ended), (State::Done, true, size, files), "{ended:?}");
+    assert_same(&world, "damaged");
+    service.stop().await;
+    drop(service);
+
+    // Without checksums sizes are compared, and that is not called verified.
+    let world_three = World::new();
+    let service = scheduler(&world_three, None).await;
+    let ended = &ends(&service, &[job(from.clone(), plain.url(&world.text("sized/")))]).await[0];
+    let files = Files { total: 9, ok: 9, failed: 0, skipped: 0 };
+    assert_eq!(counted(ended), (State::Done, false, bytes, files), "{ended:?}");
+    assert_same(&world, "sized");
+
+    // Of a directory and a link to it one is left out, and that is said and not tried again.
+    symlink("in", world.path("tree/also-in")).expect("linked");
+    let again = Request { retries: 3, ..job(from, to("linked/")) };
+    let ended = &ends(&service, &[again]).await[0];
+    assert_eq!((ended.state, ended.attempts), (State::Failed, 1), "{ended:?}");
+    assert!(ended.reason.contains("in/: not copied, because the server shows it as the same"), "{ended:?}");
+    let files = Files { total: 10, ok: 9, failed: 1, skipped: 0 };
+    assert_eq!(counted(ended).3, files, "{ended:?}");
+    service.stop().await;
+}
