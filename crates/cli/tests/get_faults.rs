@@ -7,8 +7,11 @@ mod common;
 mod servers;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::{World, eventually, finish, signal, skip, wait};
@@ -136,11 +139,17 @@ fn interrupted_it_says_so_and_goes_on() {
     for sent in [Signal::INT, Signal::TERM] {
         let child = lab.start("list");
         std::thread::sleep(Duration::from_millis(1900));
+        // A record of segments has 70 bytes or more, and what else a journal says of two files has less in all.
+        eventually(|| journal(&lab.world.path("out/.tidegate")) > 130);
         signal(child.id(), sent);
         let ran = wait(child);
         assert_eq!(ran.code, 130, "{ran:?}");
         assert!(ran.err.contains("interrupted; run the same command again"), "{ran:?}");
         assert!(ran.out.starts_with("interrupted: "), "{ran:?}");
+        assert!(
+            ran.out.contains("of unfinished files kept: the same command continues with them"),
+            "{ran:?}"
+        );
         lab.check_names();
     }
     let all = lab.finish();
@@ -174,6 +183,43 @@ fn a_server_that_says_nothing_does_not_keep_it_from_ending() {
     let url = server.url("x").to_string();
     let (code, all) = world.json(&["get", &url, "-o", "out", "--timeout", "200ms", "--retries", "1"]);
     assert_eq!((code, &all["failures"][0]["kind"]), (1, &"connection".into()), "{all}");
+}
+
+#[test]
+fn a_server_that_goes_away_is_waited_for_and_said_to_be_at_once() {
+    for comes_back in [true, false] {
+        // Away is who takes connections and answers nothing: the port stays ours.
+        let away = Arc::new(AtomicBool::new(false));
+        let is_away = Arc::clone(&away);
+        let server = Scripted::http(move |request| match request.number {
+            0 => {
+                is_away.store(true, Relaxed);
+                (http("200 OK", &[("Content-Length", "9")], b"half"), Then::Close)
+            }
+            _ if is_away.load(Relaxed) => (Vec::new(), Then::Reset),
+            _ => (http("200 OK", &[("Content-Length", "9")], b"the whole"), Then::Keep),
+        });
+        let world = World::new();
+        let mut command = world.command();
+        command.args(["get", server.url("x").as_str(), "-o", "out", "--no-sidecars"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let waits =
+            said.find(|line| line.as_ref().is_ok_and(|line| line.contains("trying again for up to 1 hour")));
+        assert!(waits.is_some_and(|line| line.is_ok_and(|line| line.contains(server.url("x").as_str()))));
+        if comes_back {
+            away.store(false, Relaxed);
+        } else {
+            signal(child.id(), Signal::INT);
+        }
+        let rest: Vec<String> = said.map(|line| line.expect("text")).collect();
+        let code = child.wait().expect("waited").code();
+        assert_eq!(code, Some(if comes_back { 0 } else { 130 }), "{rest:?}");
+        assert_eq!(world.path("out/x").exists(), comes_back);
+        if comes_back {
+            assert_eq!(world.read("out/x"), b"the whole");
+        }
+    }
 }
 
 /// A file system of its own, unmounted when dropped.

@@ -23,6 +23,10 @@ use crate::host::ceilings::Ceilings;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
+/// Longest wait for a server that does not answer: so soon it is noticed when it is back, and people hear about once a
+/// minute that it is not.
+const LONGEST_AWAY: Duration = Duration::from_secs(15);
+
 /// Longest wait that a server can ask for.
 const LONGEST_ASKED: Duration = Duration::from_secs(600);
 
@@ -269,7 +273,10 @@ impl Host {
     pub fn unreachable(&self, now: Instant, proven: bool, retry_for: Duration) -> outage::Next {
         let mut state = self.lock();
         let next = state.outage.failed(now, retry_for);
-        let longest = if let outage::Next::Again { left, .. } = next { left } else { Duration::ZERO };
+        let longest = match next {
+            outage::Next::Again { left, .. } => left.min(LONGEST_AWAY),
+            outage::Next::GiveUp(_) => Duration::ZERO,
+        };
         state.lost(now, proven, longest);
         next
     }
@@ -440,6 +447,29 @@ mod tests {
         assert!(host.lock().rest.expect("it rests again").everybody);
         host.answered(true);
         assert!(host.has_room(again, true), "whom it answers goes on");
+    }
+
+    #[test]
+    fn a_host_that_is_away_is_looked_for_often_enough_to_say_so_every_minute() {
+        let hour = Duration::from_secs(3600);
+        for seed in 0..20 {
+            let host = Host::new("h:80".to_owned(), 8, Rng::new(seed));
+            let begun = Instant::now();
+            let (mut now, mut told) = (begun, begun);
+            host.answered(true);
+            host.forget();
+            while let outage::Next::Again { failures, tell, .. } = host.unreachable(now, false, hour) {
+                let silent = now - told;
+                assert_eq!(tell, failures == 1 || silent >= Duration::from_secs(60));
+                assert!(
+                    silent <= Duration::from_secs(60) + LONGEST_AWAY,
+                    "seed {seed}: silent for {silent:?}"
+                );
+                told = if tell { now } else { told };
+                now = host.lock().rest.map_or(now, |rest| rest.until.max(now));
+            }
+            assert_eq!(now - begun, hour, "seed {seed}: the last try is at the end");
+        }
     }
 
     #[test]

@@ -184,14 +184,29 @@ fn what_was_safe_when_it_was_stopped_is_not_fetched_again() {
         };
         let (mut download, _) = start(&world, &place, records(), |_| {});
         until(&mut download, 4, || world.served("h").bytes.load(Relaxed) > 48 * MIB);
+        let ledger = Arc::clone(download.ledger());
         drop(download);
         assert!(place.read("f").is_none() && place.path().join(".tidegate").exists());
+        let kept = ledger.bytes_unfinished();
+        assert!((4 * MIB..96 * MIB).contains(&kept), "{kept} bytes are said to be kept");
+        // Stopped before it has gone on, it keeps as much.
+        world.rules(
+            "h",
+            Rules { rate: Some(16 * MIB), latency: Duration::from_millis(300), ..Rules::default() },
+        );
+        let (mut download, _) = start(&world, &place, records(), |_| {});
+        let ledger = Arc::clone(download.ledger());
+        until(&mut download, 1, || ledger.totals().files_listed == 1);
+        drop(download);
+        assert!(ledger.bytes_unfinished() >= kept, "{} of {kept} bytes", ledger.bytes_unfinished());
+        world.rules("h", Rules::default());
         let before = world.served("h").bytes.load(Relaxed);
         let told = get(&world, &place, records());
         assert_eq!(told.done.len(), 1, "{told:?}");
         assert!(place.read("f") == Some(item.content()));
         let fetched = world.served("h").bytes.load(Relaxed) - before;
-        assert!(fetched < 80 * MIB, "{fetched} bytes were fetched again");
+        let most = item.bytes - kept + 16 * MIB;
+        assert!(fetched <= most, "{fetched} bytes were fetched again, and {kept} kept");
         assert!(!place.path().join(".tidegate").exists(), "nothing is left over");
         // The same, but the file has changed meanwhile.
         let (world, place) = (World::new(1), Place::new());

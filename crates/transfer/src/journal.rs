@@ -119,6 +119,12 @@ impl Journal {
         self.left.contains_key(&path_key(path))
     }
 
+    /// About how much an earlier run left of the file at `path`, unless it was [taken](Self::take_left).
+    pub fn left_bytes(&self, path: &RelPath) -> u64 {
+        let segments = self.left.get(&path_key(path)).map_or(0, |left| left.segments.len());
+        segments as u64 * crate::manifest::SEGMENT
+    }
+
     /// The root hash of this version of `entry`, if an earlier run had it complete.
     pub fn left_root(&self, entry: &Entry) -> Option<Digest> {
         let left = self.left.get(&key(entry))?;

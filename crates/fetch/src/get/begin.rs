@@ -128,6 +128,7 @@ impl Shared {
             if !journal.has_left(&entry.path) {
                 return Ok(None);
             }
+            file.left.store(journal.left_bytes(&entry.path), Relaxed);
             journal.take_left(entry)
         };
         let there = left

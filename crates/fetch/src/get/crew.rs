@@ -157,6 +157,8 @@ impl Crew {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
+        // Who begins a file while all ends finds nothing of what was left of it.
+        let left = self.shared.kept();
         self.shared.stop();
         self.network.close();
         let end = Instant::now() + LETTING_GO;
@@ -180,6 +182,7 @@ impl Crew {
         {
             tracing::error!("the list's reader panicked");
         }
+        self.shared.ledger.leaves(self.shared.kept().max(left));
         self.shared.journal.lock().expect("not poisoned").take();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));

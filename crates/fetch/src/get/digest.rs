@@ -21,7 +21,7 @@ use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
 use crate::get::shared::Shared;
 use crate::get::there::There;
-use crate::remote::Version;
+use crate::remote::{Version, shown};
 
 /// What is read back of one file before others have their turn.
 const TURN: u64 = 64 << 20;
@@ -345,6 +345,7 @@ fn verify(body: &Body, sums: &Checksums) -> Result<()> {
 
 /// A mirror for people: without what may be secret.
 pub(super) fn place(file: &File, mirror: usize) -> String {
-    let url = &file.record.urls[mirror];
-    format!("{}://{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+    let mut url = file.record.urls[mirror].clone();
+    url.set_query(None);
+    shown(&url)
 }

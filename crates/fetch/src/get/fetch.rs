@@ -348,6 +348,10 @@ impl<'s> Worker<'s> {
                     return again(None);
                 }
                 let next = host.kept_waiting(now, shared.settings.retry_for);
+                // Being put off for a moment is nothing to tell of.
+                if let outage::Next::Again { left, tell: true, failures: 2.. } = next {
+                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                }
                 state = file.lock();
                 state.outlast(body, job.mirror, error, next, retries, mixes)
             }

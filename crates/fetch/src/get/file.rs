@@ -36,6 +36,8 @@ pub(super) struct File {
     pub(super) before: Option<Fetched>,
     /// Room on the disk that is kept for it.
     pub(super) reserved: AtomicU64,
+    /// About how much an earlier run left of it, while that is read again.
+    pub(super) left: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -81,6 +83,8 @@ pub(super) struct Body {
     /// What tells the version; like no other's if nothing does.
     pub(super) version: Fingerprint,
     pub(super) modified: Option<Timestamp>,
+    /// Whether a later run can go on with it.
+    pub(super) resumes: bool,
     /// What servers vouch for, of the algorithms that are computed.
     pub(super) vouched: Checksums,
     /// The mirror whose answer began it.
@@ -128,7 +132,15 @@ impl File {
             ended: false,
         };
         hosts.iter().for_each(|host| host.want(true));
-        Self { id, record, hosts, before, reserved: AtomicU64::new(0), state: Mutex::new(state) }
+        Self {
+            id,
+            record,
+            hosts,
+            before,
+            reserved: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            state: Mutex::new(state),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -333,6 +345,7 @@ impl Body {
         hashers: Hashers,
         size: u64,
     ) -> Self {
+        let is_told = !file.record.checksums.is_empty() || seen.tag.is_some() || seen.modified.is_some();
         let front = Front { at: 0, hashers: Some(hashers), queued: false, sums: None };
         Self {
             written: AtomicU64::new(incoming.kept),
@@ -341,6 +354,7 @@ impl Body {
             size: AtomicU64::new(size),
             version,
             modified: seen.time(),
+            resumes: seen.ranges && is_told,
             vouched: seen.checksums.clone(),
             mirror,
             front: Mutex::new(front),

@@ -136,6 +136,22 @@ impl Shared {
         shown.collect()
     }
 
+    /// About how much a later run finds of the files that have not ended.
+    pub(super) fn kept(&self) -> u64 {
+        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        let journal = self.journal();
+        let left = |file: &File| {
+            let journal = journal.as_ref()?.lock().expect("not poisoned");
+            Some(journal.left_bytes(&file.record.path))
+        };
+        let of = |file: &File| match &file.lock().body {
+            Some(body) if body.resumes => body.incoming.verified_bytes(),
+            Some(_) => 0,
+            None => left(file).unwrap_or(0).max(file.left.load(Relaxed)),
+        };
+        files.iter().map(|file| of(file)).sum()
+    }
+
     pub(super) fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.queue.close();

@@ -46,7 +46,8 @@ pub fn is_lost(error: &ureq::Error) -> bool {
 
 /// A request that got no answer.
 pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
-    let host = url.host_str().unwrap_or_default();
+    let name = url.host_str().unwrap_or_default();
+    let host = &url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
     let refuse = |why, what: String| Refusal::new(why, format!("{}: {what}", shown(url)));
     if let Some(error) = tls_error(error) {
         let what = words::of(host, error);
@@ -60,9 +61,9 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
         };
     }
     match error {
-        ureq::Error::HostNotFound => refuse(Why::Missing, format!("there is no host {host}")),
+        ureq::Error::HostNotFound => refuse(Why::Missing, format!("there is no host {name}")),
         ureq::Error::Io(error) if is_unknown_host(error) => {
-            refuse(Why::Missing, format!("there is no host {host}"))
+            refuse(Why::Missing, format!("there is no host {name}"))
         }
         ureq::Error::Timeout(_) => refuse(Why::Unreachable, format!("{host} does not answer in time")),
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
