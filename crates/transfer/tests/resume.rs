@@ -392,7 +392,7 @@ fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
     slow.terms.limits = limit(80);
     let to = f.to_endpoint("shared/theirs");
     fs::create_dir(f.root.join("shared")).expect("made");
-    let mut copy = begin(&f.local(&[source.clone()]), &to, &slow).expect("begun");
+    let mut copy = begin(&f.local(std::slice::from_ref(&source)), &to, &slow).expect("begun");
     let work = f.root.join("shared/.tidegate");
     let begun = || fs::read_dir(&work).is_ok_and(|mut left| left.next().is_some());
     while !begun() {
@@ -423,7 +423,7 @@ fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
     }
     let left: Vec<_> = names.iter().filter(|name| work.join(name).join("journal").exists()).collect();
     assert_eq!(left.len(), names.len(), "what others had begun is gone");
-    let (totals, failures) = f.run(&f.local(&[source.clone()]), &to).expect("continued");
+    let (totals, failures) = f.run(&f.local(std::slice::from_ref(&source)), &to).expect("continued");
     assert!(failures.is_empty() && totals.bytes_skipped > 0, "{totals:?}");
     assert!(fs::read(&source).expect("read") == fs::read(f.root.join("shared/theirs")).expect("read"));
 }

@@ -2,7 +2,7 @@
 //!
 //! Unfinished files live in the transfer's work directory (`store::work_dir`), under names made
 //! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
-//! destination (see [`confined`](crate::sys::confined)).
+//! destination (see [`confined`]).
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
