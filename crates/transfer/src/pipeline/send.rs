@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use tidegate_control::Concurrency;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::{Digest, FileHash, block_digest};
+use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
-use crate::pipeline::proof::ZEROS;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
@@ -27,9 +26,12 @@ use crate::wire::channel::Channel;
 use crate::wire::message::{Again, Counters, Message, Outcome, Terms, Verdict};
 use crate::wire::session::Outbox;
 
+mod comparing;
 mod listing;
 mod reading;
 mod streaming;
+
+use comparing::Comparison;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
@@ -39,9 +41,6 @@ const MAX_URGENT: usize = 64 << 10;
 
 /// Streams that may wait for a worker beyond one each: they may be quicker than the set-point they belong to.
 const SPARE_STREAMS: usize = 8;
-
-/// Most threads that read files for their hashes.
-const COMPARERS: usize = 4;
 
 /// A file on its way.
 #[derive(Debug)]
@@ -70,9 +69,6 @@ enum Asked {
     /// It wants it.
     Wanted,
 }
-
-/// A file to be read for its root hash, and what the receiver has; `None` if it only wants to be told.
-type Comparison = (Arc<SendFile>, Option<Digest>);
 
 /// What the receiver has taken of a file that is not complete.
 #[derive(Debug, Default)]
@@ -450,84 +446,6 @@ impl Shared {
         let kept = there.iter().map(|range| range.end - range.start).sum();
         self.ledger.already(kept - file.kept.swap(kept, Relaxed));
         there
-    }
-
-    /// Leaves it to a thread of its own: reading whole files would hold up every other message.
-    fn compare_aside(self: &Arc<Self>, comparison: Comparison) {
-        let mut comparisons = self.comparisons.lock().expect("not poisoned");
-        let queue = comparisons.get_or_insert_with(|| {
-            let (queue, to_compare) = mpsc::channel::<Comparison>();
-            let to_compare = Arc::new(Mutex::new(to_compare));
-            for number in 0..COMPARERS {
-                // One reads everything, if need be.
-                let held = if number == 0 { None } else { self.threads.take(1) };
-                if number > 0 && held.is_none() {
-                    break;
-                }
-                let (comparer, to_compare) = (Arc::downgrade(self), Arc::clone(&to_compare));
-                let work = move || {
-                    let _held = held;
-                    let next = || to_compare.lock().expect("not poisoned").recv();
-                    while let Ok((file, theirs)) = next() {
-                        let Some(shared) = comparer.upgrade() else { return };
-                        shared.compare(&file, theirs);
-                    }
-                };
-                if let Err(error) = thread::Builder::new().name("compare".to_owned()).spawn(work)
-                    && number == 0
-                {
-                    self.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
-                }
-            }
-            queue
-        });
-        let _ = queue.send(comparison);
-    }
-
-    /// Reads the file to compare its root hash with the receiver's, or to tell it.
-    fn compare(&self, file: &Arc<SendFile>, theirs: Option<Digest>) {
-        match self.root_of(file) {
-            Ok(ours) if theirs.is_none() => {
-                file.told();
-                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
-            }
-            Ok(ours) if theirs == Some(ours) => self.end(file.id, |file| {
-                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
-                self.ledger.skipped(file.size);
-            }),
-            Ok(_) => {
-                file.told();
-                // Its blocks must not overtake this message: the receiver answers that it wants them.
-                self.outbox.send(&Message::Replace(vec![file.id]));
-                if self.terms.dry {
-                    let error = Error::new(ErrorKind::Corrupt, format!("{} differs", file.listed.entry.path));
-                    self.end(file.id, |file| self.ledger.failed(file.path(), error, true));
-                }
-            }
-            Err(_) if self.stopped.load(Relaxed) => return,
-            Err(error) => self.abandon(file, error),
-        }
-        self.finish_if_done();
-    }
-
-    fn root_of(&self, file: &SendFile) -> Result<Digest> {
-        let mut reader = self.source.open(&file.listed, 0..file.size)?;
-        let mut hash = FileHash::new(file.size);
-        let mut buffer = vec![0; BLOCK as usize];
-        let mut offset = 0;
-        while !hash.is_complete() {
-            if self.stopped.load(Relaxed) {
-                return Err(Error::new(ErrorKind::Interrupted, "stopped"));
-            }
-            let length = (file.size - offset).min(BLOCK) as usize;
-            let data = match reader.read(offset, &mut buffer[..length])? {
-                crate::store::Piece::Data => &buffer[..length],
-                crate::store::Piece::Zero => &ZEROS[..length],
-            };
-            hash.add_block(offset, block_digest(data, offset, file.size));
-            offset += length as u64;
-        }
-        Ok(hash.root().expect("complete"))
     }
 
     fn again(&self, Again { file, range }: Again) -> Result<()> {
