@@ -394,11 +394,12 @@ fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
     fs::create_dir(f.root.join("shared")).expect("made");
     let mut copy = begin(&f.local(std::slice::from_ref(&source)), &to, &slow).expect("begun");
     let work = f.root.join("shared/.tidegate");
-    let begun = || fs::read_dir(&work).is_ok_and(|mut left| left.next().is_some());
-    while !begun() {
-        copy.step(f.setpoint).expect("it goes on");
-    }
-    while copy.ledger().totals().bytes_moved < 12 << 20 {
+    // Until something is written down of it.
+    let recorded = || {
+        let mut left = fs::read_dir(&work).into_iter().flatten().flatten();
+        left.any(|left| fs::metadata(left.path().join("journal")).is_ok_and(|journal| journal.len() > 60))
+    };
+    while !recorded() {
         copy.step(f.setpoint).expect("it goes on").expect("not done yet");
     }
     drop(copy);
