@@ -13,6 +13,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
+use tidegate_transfer::sys::memory::keep_few_heaps;
 use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
@@ -79,6 +80,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 /// Runs the command.
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
+    keep_few_heaps();
     let listen = listen_address(&args.listen)?;
     let config = Config {
         root: args.root.clone(),
