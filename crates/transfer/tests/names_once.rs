@@ -178,6 +178,7 @@ fn a_server_that_finishes_early_or_takes_nothing_is_no_success() {
         visit.outbox.send(&Message::Offer { first: 0, entries });
         visit.outbox.send(&Message::Listed);
         let mut stream = visit.stream();
+        visit.offered();
         visit.outbox.send(&Message::Hashes(vec![hash_of(1, b"good")]));
         stream.write_all(&whole(1, b"good")).expect("written");
         while !matches!(visit.next(), Ok(Message::Done(_)) | Err(_)) {}
@@ -240,6 +241,7 @@ fn a_pulled_server_does_not_choose_the_names() {
             visit.outbox.send(&Message::Offer { first: 0, entries: vec![offered.clone()] });
             visit.outbox.send(&Message::Listed);
             let mut stream = visit.stream();
+            visit.offered();
             visit.outbox.send(&Message::Hashes(vec![hash_of(0, b"evil")]));
             let _ = stream.write_all(&whole(0, b"evil"));
             while !matches!(visit.next(), Ok(Message::Done(_)) | Err(_)) {}

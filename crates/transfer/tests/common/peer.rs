@@ -115,6 +115,11 @@ impl Visit {
         }
     }
 
+    /// Waits until what was offered is waited for: what is told of a file before that is not heard.
+    pub fn offered(&self) {
+        while !matches!(self.next(), Ok(Message::Verdicts { .. }) | Err(_)) {}
+    }
+
     /// Says that nothing more comes, and leaves once the receiver has answered or left.
     pub fn finish(&self) {
         self.outbox.send(&Message::Finish);
