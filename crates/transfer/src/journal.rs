@@ -273,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn what_there_is_no_memory_for_is_as_if_it_had_not_been_recorded() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let files: Vec<Entry> = (0..100).map(|number| entry(&format!("f{number}"), 1)).collect();
+        {
+            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let segments = files.iter().map(|file| (file, vec![(0, [7; 32]), (1, [8; 32])]));
+            journal.segments(segments).expect("written");
+        }
+        let books = Quota::new(10 * (LEFT + 2 * SEGMENT));
+        let mut journal = Journal::open(&work, &books).expect("opened");
+        assert_eq!(books.used(), books.most());
+        let left: Vec<Left> = files.iter().filter_map(|file| journal.take_left(file)).collect();
+        assert!(left.len() == 10 && left.iter().all(|left| left.segments.len() == 2), "{}", left.len());
+        assert_eq!(books.used(), 0, "what is taken is no longer held here");
+    }
+
+    #[test]
     fn that_a_file_begins_anew_is_durable_before_anything_is_done_about_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");

@@ -14,6 +14,7 @@ use tidegate_control::{ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::quota::Allowance;
+use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::{
     Again, DataPlane, Message, OFFER_ENTRIES, Request, SinkSpec, SourceSpec, VERSIONS, Verdict, encode,
@@ -87,6 +88,9 @@ fn a_ticket_has_so_many_sessions_and_no_more() {
     let open: Vec<_> = (0..3).map(|id| prey.session(id).expect("room")).collect();
     let error = prey.session(3).expect_err("one too many");
     assert!(error.kind == ErrorKind::Busy && error.message.contains("--sessions"), "{error}");
+    // A command waits for a place, as for a host that is away.
+    let error = Link::open(&prey.address, None).expect_err("one too many");
+    assert!(error.is_retryable() && error.message.contains("--sessions"), "{error}");
     prey.serves_others();
     for (outbox, ..) in open {
         outbox.close();
