@@ -16,7 +16,7 @@ COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
 # The rules shown where a link steps.
 STEPPED = (DEFAULT, "gradient", "aimd", "fts3")
 # What fits above a picture.
-MOST_LETTERS = 90
+MAX_LETTERS = 90
 # How often other traffic is drawn.
 EVERY_S = 1.0
 
@@ -24,7 +24,7 @@ EVERY_S = 1.0
 def headed(of: Case) -> Case:
     """Under as much of its description as fits above a picture."""
     clause = of.title.partition(":")[0]
-    return replace(of, title=clause if len(clause) <= MOST_LETTERS else of.name)
+    return replace(of, title=clause if len(clause) <= MAX_LETTERS else of.name)
 
 
 def link_picture(found: Found, of: Case) -> str | None:

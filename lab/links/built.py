@@ -35,7 +35,7 @@ from lab.runs.trial import Trial
 VETH, ROUTER, RELAY = "veth", "router", "relay"
 SHORTEST_RTT_S = 1e-3
 # More than this two cores do not carry for every rival.
-MOST_BPS = 4_000_000_000
+MAX_BPS = 4_000_000_000
 # Bursts are drawn for runs of at most so long.
 LONGEST_S = 600.0
 
@@ -52,7 +52,7 @@ def means(scenario: Scenario, shared: bool = False) -> str:
     return ROUTER if shared or has_background(scenario) else VETH
 
 
-def fitting(scenario: Scenario, most_bps: int = MOST_BPS) -> tuple[Scenario, float]:
+def fitting(scenario: Scenario, most_bps: int = MAX_BPS) -> tuple[Scenario, float]:
     """The scenario, slower where its link is faster than that, and how many times slower."""
     fastest = max(now.carries_bps for now in scenario.moments)
     factor = max(1.0, fastest / most_bps)

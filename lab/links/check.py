@@ -37,7 +37,7 @@ PORT = 5201
 FRAME, PACKET = 1448 / 1514, 1448 / 1500
 # Measured by expected, lowest and highest.
 BOUNDS = {"link": (0.94, 1.02), "stream": (0.94, 1.02), "lossy stream": (0.5, 1.6), "lossy link": (0.85, 1.02)}
-MOST_STREAMS = 100
+MAX_STREAMS = 100
 MEASURED_S = 2
 # Slow start is over after so many round trips; what it lost, and cubic's way back, after so many.
 WARM_RTTS, SETTLED_RTTS = 12, 40
@@ -114,7 +114,7 @@ class Check:
         """Streams that fill the link with some to spare."""
         one, kind = self.stream_bps()
         spare = 1.6 if kind == "lossy stream" else 1.25
-        return min(MOST_STREAMS, max(4, math.ceil(self.now.carries_bps * self.share / one * spare)))
+        return min(MAX_STREAMS, max(4, math.ceil(self.now.carries_bps * self.share / one * spare)))
 
     def total(self, when: str = "") -> None:
         streams = self.filling()

@@ -34,7 +34,7 @@ const HEIGHT: f64 = 400.0;
 const PLOT: (f64, f64, f64, f64) = (64.0, 40.0, 700.0, 348.0);
 const COLOURS: [&str; 3] = ["#2f7ed8", "#e08a1e", "#3a9d5d"];
 /// A line is drawn with no more points than this.
-const MOST_POINTS: usize = 600;
+const MAX_POINTS: usize = 600;
 
 impl Chart<'_> {
     /// The chart's text.
@@ -98,7 +98,7 @@ impl Chart<'_> {
         }
         for (i, line) in self.lines.iter().enumerate().rev() {
             let colour = COLOURS[i % COLOURS.len()];
-            let every = line.points.len().div_ceil(MOST_POINTS).max(1);
+            let every = line.points.len().div_ceil(MAX_POINTS).max(1);
             let last = line.points.len().saturating_sub(1);
             let kept = line.points.iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last);
             let points: Vec<String> = kept

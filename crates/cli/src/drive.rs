@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{Arrival, BitRate, ByteCount, Environment, Epoch, Stage, run};
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage::{Next, Outage};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
-use tidegate_transfer::wire::message::Totals;
 
 use crate::followed::{self, Followed};
 use crate::progress::{UnderWay, View};
@@ -29,9 +29,9 @@ use crate::summary::{FailedFile, Files, Summary};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What moves data under the control loop and keeps books of it.
+/// What moves data under the control loop and keeps a ledger of it.
 pub trait Mover: Environment<Error = Error> {
-    /// Its books.
+    /// Its ledger.
     fn ledger(&self) -> &Arc<Ledger>;
 
     /// What tells of single files under way, where that is known.

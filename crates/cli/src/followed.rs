@@ -45,8 +45,8 @@ impl Optimizer for Followed<'_> {
         self.rule.epoch_length()
     }
 
-    fn hurries(&self) -> bool {
-        self.rule.hurries()
+    fn short_epochs(&self) -> bool {
+        self.rule.short_epochs()
     }
 }
 

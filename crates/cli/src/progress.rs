@@ -22,8 +22,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Ends, Epoch, Meter, PerStage, Stage};
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::ledger::Ledger;
-use tidegate_transfer::wire::message::Totals;
 
 use crate::terminal;
 

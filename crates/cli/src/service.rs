@@ -26,9 +26,9 @@ const CONNECTING: Duration = Duration::from_secs(10);
 /// Longest wait for an answer; an estimate may have to measure first.
 const ANSWERING: Duration = Duration::from_secs(330);
 /// Most bytes of an answer: a page of jobs with long addresses has room.
-const MOST_ANSWER: u64 = 64 << 20;
+const MAX_ANSWER: u64 = 64 << 20;
 /// Most bytes of the files that name the service and certify it.
-const MOST_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// Which service.
 #[derive(Clone, Debug, Args)]
@@ -100,7 +100,7 @@ impl ServiceArgs {
 
 fn read_text(path: &std::path::Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST_FILE).read_to_string(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -192,7 +192,7 @@ impl Service {
     }
 
     fn text(&self, response: Response<ureq::Body>) -> anyhow::Result<String> {
-        let body = response.into_body().into_with_config().limit(MOST_ANSWER);
+        let body = response.into_body().into_with_config().limit(MAX_ANSWER);
         let mut text = String::new();
         body.reader().read_to_string(&mut text).map_err(|error| {
             Error::new(ErrorKind::Connection, format!("the answer of {} broke off: {error}", self.base))

@@ -20,10 +20,10 @@ use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
-use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 
 use crate::exit::usage;
@@ -222,7 +222,7 @@ fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteC
 }
 
 /// The most a policy file may hold; the largest trained here has 3 MB.
-const MOST_POLICY: u64 = 64 << 20;
+const MAX_POLICY: u64 = 64 << 20;
 
 /// The rule called `name`; one that was learned is read from `policy`.
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
@@ -238,8 +238,8 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
     let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
     let mut bytes = Vec::new();
-    opened.take(MOST_POLICY + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > MOST_POLICY {
+    opened.take(MAX_POLICY + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > MAX_POLICY {
         return Err(wrong("is too large to be a policy".to_owned()));
     }
     let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;

@@ -15,7 +15,7 @@ use tidegate_transfer::ledger::Ledger;
 use crate::drive::Mover;
 
 /// The most bytes of the file that are read; a number and a newline.
-const MOST_BYTES: u64 = 16;
+const MAX_BYTES: u64 = 16;
 
 /// Something that moves data, held to its share.
 pub struct Shared {
@@ -34,7 +34,7 @@ impl Shared {
         Self { mover, file, most: Cell::new(u16::MAX), told: Cell::new(false) }
     }
 
-    /// Its books.
+    /// Its ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.mover.ledger()
     }
@@ -75,8 +75,8 @@ impl Environment for Shared {
         self.mover.round_trip()
     }
 
-    fn hurry(&mut self, hurried: bool) {
-        self.mover.hurry(hurried);
+    fn short_epochs(&mut self, short: bool) {
+        self.mover.short_epochs(short);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
@@ -87,7 +87,7 @@ impl Environment for Shared {
 fn read(file: &Path) -> Result<u16, String> {
     let mut text = String::new();
     let opened = File::open(file).map_err(|error| error.to_string())?;
-    opened.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    opened.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| error.to_string())?;
     let most = text.trim().parse().ok().filter(|most| *most > 0);
     most.ok_or_else(|| format!("{:?} is not a number of streams", text.trim()))
 }

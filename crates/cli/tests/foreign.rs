@@ -12,9 +12,11 @@ use std::net::TcpListener;
 use common::service::Service;
 use common::{Ran, World, finish};
 use peer::{Server, TOKEN, Visit, entry, file};
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Kind;
-use tidegate_transfer::wire::message::{Message, Outcome, Request, Totals, Verdict};
+use tidegate_transfer::offer::{Outcome, Verdict};
+use tidegate_transfer::wire::message::{Message, Request};
 
 /// Moves the cursor, sets a title, changes the direction, is invisible, and ends a line.
 const EVIL: &str =

@@ -30,7 +30,7 @@ pub struct Epoch {
     /// Bytes listed, and neither committed nor there before, once the whole list is known.
     #[serde(default)]
     pub remaining_bytes: Option<ByteCount>,
-    /// How much has arrived, as whoever keeps the transfer's books says; null where nobody does.
+    /// How much has arrived, as whoever keeps the transfer's ledger says; null where nobody does.
     #[serde(default)]
     pub arrived: Option<Arrival>,
     /// Retransmitted segments per segment sent.
@@ -78,12 +78,12 @@ pub fn run<E: Environment + ?Sized>(
     mut on_epoch: impl FnMut(&Epoch),
 ) -> Result<(), E::Error> {
     let mut setpoint = environment.bounds().clamp(start);
-    environment.hurry(optimizer.hurries());
+    environment.short_epochs(optimizer.short_epochs());
     while let Some(seen) = environment.step(setpoint)? {
         let bounds = environment.bounds();
         setpoint = bounds.clamp(optimizer.propose(&seen, bounds));
         on_epoch(&Epoch::new(&seen, setpoint, optimizer));
-        environment.hurry(optimizer.hurries());
+        environment.short_epochs(optimizer.short_epochs());
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ pub trait Environment {
     }
 
     /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.
-    fn hurry(&mut self, _hurried: bool) {}
+    fn short_epochs(&mut self, _short: bool) {}
 
     /// Applies `setpoint` for one epoch and tells what it showed; `None` once everything is moved.
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Self::Error>;

@@ -67,7 +67,7 @@ pub trait Optimizer: Send {
     }
 
     /// Whether the next epoch is a step on the way up, for which a short measurement is good enough.
-    fn hurries(&self) -> bool {
+    fn short_epochs(&self) -> bool {
         false
     }
 }

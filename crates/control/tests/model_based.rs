@@ -66,7 +66,7 @@ fn only_the_stages_of_the_host_that_is_used_up_stay() {
 fn on_a_link(rule: &mut ModelBased, mut n: Concurrency, mbps: f64, epochs: usize) -> Concurrency {
     let bounds = PerStage::all(Bounds::new(1, 64));
     for _ in 0..epochs {
-        let (seconds, share) = if rule.hurries() { (0.25, 0.84) } else { (1.0, 1.0) };
+        let (seconds, share) = if rule.short_epochs() { (0.25, 0.84) } else { (1.0, 1.0) };
         let rate = (50.0 * f64::from(n.network)).min(share * mbps);
         let epoch = Observation {
             interval: Duration::from_secs_f64(seconds),

@@ -182,7 +182,7 @@ impl Download {
         Ok(Self { crew, pace, interrupt, started: Instant::now(), stepper: Stepper::new(pace) })
     }
 
-    /// The download's books.
+    /// The download's ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.shared().ledger
     }
@@ -293,8 +293,8 @@ impl Environment for Download {
         )
     }
 
-    fn hurry(&mut self, hurried: bool) {
-        self.stepper.hurry(hurried);
+    fn short_epochs(&mut self, short: bool) {
+        self.stepper.short_epochs(short);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

@@ -107,7 +107,7 @@ impl Upload {
         Ok(Self { shared, readers, senders, feeder: Some(feeder), started, stepper })
     }
 
-    /// The books.
+    /// The ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.shared.ledger
     }
@@ -182,8 +182,8 @@ impl Environment for Upload {
         }
     }
 
-    fn hurry(&mut self, hurried: bool) {
-        self.stepper.hurry(hurried);
+    fn short_epochs(&mut self, short: bool) {
+        self.stepper.short_epochs(short);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

@@ -18,12 +18,13 @@ use tidegate_fetch::put::target::Target;
 use tidegate_fetch::put::{Event, Settings, Upload};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::Links;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace};
-use tidegate_transfer::wire::message::{Links, Totals};
 
 const MIB: usize = 1 << 20;
 

@@ -202,9 +202,9 @@ fn put(file: &std::path::Path, target: Arc<dyn Target>) -> Option<Error> {
     use tidegate_control::{Environment as _, PerStage};
     use tidegate_fetch::put::{Settings, Upload};
     use tidegate_transfer::store::file_source::FileSource;
+    use tidegate_transfer::terms::Links;
     use tidegate_transfer::throttle::Limits;
     use tidegate_transfer::transfer::{Interrupt, Pace};
-    use tidegate_transfer::wire::message::Links;
     let source = FileSource::local(&[file.as_os_str().as_bytes().to_vec()], Links::Follow).expect("a source");
     let settings = Settings {
         staging: ByteCount::mib(32),

@@ -16,7 +16,7 @@ mod problem;
 mod sign_in;
 
 pub use auth::{TOKEN_FILE, read_token};
-pub use listener::{Listener, MOST_CONNECTIONS, TlsFiles};
+pub use listener::{Listener, MAX_CONNECTIONS, TlsFiles};
 pub use problem::Problem;
 
 use std::io;

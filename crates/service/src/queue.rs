@@ -27,11 +27,11 @@ use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
 /// The most jobs that are not at their end; more are refused.
-pub const MOST_WAITING: u64 = 1_000_000;
+pub const MAX_WAITING: u64 = 1_000_000;
 /// The most jobs of one page.
-pub const MOST_PAGE: u32 = 1000;
+pub const MAX_PAGE: u32 = 1000;
 /// The most bytes of a reason.
-const MOST_REASON: usize = 1000;
+const MAX_REASON: usize = 1000;
 
 /// Why the queue did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,7 +48,7 @@ pub enum QueueError {
     #[error("the queue {0} is in use by another service: stop that one, or use another state directory")]
     Busy(String),
     /// There are too many jobs.
-    #[error("{0} jobs wait already, and at most {MOST_WAITING} are taken: try again later")]
+    #[error("{0} jobs wait already, and at most {MAX_WAITING} are taken: try again later")]
     Full(u64),
     /// A job of a batch makes no sense, so none of it was taken.
     #[error("job {number} of the batch: {message}")]
@@ -351,8 +351,8 @@ fn json<T: Serialize>(value: Option<&T>) -> Option<String> {
 /// One line that is not too long.
 fn cut(text: &str) -> String {
     let mut line = text.replace(['\n', '\r'], " ");
-    if line.len() > MOST_REASON {
-        let end = (0..=MOST_REASON).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
+    if line.len() > MAX_REASON {
+        let end = (0..=MAX_REASON).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
         line.truncate(end);
         line.push('…');
     }

@@ -13,7 +13,7 @@ mod size;
 mod work;
 
 pub use estimates::Chooser;
-pub use live::{Live, MOST_EPOCHS};
+pub use live::{Live, MAX_EPOCHS};
 pub use shares::Limits;
 pub use size::{Size, Sizes};
 

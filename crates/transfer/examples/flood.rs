@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Entry, Kind, Timestamp};
+use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::spec::{SinkSpec, SourceSpec};
+use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{
-    Again, Compare, DataPlane, Links, Message, OFFER_ENTRIES, Request, SinkSpec, SourceSpec, Terms, VERSIONS,
-    Verdict, Verify, encode,
-};
+use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::Trust;

@@ -353,7 +353,7 @@ impl Endpoint {
         let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
-        let held = remember(&account.share.books, 4 * size_of::<OneTime>() + within.len())?;
+        let held = remember(&account.share.metadata, 4 * size_of::<OneTime>() + within.len())?;
         let (at, account, within) = (Instant::now(), Arc::clone(account), within.clone());
         once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, within, _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();

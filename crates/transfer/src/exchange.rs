@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::{BitRate, Concurrency};
 
+use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::lanes::{Dialer, in_vain_pause};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Counters, Message};
+use crate::wire::message::Message;
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.

@@ -64,11 +64,11 @@ impl Left {
 }
 
 impl Journal {
-    /// Opens the journal in `work`, with what earlier runs left, as far as `books` have room for it: what has none is
+    /// Opens the journal in `work`, with what earlier runs left, as far as `metadata` have room for it: what has none is
     /// as if it had not been recorded.
-    pub fn open(work: &Root, books: &Arc<Quota>) -> Result<Self> {
+    pub fn open(work: &Root, metadata: &Arc<Quota>) -> Result<Self> {
         let mut left: HashMap<Key, Left> = HashMap::new();
-        let mut held = books.take(0).expect("nothing is always left");
+        let mut held = metadata.take(0).expect("nothing is always left");
         let mut forgotten = 0usize;
         let mut of =
             |left: &mut HashMap<Key, Left>, file, version, more: usize, change: &dyn Fn(&mut Left)| {
@@ -282,12 +282,12 @@ mod tests {
             let segments = files.iter().map(|file| (file, vec![(0, [7; 32]), (1, [8; 32])]));
             journal.segments(segments).expect("written");
         }
-        let books = Quota::new(10 * (LEFT + 2 * SEGMENT));
-        let mut journal = Journal::open(&work, &books).expect("opened");
-        assert_eq!(books.used(), books.most());
+        let metadata = Quota::new(10 * (LEFT + 2 * SEGMENT));
+        let mut journal = Journal::open(&work, &metadata).expect("opened");
+        assert_eq!(metadata.used(), metadata.most());
         let left: Vec<Left> = files.iter().filter_map(|file| journal.take_left(file)).collect();
         assert!(left.len() == 10 && left.iter().all(|left| left.segments.len() == 2), "{}", left.len());
-        assert_eq!(books.used(), 0, "what is taken is no longer held here");
+        assert_eq!(metadata.used(), 0, "what is taken is no longer held here");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The books of one transfer: what was listed, moved, skipped and failed. Written by workers, read by
+//! The ledger of one transfer: what was listed, moved, skipped and failed. Written by workers, read by
 //! the progress view and the summary.
 
 use std::sync::Mutex;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tidegate_control::Arrival;
 
+use crate::counters::Totals;
 use crate::error::Error;
-use crate::wire::message::Totals;
 
 /// Most failures that are kept one by one; further ones are only counted.
-const MOST_FAILURES: usize = 10_000;
-const MOST_FAILURE_BYTES: usize = 8 << 20;
+const MAX_FAILURES: usize = 10_000;
+const MAX_FAILURE_BYTES: usize = 8 << 20;
 
 /// A file that did not arrive, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl Ledger {
         let mut failures = self.failures.lock().expect("not poisoned");
         for failure in more {
             let bytes = size_of::<Failure>() + failure.path.len() + failure.error.message.len();
-            if failures.list.len() >= MOST_FAILURES || failures.bytes + bytes > MOST_FAILURE_BYTES {
+            if failures.list.len() >= MAX_FAILURES || failures.bytes + bytes > MAX_FAILURE_BYTES {
                 return;
             }
             failures.bytes += bytes;

@@ -19,6 +19,14 @@ pub mod quota;
 pub mod sys;
 pub mod throttle;
 
+// Words of a transfer, said on the wire and off it.
+pub mod bounded;
+
+pub mod counters;
+pub mod offer;
+pub mod spec;
+pub mod terms;
+
 // What travels.
 pub mod wire;
 

@@ -158,7 +158,7 @@ pub struct Share {
     /// Bytes of staging, beyond the least that moves anything.
     pub staging: Arc<Quota>,
     /// Bytes that hold what it said of entries on their way.
-    pub books: Arc<Quota>,
+    pub metadata: Arc<Quota>,
     /// Descriptors of sources and of unfinished files.
     pub descriptors: Arc<Quota>,
 }
@@ -173,7 +173,7 @@ impl Share {
             sessions: whole(each.sessions),
             threads: whole(each.threads),
             staging: whole(half),
-            books: whole(half),
+            metadata: whole(half),
             descriptors: Quota::new(descriptors() / 2),
         }
     }
@@ -186,7 +186,7 @@ impl Share {
             sessions: part(&self.sessions, each.sessions),
             threads: part(&self.threads, each.threads),
             staging: part(&self.staging, half),
-            books: part(&self.books, half),
+            metadata: part(&self.metadata, half),
             descriptors: part(&self.descriptors, self.descriptors.most() / 3 * 2),
         }
     }
@@ -198,7 +198,7 @@ impl Share {
             sessions: Quota::unlimited(),
             threads: Quota::unlimited(),
             staging: Quota::unlimited(),
-            books: Quota::new(512 << 20),
+            metadata: Quota::new(512 << 20),
             descriptors: Quota::new(descriptors() / 2),
         }
     }

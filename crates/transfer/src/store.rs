@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Entry;
 use crate::path::RelPath;
-use crate::wire::message::SourceRoot;
+use crate::spec::SourceRoot;
 
 /// What listing a source turns up.
 #[derive(Debug)]

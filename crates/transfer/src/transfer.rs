@@ -16,12 +16,13 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
 
+use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
 use crate::transfer::route::Setup;
 use crate::transfer::standstill::Standstill;
-use crate::wire::message::{Counters, Message};
+use crate::wire::message::Message;
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often a finished or interrupted transfer is looked for while an epoch passes.
@@ -136,7 +137,7 @@ impl LiveTransfer {
         })
     }
 
-    /// The transfer's books.
+    /// The transfer's ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
@@ -272,8 +273,8 @@ impl Environment for LiveTransfer {
         self.outbox.round_trip()
     }
 
-    fn hurry(&mut self, hurried: bool) {
-        self.stepper.hurry(hurried);
+    fn short_epochs(&mut self, short: bool) {
+        self.stepper.short_epochs(short);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

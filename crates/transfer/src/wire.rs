@@ -1,6 +1,5 @@
 //! What travels between two ends (docs/protocol.md): a session of messages and streams of frames.
 
-pub mod bounded;
 pub mod channel;
 pub mod distrust;
 pub mod frame;

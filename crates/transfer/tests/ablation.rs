@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, assert_same_tree, content, leftovers, limit, write};
 use tidegate_control::{ByteCount, Environment, PerStage};
+use tidegate_transfer::counters::Totals;
+use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::{DataPlane, Terms, Totals, Verify};
 
 /// Every file of `make_tree`.
 const FILES: u64 = 300 + 20 + 1 + 1;

@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, content, leftovers, slow_readers, write};
 use tidegate_control::{Environment, PerStage};
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::ledger::Failure;
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::{DataPlane, Totals};
 
 const SIZE: u64 = 9_000_000;
 

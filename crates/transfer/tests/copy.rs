@@ -6,8 +6,8 @@ use common::{Fixture, assert_same_tree, write};
 use std::fs;
 use std::time::Duration;
 use tidegate_control::Environment;
+use tidegate_transfer::terms::{Compare, DataPlane, Verify};
 use tidegate_transfer::transfer::route::{To, begin};
-use tidegate_transfer::wire::message::{Compare, DataPlane, Verify};
 
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {

@@ -12,12 +12,13 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use tidegate_control::PerStage;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::offer::{OFFER_ENTRIES, Outcome};
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::spec::{SinkSpec, SourceSpec};
+use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{
-    DataPlane, Message, OFFER_ENTRIES, Outcome, Request, SinkSpec, SourceSpec, VERSIONS, Verify,
-};
+use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
 use tidegate_transfer::wire::tls::Trust;
 
 /// Of these a third is for one peer.

@@ -6,8 +6,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Fixture, assert_same_tree, dial, is_error, limit, write};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::spec::SourceSpec;
+use tidegate_transfer::terms::Compare;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::{Compare, Message, Request, SourceSpec};
+use tidegate_transfer::wire::message::{Message, Request};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
 

@@ -13,12 +13,13 @@ use common::{Fixture, dial, terms, write};
 use tidegate_control::{ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::Digest;
+use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::quota::Allowance;
+use tidegate_transfer::spec::{SinkSpec, SourceSpec};
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{
-    Again, DataPlane, Message, OFFER_ENTRIES, Request, SinkSpec, SourceSpec, VERSIONS, Verdict, encode,
-};
+use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
@@ -222,7 +223,7 @@ fn who_is_sent_to_elsewhere_uses_no_more_than_the_ticket_has() {
             source: SourceSpec::Files(vec![b"theirs/file".to_vec()]),
             destination: server.address.to_bytes(),
             pace_ms: (50, 0),
-            terms: tidegate_transfer::wire::message::Terms { max_workers: 512, ..terms() },
+            terms: tidegate_transfer::terms::Terms { max_workers: 512, ..terms() },
         }));
         assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
         outbox.send(&Message::Step(PerStage::all(512)));

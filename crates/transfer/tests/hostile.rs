@@ -14,15 +14,15 @@ use common::{Fixture, assert_same_tree, content, dial, eventually, picture, term
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::{Digest, block_digest};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
+use tidegate_transfer::offer::{OFFER_ENTRIES, Outcome, Verdict, WINDOW};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::spec::{SinkSpec, SourceSpec};
+use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, Opening, StreamHello, session_name};
-use tidegate_transfer::wire::message::{
-    DataPlane, Message, OFFER_ENTRIES, Outcome, PROMPT_SINCE, Request, SinkSpec, SourceSpec, Terms, VERSIONS,
-    Verdict, Verify, WINDOW, encode,
-};
+use tidegate_transfer::wire::message::{Message, PROMPT_SINCE, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -434,10 +434,8 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         |_| Message::Taken(vec![(0, u64::MAX), (9, 1)]),
         |_| Message::StreamLost(77),
         |id| {
-            let again = |start, end| tidegate_transfer::wire::message::Again {
-                file: id,
-                range: Range { start, end },
-            };
+            let again =
+                |start, end| tidegate_transfer::offer::Again { file: id, range: Range { start, end } };
             Message::Again(vec![again(0, u64::MAX), again(5, 1), again(u64::MAX, 0), again(1 << 60, 1 << 61)])
         },
         |id| {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, assert_same_tree, content, leftovers, write};
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::terms::Links;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::Links;
 
 /// A source with links of every sort; `outside` lies beside it.
 fn tree(f: &Fixture) -> std::path::PathBuf {

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use common::{Fixture, assert_same_tree, content, is_error, leftovers, picture, write};
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::terms::Links;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::Links;
 use tidegate_transfer::wire::ticket::{Address, Claims};
 
 fn to(path: &Path) -> To {

@@ -11,9 +11,12 @@ use common::{Fixture, content, dial, is_error, leftovers, terms, write};
 use std::io::Write;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::manifest::Kind;
+use tidegate_transfer::offer::{Outcome, Verdict};
+use tidegate_transfer::spec::SinkSpec;
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{DataPlane, Message, Outcome, Request, SinkSpec, VERSIONS, Verdict};
+use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
 use tidegate_transfer::wire::tls::Trust;
 
 const SIZE: u64 = 3_000_000;
@@ -271,7 +274,7 @@ fn to_ends(to: &To) -> bool {
 
 #[test]
 fn a_ticket_for_one_path_opens_nothing_else() {
-    use tidegate_transfer::wire::message::Links;
+    use tidegate_transfer::terms::Links;
     use tidegate_transfer::wire::ticket::Claims;
     let mut f = Fixture::new();
     f.terms.links = Links::Follow;

@@ -14,9 +14,11 @@ use common::{Fixture, assert_same_tree, content, drive, eventually, write};
 use tidegate_control::Environment;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Kind;
+use tidegate_transfer::offer::Verdict;
 use tidegate_transfer::sys::confined;
+use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::{Compare, Message, Verdict, Verify};
+use tidegate_transfer::wire::message::Message;
 use tidegate_transfer::wire::ticket::Claims;
 
 const SIZES: [(&str, u64); 4] = [("empty", 0), ("small", 1000), ("sub/block", 200_000), ("large", 9_000_000)];

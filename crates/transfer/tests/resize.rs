@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use common::proxy::Random;
 use common::{Fixture, assert_same_tree, leftovers, write};
 use tidegate_control::{BitRate, ByteCount, Environment, PerStage};
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::DataPlane;
 
 fn churn(pipelining: bool, plane: DataPlane, seed: u64) {
     let mut f = Fixture::new();

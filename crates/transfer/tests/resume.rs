@@ -12,10 +12,13 @@ use std::time::Duration;
 use common::peer::Server;
 use common::{Fixture, assert_same_tree, content, dial, drive, is_error, leftovers, limit, write};
 use tidegate_control::{ByteCount, Environment};
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::spec::SinkSpec;
+use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
-use tidegate_transfer::wire::message::{Compare, Message, Request, SinkSpec, Totals, Verify};
+use tidegate_transfer::wire::message::{Message, Request};
 use tidegate_transfer::wire::ticket::Claims;
 use tidegate_transfer::wire::tls::Trust;
 

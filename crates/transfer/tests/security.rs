@@ -12,10 +12,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use common::{Fixture, assert_same_tree, dial, drive, eventually, is_error, limit, picture, write};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Iperf3Server;
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::handshake::{self};
-use tidegate_transfer::wire::message::{DataPlane, Message, Request};
+use tidegate_transfer::wire::message::{Message, Request};
 use tidegate_transfer::wire::ticket::{Address, Claims, Ticket};
 use tidegate_transfer::wire::tls::{Identity, PkiFiles, Trust};
 

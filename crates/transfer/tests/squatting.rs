@@ -15,9 +15,9 @@ use tidegate_control::Environment;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::store::abandoned::{self, EXPIRY, Removal};
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::Links;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{To, Transfer, begin};
-use tidegate_transfer::wire::message::Links;
 
 /// Whom the other user is.
 const NOBODY: u32 = 65_534;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
 use tidegate_control::{ByteCount, Environment};
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::spec::Memory;
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::{DataPlane, Memory};
 use tidegate_transfer::wire::ticket::Claims;
 
 fn filled() -> Fixture {
@@ -60,7 +61,7 @@ fn failures_between_endpoints_are_told_to_who_asked() {
 
 /// The initiator is not on the path, but its rule is to begin as if it were.
 #[test]
-fn who_asked_knows_the_round_trip_and_may_hurry() {
+fn who_asked_knows_the_round_trip_and_may_ask_for_short_epochs() {
     let (a, b) = (Fixture::new(), Fixture::new());
     let endless = Memory { bytes: ByteCount::mib(1 << 20) };
     let mut setup = a.setup();
@@ -69,7 +70,7 @@ fn who_asked_knows_the_round_trip_and_may_hurry() {
     let mut transfer = begin(&from, &b.to_endpoint(""), &setup).expect("begun");
     let round_trip = transfer.round_trip().expect("told");
     assert!(round_trip < Duration::from_secs(1), "{round_trip:?}");
-    transfer.hurry(true);
+    transfer.short_epochs(true);
     let seen = transfer.step(a.setpoint).expect("goes on").expect("not over");
     assert!(seen.interval < setup.pace.epoch / 2, "a short epoch of {:?}", seen.interval);
 }

@@ -7,8 +7,10 @@ use std::fs;
 use std::time::Duration;
 
 use common::{Fixture, terms};
+use tidegate_transfer::offer::Verdict;
+use tidegate_transfer::spec::SourceSpec;
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{Message, Request, SourceSpec, Verdict};
+use tidegate_transfer::wire::message::{Message, Request};
 use tidegate_transfer::wire::session;
 use tidegate_transfer::wire::tls::Trust;
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use tidegate_transfer::terms::{Compare, DataPlane, Terms};
 use tidegate_transfer::transfer::route::{From, To, leads_nowhere};
-use tidegate_transfer::wire::message::{Compare, DataPlane, Terms};
 
 use crate::command::endpoint::Loopback;
 use crate::drive::{Ended, Job, Work, interrupt_on_signals};

@@ -13,8 +13,9 @@ use tidegate_control::units::parse_duration;
 use tidegate_control::utility::Utility;
 use tidegate_control::{BitRate, ByteCount, Epoch, PerStage, Stage};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::spec::Memory;
+use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::{Memory, Verify};
 
 use crate::command::copy::Ends;
 use crate::drive::{Job, Work, interrupt_on_signals};
@@ -212,7 +213,7 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     }
 }
 
-fn ends(args: &ExploreArgs, terms: &mut tidegate_transfer::wire::message::Terms) -> anyhow::Result<Ends> {
+fn ends(args: &ExploreArgs, terms: &mut tidegate_transfer::terms::Terms) -> anyhow::Result<Ends> {
     let destination = args.destination.as_deref().unwrap_or_default();
     if !args.files.is_empty() {
         return Ends::between(&args.files, destination, terms, &args.trust);

@@ -9,8 +9,9 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_transfer::spec::Memory;
+use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
-use tidegate_transfer::wire::message::{Memory, Verify};
 
 use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::exit::usage;

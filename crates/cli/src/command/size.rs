@@ -15,7 +15,7 @@ use crate::exit::usage;
 use crate::terminal;
 
 /// Most bytes of the list.
-const MOST_LIST: u64 = 1 << 20;
+const MAX_LIST: u64 = 1 << 20;
 /// How long a server may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ struct Report {
 /// Runs the command.
 pub fn run(args: &SizeArgs) -> anyhow::Result<ExitCode> {
     let mut list = String::new();
-    std::io::stdin().lock().take(MOST_LIST).read_to_string(&mut list)?;
+    std::io::stdin().lock().take(MAX_LIST).read_to_string(&mut list)?;
     let settings = ServerSettings { ca: args.ca.clone(), timeout: SILENCE, ..ServerSettings::from_env() };
     let mut remote = Servers::new(&settings).remote();
     let mut bytes = Some(0_u64);

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 use tidegate_control::units::parse_duration;
-use tidegate_service::job::file::{Format, MOST_JOBS, read};
+use tidegate_service::job::file::{Format, MAX_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, Kind, Request};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
@@ -20,7 +20,7 @@ use crate::service::{Service, ServiceArgs};
 use crate::{remotes, terminal};
 
 /// Most bytes of one job file.
-const MOST_FILE: u64 = 256 << 20;
+const MAX_FILE: u64 = 256 << 20;
 /// Jobs and bytes of one request, where they do not name each other: well below what the service takes.
 const BATCH: (usize, usize) = (5_000, 8 << 20);
 
@@ -89,8 +89,8 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     let service = args.service.open()?;
     if let Some(key) = &args.idempotency_key {
         // A key is of one batch: parts could be told from other parts no more.
-        if requests.len() > MOST_JOBS {
-            let why = format!("{} jobs under one key; at most {MOST_JOBS} are taken", requests.len());
+        if requests.len() > MAX_JOBS {
+            let why = format!("{} jobs under one key; at most {MAX_JOBS} are taken", requests.len());
             return Err(usage(format!("{why}: submit them in parts, each with a key of its own")).into());
         }
         let all: Submitted = service.post_once("/jobs", Some(key), &requests)?;
@@ -205,8 +205,8 @@ impl SubmitArgs {
             None => Box::new(std::io::stdin().lock()),
             Some(path) => Box::new(std::fs::File::open(path).map_err(|error| wrong(&error))?),
         };
-        input.by_ref().take(MOST_FILE + 1).read_to_string(&mut text).map_err(|error| wrong(&error))?;
-        if text.len() as u64 > MOST_FILE {
+        input.by_ref().take(MAX_FILE + 1).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+        if text.len() as u64 > MAX_FILE {
             return Err(wrong(&"is too large: submit it in parts").into());
         }
         let here = std::env::current_dir().map_err(|error| wrong(&error))?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tidegate_transfer::wire::message::Compare;
+use tidegate_transfer::terms::Compare;
 
 use crate::command::copy::{Ends, finish};
 use crate::drive::{Job, Work, interrupt_on_signals};

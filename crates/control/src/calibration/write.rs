@@ -10,7 +10,7 @@ use crate::units::{BitRate, ByteCount};
 const LEAST_STAGING: ByteCount = ByteCount::kib(128);
 
 /// More noise than this is no measurement.
-const MOST_NOISE: f64 = 0.5;
+const MAX_NOISE: f64 = 0.5;
 
 impl Calibration {
     /// The fitted path as the text of a scenario file (docs/scenarios.md).
@@ -48,7 +48,7 @@ impl Calibration {
                 line(format_args!("{end} = \"{}B\"", size.max(LEAST_STAGING).0));
             }
         }
-        line(format_args!("\n[noise]\nthroughput = {:.4}", self.noise.clamp(0.0, MOST_NOISE)));
+        line(format_args!("\n[noise]\nthroughput = {:.4}", self.noise.clamp(0.0, MAX_NOISE)));
         let best = self.optimum;
         line(format_args!(
             "\n[expected]\noptimum = {{ read = {}, network = {}, write = {} }}\ngoodput = \"{}\"",

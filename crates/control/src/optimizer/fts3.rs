@@ -74,7 +74,7 @@ const ALPHA: f64 = 0.1;
 /// Intervals without a change of the average until one is acted upon: 300 s of 60 (published).
 const STEADY: u32 = 5;
 /// Growth in aggressive mode ends at this many times the queue: the streams a file may have there (published).
-const MOST_STREAMS: u64 = 16;
+const MAX_STREAMS: u64 = 16;
 /// What a worker is given at a time by default.
 const PIECE: ByteCount = ByteCount::mib(64);
 
@@ -158,7 +158,7 @@ impl Fts3 {
             up
         };
         let next = range.clamp_f64(f64::from(n) + f64::from(step));
-        let enough = if self.config.aggressive { queue.saturating_mul(MOST_STREAMS) } else { queue };
+        let enough = if self.config.aggressive { queue.saturating_mul(MAX_STREAMS) } else { queue };
         if next > n && u64::from(next) > enough { n } else { next }
     }
 }

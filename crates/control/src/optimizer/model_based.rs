@@ -312,7 +312,7 @@ impl Optimizer for ModelBased {
         })
     }
 
-    fn hurries(&self) -> bool {
+    fn short_epochs(&self) -> bool {
         self.phase == Phase::Ramp
     }
 }

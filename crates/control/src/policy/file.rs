@@ -18,7 +18,7 @@ const FORMAT: &str = "tidegate-policy";
 /// The version this program writes and reads.
 const VERSION: &str = "1";
 /// The longest header read; a policy's has a few KiB.
-const MOST_HEADER: usize = 1 << 20;
+const MAX_HEADER: usize = 1 << 20;
 /// Metadata that is not a fact of training.
 const FIELDS: [&str; 6] = ["format", "version", "recipe", "scales", "actor", "critic"];
 
@@ -114,7 +114,7 @@ impl Policy {
         let format = |reason| PolicyError::Format { reason };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or(format("it has no header"))?;
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MOST_HEADER {
+        if length > MAX_HEADER {
             return Err(format("its header is too long"));
         }
         let (text, data) = rest.split_at_checked(length).ok_or(format("it ends within its header"))?;

@@ -22,7 +22,7 @@ use crate::throughput_model::{Curve, Knee, Model, Optimum, Rejection, Sample};
 use crate::units::BitRate;
 
 /// The samples combined: of more, evenly chosen ones. 24 have 2,024 triples.
-const MOST_COMBINED: usize = 24;
+const MAX_COMBINED: usize = 24;
 /// Curves worth refining of each model: the nearest may be the end of a valley without a way on.
 const REFINED: usize = 3;
 
@@ -220,13 +220,13 @@ fn combinations(samples: &[Sample], count: usize) -> Vec<Vec<Sample>> {
     }
 }
 
-/// At most `MOST_COMBINED` of `samples`, the first and the last among them.
+/// At most `MAX_COMBINED` of `samples`, the first and the last among them.
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let last = samples.len().saturating_sub(1);
-    if last < MOST_COMBINED {
+    if last < MAX_COMBINED {
         return samples.to_vec();
     }
-    (0..MOST_COMBINED).map(|i| samples[i * last / (MOST_COMBINED - 1)]).collect()
+    (0..MAX_COMBINED).map(|i| samples[i * last / (MAX_COMBINED - 1)]).collect()
 }
 
 /// The curve of `model` nearest to `samples`, of those worth a look.

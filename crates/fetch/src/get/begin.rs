@@ -13,7 +13,7 @@ use tidegate_transfer::pipeline::incoming::Incoming;
 use tidegate_transfer::pipeline::recheck::still_there;
 use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::{Sink, Standing};
-use tidegate_transfer::wire::message::Verify;
+use tidegate_transfer::terms::Verify;
 
 use crate::checksum::{Algorithm, Checksums};
 use crate::get::Got;
@@ -48,8 +48,8 @@ impl Shared {
         }
         let left = self.left_of(file, &entry, bytes)?;
         // How much is under way is ours to choose here, not a peer's.
-        let books = Quota::unlimited();
-        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left, &books)?);
+        let metadata = Quota::unlimited();
+        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left, &metadata)?);
         let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
         let body =
             Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));

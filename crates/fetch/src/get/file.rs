@@ -51,7 +51,7 @@ pub(super) struct State {
     pub(super) tries: u32,
     pub(super) changes: u32,
     pub(super) mismatches: u32,
-    /// What the books list it with.
+    /// What the ledger lists it with.
     pub(super) listed: u64,
     pub(super) started: Option<Instant>,
     pub(super) ended: bool,

@@ -10,7 +10,8 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::journal::Journal;
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::{Entry, FileId};
-use tidegate_transfer::pipeline::commit::{Books, Complete, Progress, commit_all};
+use tidegate_transfer::offer::Outcome;
+use tidegate_transfer::pipeline::commit::{Committer, Complete, Progress, commit_all};
 use tidegate_transfer::pipeline::incoming::Incoming;
 use tidegate_transfer::pipeline::shortcut::Shortcut;
 use tidegate_transfer::pipeline::staging::Staging;
@@ -19,7 +20,6 @@ use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
-use tidegate_transfer::wire::message::Outcome;
 
 use crate::get::digest::Digests;
 use crate::get::file::{Body, File, Next, UNKNOWN};
@@ -209,7 +209,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The books list a file with as many bytes as it turned out to have.
+    /// The ledger list a file with as many bytes as it turned out to have.
     pub(super) fn resized(&self, file: &File, bytes: u64) {
         let before = std::mem::replace(&mut file.lock().listed, bytes);
         self.ledger.resized(before, bytes);
@@ -327,7 +327,8 @@ impl Shared {
 
     pub(super) fn commit(&self, completed: &mpsc::Receiver<Complete>) {
         let sink: Arc<dyn Sink> = self.sink.clone();
-        let books = Books { sink, journal: self.journal(), catalogue: None, threads: Quota::unlimited() };
+        let committer =
+            Committer { sink, journal: self.journal(), catalogue: None, threads: Quota::unlimited() };
         let ended = |outcomes: Vec<(FileId, Outcome)>| {
             let mut remembered = Vec::new();
             for (id, outcome) in outcomes {
@@ -338,14 +339,14 @@ impl Shared {
                     Outcome::Failed(error) => self.fail_write(&file, &error),
                 }
             }
-            if let (Some(journal), false) = (&books.journal, remembered.is_empty()) {
+            if let (Some(journal), false) = (&committer.journal, remembered.is_empty()) {
                 let mut journal = journal.lock().expect("not poisoned");
                 if let Err(error) = journal.settled(remembered.iter().map(|entry| &**entry)) {
                     tracing::warn!("the journal cannot be written: {error}");
                 }
             }
         };
-        commit_all(&books, completed, || self.progress(), ended);
+        commit_all(&committer, completed, || self.progress(), ended);
     }
 
     /// A file has its name; answers with what it is if that is remembered for later runs.

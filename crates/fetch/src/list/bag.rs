@@ -15,7 +15,7 @@ use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::record::{Named, Record};
 
 /// Most files in a manifest, of which a few dozen bytes each are held.
-const MOST_SUMS: usize = 4_000_000;
+const MAX_SUMS: usize = 4_000_000;
 
 /// Manifests, the strongest first: of several the first that is there is used.
 const MANIFESTS: [Algorithm; 4] = [Algorithm::Sha512, Algorithm::Sha256, Algorithm::Sha1, Algorithm::Md5];
@@ -140,8 +140,8 @@ impl Manifest {
                 Err(_) => name.to_vec(),
             };
             all.insert(key(&name), one.get(algorithm).unwrap_or_default().into());
-            if all.len() > MOST_SUMS {
-                return Err(lines.place().usage(format!("there are more than {MOST_SUMS} files")));
+            if all.len() > MAX_SUMS {
+                return Err(lines.place().usage(format!("there are more than {MAX_SUMS} files")));
             }
         }
         Ok(Some(Self { sums: all, algorithm: Some(algorithm) }))

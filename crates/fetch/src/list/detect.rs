@@ -6,13 +6,13 @@ use std::path::Path;
 use super::{Format, name, row, sums};
 
 /// How far the first line that says something is looked for.
-const MOST_HEAD: usize = 64 << 10;
+const MAX_HEAD: usize = 64 << 10;
 
 /// Reads as far as the end of the first line that says something.
 pub fn head(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut buffer = [0; 4096];
-    while head.len() < MOST_HEAD && !has_whole_line(&head) {
+    while head.len() < MAX_HEAD && !has_whole_line(&head) {
         match input.read(&mut buffer) {
             Ok(0) => break,
             Ok(n) => head.extend_from_slice(&buffer[..n]),
@@ -132,6 +132,6 @@ mod tests {
         }
         let mut input = Slow(vec![b"# a\n", b"\nSRR", b"1\nSR", b"unread"]);
         assert_eq!(head(&mut input).expect("read"), b"# a\n\nSRR1\nSR");
-        assert_eq!(head(&mut io::repeat(b' ')).expect("read").len(), MOST_HEAD);
+        assert_eq!(head(&mut io::repeat(b' ')).expect("read").len(), MAX_HEAD);
     }
 }

@@ -13,7 +13,7 @@ use tidegate_transfer::path::RelPath;
 use url::Url;
 
 use super::lines::MAX_LINE;
-use super::urls::MOST_MIRRORS;
+use super::urls::MAX_MIRRORS;
 use super::{Input, Place, Reader, Source, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
@@ -21,9 +21,9 @@ use crate::record::{Named, Record};
 const NAMESPACE: &str = "urn:ietf:params:xml:ns:metalink";
 
 /// Deepest nesting; the format needs five levels.
-const MOST_DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// Longest text of an element.
-const MOST_TEXT: usize = 64 << 10;
+const MAX_TEXT: usize = 64 << 10;
 /// What RFC 5854 calls the lowest priority.
 const LAST: u32 = 999_999;
 
@@ -126,7 +126,7 @@ impl Metalink {
         if self.open.is_empty() && (tag != "metalink" || !declares(start, NAMESPACE)) {
             return Err(place.usage("is no Metalink 4 document (RFC 5854)"));
         }
-        if self.open.len() == MOST_DEPTH {
+        if self.open.len() == MAX_DEPTH {
             return Err(place.usage("elements are nested too deeply"));
         }
         self.begun = true;
@@ -167,7 +167,7 @@ impl Metalink {
                 "hash" => self.kind.parse::<Algorithm>().map_or(Ok(()), |algorithm| {
                     file.checksums.add_hex(algorithm, text).map_err(|error| error.within(&place))
                 }),
-                "url" if file.urls.len() == MOST_MIRRORS => Ok(()),
+                "url" if file.urls.len() == MAX_MIRRORS => Ok(()),
                 "url" => name::url(text).map_err(|error| error.within(&place)).map(|url| {
                     file.urls.push((self.priority, url));
                 }),
@@ -188,7 +188,7 @@ impl Metalink {
         if self.open.is_empty() {
             return Ok(());
         }
-        if self.text.len() + text.len() > MOST_TEXT {
+        if self.text.len() + text.len() > MAX_TEXT {
             return Err(self.place().usage("the text of an element is longer than 64 KiB"));
         }
         self.text.push_str(text);

@@ -7,7 +7,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
-use super::urls::{MOST_MIRRORS, header};
+use super::urls::{MAX_MIRRORS, header};
 use super::{Options, Place, Words, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
@@ -103,8 +103,8 @@ impl Row {
             let split = mirrors.split(|c: char| c.is_whitespace() || c == ';' || c == '|');
             texts.extend(split.filter(|text| !text.is_empty()).map(str::to_owned));
         }
-        if texts.len() > MOST_MIRRORS {
-            return Err(refuse(format!("there are more than {MOST_MIRRORS} mirrors")));
+        if texts.len() > MAX_MIRRORS {
+            return Err(refuse(format!("there are more than {MAX_MIRRORS} mirrors")));
         }
         let mut urls: Vec<Url> = Vec::new();
         for text in texts {

@@ -11,7 +11,7 @@ use super::{Input, Options, Place, Reader, Source, Words};
 use crate::record::Named;
 
 /// Most columns of a table.
-const MOST_COLUMNS: usize = 1024;
+const MAX_COLUMNS: usize = 1024;
 
 pub struct Table {
     reader: csv::Reader<Bounded>,
@@ -39,8 +39,8 @@ impl Table {
         let place = Place { list: input.list, line: 1 };
         let refuse = |why: String| place.usage(why);
         reader.read_record(&mut row).map_err(|error| refuse(plain(&error)))?;
-        if row.len() > MOST_COLUMNS {
-            return Err(refuse(format!("there are more than {MOST_COLUMNS} columns")));
+        if row.len() > MAX_COLUMNS {
+            return Err(refuse(format!("there are more than {MAX_COLUMNS} columns")));
         }
         let first = row.get(0).map(|name| name.trim_start_matches('\u{feff}').to_owned());
         let columns: Vec<String> =

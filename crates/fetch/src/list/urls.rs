@@ -15,11 +15,11 @@ use crate::foreign::is_plain;
 use crate::record::{Named, Record};
 
 /// Most mirrors and most header lines of one file.
-pub const MOST_MIRRORS: usize = 64;
-pub const MOST_HEADERS: usize = 64;
+pub const MAX_MIRRORS: usize = 64;
+pub const MAX_HEADERS: usize = 64;
 
 /// Most kinds of option that are noted as having no meaning here.
-const MOST_NOTES: usize = 64;
+const MAX_NOTES: usize = 64;
 
 pub struct Urls<R = Reader> {
     lines: Lines<R>,
@@ -80,7 +80,7 @@ impl<R: BufRead> Urls<R> {
             return;
         };
         let mut note = |key: &str, why: String| {
-            if self.noted.len() < MOST_NOTES && self.noted.insert(key.to_owned()) {
+            if self.noted.len() < MAX_NOTES && self.noted.insert(key.to_owned()) {
                 named.push_back(place.note(why));
             }
         };
@@ -158,8 +158,8 @@ impl Entry {
             refused: None,
         };
         for mirror in text.split('\t').map(str::trim).filter(|mirror| !mirror.is_empty()) {
-            if entry.urls.len() == MOST_MIRRORS {
-                entry.refuse_if(Err(place.usage(format!("there are more than {MOST_MIRRORS} mirrors"))));
+            if entry.urls.len() == MAX_MIRRORS {
+                entry.refuse_if(Err(place.usage(format!("there are more than {MAX_MIRRORS} mirrors"))));
                 break;
             }
             match name::url(mirror) {
@@ -226,8 +226,8 @@ pub fn header(line: &str, headers: &mut Vec<(String, String)>) -> Result<(), Str
     if !is_plain(&value.replace('\t', " ")) {
         return Err(format!("the header {name} holds a character that cannot be seen"));
     }
-    if headers.len() == MOST_HEADERS {
-        return Err(format!("there are more than {MOST_HEADERS} headers"));
+    if headers.len() == MAX_HEADERS {
+        return Err(format!("there are more than {MAX_HEADERS} headers"));
     }
     headers.push((name.to_owned(), value.to_owned()));
     Ok(())

@@ -29,7 +29,7 @@ const UNFINISHED: &str = ".tidegate-part.";
 const SIP: usize = 128 << 10;
 
 /// Most directories that are remembered as made.
-const MOST_MADE: usize = 100_000;
+const MAX_MADE: usize = 100_000;
 
 /// A directory of a WebDAV-style server, or with a single file the file's URL.
 pub struct DavTarget {
@@ -224,7 +224,7 @@ impl DavLane {
                 _ => return Err(self.refused("MKCOL", &url, reply)),
             }
             let mut made = self.shared.made.lock().expect("not poisoned");
-            if made.len() < MOST_MADE {
+            if made.len() < MAX_MADE {
                 made.insert(directory.to_vec());
             }
         }

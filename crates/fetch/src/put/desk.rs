@@ -13,11 +13,11 @@ use tidegate_transfer::pipeline::staging::{Block, Staging};
 use crate::put::target::{File, Md5Sum, Present};
 
 /// Most files that are listed and not begun: the listing waits beyond it.
-const MOST_LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// Most files, and parts of files, that wait for a reader: no further file is begun beyond it.
-const MOST_WAITING: usize = 256;
-const MOST_PARTS_WAITING: usize = 1000;
+const MAX_WAITING: usize = 256;
+const MAX_PARTS_WAITING: usize = 1000;
 
 /// A staging block.
 pub type Bytes = Block<()>;
@@ -156,8 +156,7 @@ impl State {
             Waiting::Parts(_, numbers) => numbers.len(),
             Waiting::Compare(..) | Waiting::Stream(_) => 1,
         };
-        self.waiting.len() < MOST_WAITING
-            && self.waiting.iter().map(parts).sum::<usize>() < MOST_PARTS_WAITING
+        self.waiting.len() < MAX_WAITING && self.waiting.iter().map(parts).sum::<usize>() < MAX_PARTS_WAITING
     }
 }
 
@@ -206,7 +205,7 @@ impl Desk {
     /// Adds a listed file; waits while too many are. `false` once stopped.
     pub fn add(&self, file: Arc<File>) -> bool {
         let mut state = self.lock();
-        while state.listed.len() >= MOST_LISTED && !state.stopped {
+        while state.listed.len() >= MAX_LISTED && !state.stopped {
             state = self.list.wait(state).expect("not poisoned");
         }
         if state.stopped {
@@ -453,10 +452,10 @@ mod tests {
         let desk = desk(10);
         let lister = {
             let desk = Arc::clone(&desk);
-            std::thread::spawn(move || (0..3 * MOST_LISTED).all(|i| desk.add(file(&i.to_string(), 1, 1))))
+            std::thread::spawn(move || (0..3 * MAX_LISTED).all(|i| desk.add(file(&i.to_string(), 1, 1))))
         };
-        for i in 0..=3 * MOST_LISTED {
-            assert!(desk.lock().listed.len() <= MOST_LISTED);
+        for i in 0..=3 * MAX_LISTED {
+            assert!(desk.lock().listed.len() <= MAX_LISTED);
             assert!(matches!(desk.next_sending(|| true), Some(Sending::Begin(_))), "{i}");
             desk.ended();
         }

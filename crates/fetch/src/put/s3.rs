@@ -23,10 +23,10 @@ use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why};
 
 /// Most uploads under way that are taken notice of.
-const MOST_UPLOADS: usize = 10_000;
+const MAX_UPLOADS: usize = 10_000;
 
 /// Most pages of them that are asked for, empty ones included.
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 
 /// A prefix, or with a single file an object, of an S3-compatible store.
 pub struct S3Target {
@@ -202,7 +202,7 @@ impl Lane for S3Lane {
         };
         let mut listed = HashMap::<String, Vec<String>>::new();
         let (mut from, mut count) = (None, 0);
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = match self.client.uploads(&prefix, from.as_ref()) {
                 Ok(page) => page,
                 Err(failed) if failed.refusal.why.may_pass() => {
@@ -217,7 +217,7 @@ impl Lane for S3Lane {
             for upload in page.uploads {
                 listed.entry(upload.key).or_default().push(upload.id);
             }
-            if page.next.is_none() || page.next == from || count >= MOST_UPLOADS {
+            if page.next.is_none() || page.next == from || count >= MAX_UPLOADS {
                 break;
             }
             from = page.next;

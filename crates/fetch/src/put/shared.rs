@@ -71,7 +71,7 @@ pub struct Shared {
     pub target: Arc<dyn Target>,
     /// Who does what next.
     pub desk: Arc<Desk>,
-    /// The books.
+    /// The ledger.
     pub ledger: Arc<Ledger>,
     /// How many connections the server bears.
     pub host: Arc<Host>,
@@ -239,7 +239,7 @@ impl Shared {
         }
     }
 
-    /// Enters a failed file into the books.
+    /// Enters a failed file into the ledger.
     pub fn failed(&self, file: &Arc<File>) {
         let error = file.state.lock().expect("not poisoned").failed.clone();
         if let Some(error) = error.filter(|_| self.end(file)) {

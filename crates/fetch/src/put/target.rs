@@ -17,7 +17,7 @@ use crate::remote::s3::answer::Part;
 pub const SMALLEST_PART: u64 = 5 << 20;
 
 /// The most parts a file may have.
-pub const MOST_PARTS: u64 = 10_000;
+pub const MAX_PARTS: u64 = 10_000;
 
 /// The usual part: large enough that a request's round trip costs little, small enough that a part that
 /// is lost, and a change of concurrency that has to wait for one, cost little too.
@@ -38,7 +38,7 @@ pub struct Plan {
 impl Plan {
     /// Parts of `wanted` bytes, or larger ones for a file that would have too many.
     pub fn new(size: u64, wanted: ByteCount) -> Self {
-        let least = size.div_ceil(MOST_PARTS).next_multiple_of(1 << 20);
+        let least = size.div_ceil(MAX_PARTS).next_multiple_of(1 << 20);
         let part = wanted.0.max(SMALLEST_PART).max(least).next_multiple_of(BLOCK);
         Self { part, count: size.div_ceil(part).max(1) as u32 }
     }
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(Plan::new(8 * mib, DEFAULT_PART).count, 1);
         assert_eq!(Plan::new(8 * mib + 1, DEFAULT_PART).count, 2);
         assert_eq!(Plan::new(100 * mib, ByteCount::mib(1)).part, SMALLEST_PART);
-        for size in [MOST_PARTS * 8 * mib, MOST_PARTS * 8 * mib + 1, 5 << 40, 50_000_000_000_000, 48 << 40] {
+        for size in [MAX_PARTS * 8 * mib, MAX_PARTS * 8 * mib + 1, 5 << 40, 50_000_000_000_000, 48 << 40] {
             let plan = Plan::new(size, DEFAULT_PART);
-            assert!(u64::from(plan.count) <= MOST_PARTS, "{size}: {plan:?}");
+            assert!(u64::from(plan.count) <= MAX_PARTS, "{size}: {plan:?}");
             assert_eq!(plan.range(plan.count, size).end, size);
             assert!(plan.range(plan.count, size).start < size);
             let sum: u64 = (1..=plan.count).map(|n| plan.range(n, size)).map(|r| r.end - r.start).sum();

@@ -17,7 +17,7 @@ use super::tls::Tls;
 use super::{Refusal, Why, shown};
 
 /// Most of an answer that is read through to keep its connection.
-const MOST_DRAINED: u64 = 64 << 10;
+const MAX_DRAINED: u64 = 64 << 10;
 
 /// What all workers' clients share.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Reply {
 
     /// Reads a short body through, so that the connection can be used again.
     pub fn finish(self) {
-        let _ = io::copy(&mut self.body.into_reader().take(MOST_DRAINED), &mut io::sink());
+        let _ = io::copy(&mut self.body.into_reader().take(MAX_DRAINED), &mut io::sink());
     }
 }
 

@@ -17,7 +17,7 @@ use crate::record::Record;
 const HEAD: &str = "# What was not got; `tidegate get failed.txt` tries it again.";
 
 /// Longest file of an earlier run that is taken in.
-const MOST_EARLIER: u64 = 64 << 20;
+const MAX_EARLIER: u64 = 64 << 20;
 
 /// What failed, by what is to be given again.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Failed {
         let (earlier, led) = (BTreeMap::new(), BTreeSet::new());
         let mut this = Self { earlier, now: Spool::new(directory)?, led, foreign: false };
         if let Ok(file) = File::open(directory.join(super::FAILED)) {
-            this.foreign = !this.take_in(BufReader::new(file.take(MOST_EARLIER)));
+            this.foreign = !this.take_in(BufReader::new(file.take(MAX_EARLIER)));
         }
         Ok(this)
     }

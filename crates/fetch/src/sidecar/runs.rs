@@ -19,7 +19,7 @@ pub type Row = BTreeMap<String, String>;
 const OURS: [&str; 8] = ["path", "url", "source", "format", "bytes", "md5", "md5_ok", "seconds"];
 
 /// Most columns; what a hostile list has beyond them is left out.
-const MOST_COLUMNS: usize = 1024;
+const MAX_COLUMNS: usize = 1024;
 
 /// The table.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Runs {
     pub fn add(&mut self, row: &Row) -> Result<()> {
         for column in row.keys() {
             let is_new = !OURS.contains(&&column[..]) && !self.columns.contains(column);
-            if is_new && self.columns.len() < MOST_COLUMNS {
+            if is_new && self.columns.len() < MAX_COLUMNS {
                 self.columns.push(column.clone());
             }
         }

@@ -20,7 +20,7 @@ use super::frame::{Path, Routes};
 use super::jobs::{View, find};
 use super::problem::Problem;
 use crate::job::JobId;
-use crate::scheduler::MOST_EPOCHS;
+use crate::scheduler::MAX_EPOCHS;
 
 /// Events on their way to a client that reads slowly.
 const UNREAD: usize = 64;
@@ -139,7 +139,7 @@ async fn left(path: PathBuf) -> Vec<Epoch> {
     // The first line may be cut, and the last one be under way.
     let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let mut epochs: Vec<Epoch> = lines.collect();
-    epochs.drain(..epochs.len().saturating_sub(MOST_EPOCHS));
+    epochs.drain(..epochs.len().saturating_sub(MAX_EPOCHS));
     epochs
 }
 
@@ -164,7 +164,7 @@ mod tests {
         assert!(text.len() as u64 > LEFT);
         std::fs::write(&path, text).expect("written");
         let epochs = left(path).await;
-        assert_eq!(epochs.len(), MOST_EPOCHS);
+        assert_eq!(epochs.len(), MAX_EPOCHS);
         assert_eq!(epochs.last().map(|epoch| epoch.t_ms), Some(5999));
     }
 }

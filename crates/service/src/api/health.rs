@@ -17,7 +17,7 @@ use crate::job::State as JobState;
 
 /// The states in which something runs, and the most jobs looked at there.
 const ACTIVE: [JobState; 3] = [JobState::Running, JobState::Pausing, JobState::Cancelling];
-const MOST_ACTIVE: u32 = 1000;
+const MAX_ACTIVE: u32 = 1000;
 
 /// The OpenAPI document.
 pub const DOCUMENT: &str = include_str!("openapi.json");
@@ -78,7 +78,7 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         family(&mut text, "tidegate_jobs", "gauge", "Jobs that are known, by state.", jobs);
     }
     // What cannot be read now is left out, and the next time it is there.
-    if let Ok(active) = app.scheduler.page(&ACTIVE, None, MOST_ACTIVE).await {
+    if let Ok(active) = app.scheduler.page(&ACTIVE, None, MAX_ACTIVE).await {
         let streams = active.iter().map(|job| f64::from(job.progress.streams)).sum();
         family(
             &mut text,

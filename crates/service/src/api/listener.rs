@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// Most connections at once, where the limit of open files allows; one more is told to come again.
-pub const MOST_CONNECTIONS: usize = 20_000;
+pub const MAX_CONNECTIONS: usize = 20_000;
 /// Open files that are left for everything else.
 const OTHER_FILES: usize = 256;
 /// Connections that the kernel may hold for us; it has a bound of its own, net.core.somaxconn.
@@ -33,7 +33,7 @@ const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Most bytes of a request's line and headers.
 const HEADER_BYTES: usize = 32 << 10;
 /// Most headers.
-const MOST_HEADERS: usize = 100;
+const MAX_HEADERS: usize = 100;
 /// How long a client may leave what it was sent unacknowledged.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
 /// How long what is being answered may take to end when the service stops.
@@ -180,7 +180,7 @@ async fn answer(
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIME)
         .max_buf_size(HEADER_BYTES)
-        .max_headers(MOST_HEADERS)
+        .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), app);
     if let Err(error) = watcher.watch(connection).await {
         tracing::debug!("a connection ended: {error}");
@@ -203,8 +203,8 @@ fn tune(stream: &TcpStream) {
 /// As many as open files allow.
 fn most_connections() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = limit.map_or(MOST_CONNECTIONS, |files| usize::try_from(files).unwrap_or(usize::MAX));
-    files.saturating_sub(OTHER_FILES).clamp(16, MOST_CONNECTIONS)
+    let files = limit.map_or(MAX_CONNECTIONS, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    files.saturating_sub(OTHER_FILES).clamp(16, MAX_CONNECTIONS)
 }
 
 fn acceptor(files: &TlsFiles) -> io::Result<TlsAcceptor> {

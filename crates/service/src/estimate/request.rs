@@ -19,7 +19,7 @@ use crate::sampler::{Amount, Failure, Kind, Sampler, SamplerError, gridftp};
 use super::Program;
 
 /// Most streams that are tried unless told otherwise; the same as a transfer's own default.
-const MOST_STREAMS: u16 = 32;
+const MAX_STREAMS: u16 = 32;
 /// Most streams that may be asked for.
 const CEILING: u16 = 512;
 
@@ -111,7 +111,7 @@ impl Terms {
 }
 
 fn most_streams() -> u16 {
-    MOST_STREAMS
+    MAX_STREAMS
 }
 
 fn history_age_s() -> u64 {
@@ -130,7 +130,7 @@ impl Request {
             sample_ms: None,
             sample_bytes: None,
             threshold: None,
-            most_streams: MOST_STREAMS,
+            most_streams: MAX_STREAMS,
             use_history: false,
             history_age_s: AGE.as_secs(),
             always_sample: false,

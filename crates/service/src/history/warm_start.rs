@@ -5,7 +5,7 @@
 //!
 //! 1. It is complete and lasted [`LONG_ENOUGH`]: in a shorter one the start of the streams weighs too much (the
 //!    EOS paper samples for a second).
-//! 2. Other transfers of the pair ran during at most [`MOST_SHARED`] of its time: with `-cc 4` each of four files
+//! 2. Other transfers of the pair ran during at most [`MAX_SHARED`] of its time: with `-cc 4` each of four files
 //!    gets a share, which is no property of its own number of streams.
 //! 3. It is at most [`WINDOW`] older than the pair's newest: an older path is another one.
 //! 4. Of each number of streams the newest [`NEWEST`] count, by their median: one slow disk does not move it.
@@ -29,7 +29,7 @@ use super::store::{Query, median};
 pub const LONG_ENOUGH: Duration = Duration::from_millis(900);
 
 /// The share of its time that others may have run in.
-pub const MOST_SHARED: f64 = 0.1;
+pub const MAX_SHARED: f64 = 0.1;
 
 /// What counts as the same time as the newest.
 pub const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -41,7 +41,7 @@ pub const NEWEST: usize = 31;
 pub const FEWEST_POINTS: usize = 3;
 
 /// Transfers of a pair that are looked at, the newest.
-const MOST_TRANSFERS: usize = 10_000;
+const MAX_TRANSFERS: usize = 10_000;
 
 /// The samples that the transfers of a pair amount to, in the order of streams; none if the rule is not met.
 pub fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
@@ -52,7 +52,7 @@ pub fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
         let counts = transfer.outcome == Outcome::Complete
             && transfer.duration >= LONG_ENOUGH
             && transfer.at >= newest.before(WINDOW)
-            && shared as f64 <= MOST_SHARED * transfer.duration.as_millis() as f64;
+            && shared as f64 <= MAX_SHARED * transfer.duration.as_millis() as f64;
         let streams =
             transfer.concurrency.network.filter(|n| n.fract() == 0.0 && (1.0..65_537.0).contains(n));
         if let Some(streams) = streams.filter(|_| counts) {
@@ -119,7 +119,7 @@ impl History {
             query.after = page.next;
             let oldest = transfers.last().map_or(Timestamp::LAST, |transfer| transfer.at);
             let newest = transfers.first().map_or(Timestamp::LAST, |transfer| transfer.at);
-            if query.after.is_none() || transfers.len() >= MOST_TRANSFERS || oldest < newest.before(WINDOW) {
+            if query.after.is_none() || transfers.len() >= MAX_TRANSFERS || oldest < newest.before(WINDOW) {
                 break;
             }
         }

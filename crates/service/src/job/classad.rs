@@ -14,9 +14,9 @@ use expression::Reader;
 use token::{Kind, Lexer};
 
 /// The most bytes of a file of ads.
-pub const MOST_BYTES: usize = 16 << 20;
+pub const MAX_BYTES: usize = 16 << 20;
 /// The most attributes of one ad.
-const MOST_ATTRIBUTES: usize = 1000;
+const MAX_ATTRIBUTES: usize = 1000;
 
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -86,8 +86,8 @@ impl fmt::Display for Value {
 impl ClassAd {
     /// Reads all ads in `text`.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, SyntaxError> {
-        if text.len() > MOST_BYTES {
-            let message = format!("the file has {} bytes; at most {MOST_BYTES} are taken", text.len());
+        if text.len() > MAX_BYTES {
+            let message = format!("the file has {} bytes; at most {MAX_BYTES} are taken", text.len());
             return Err(SyntaxError { line: 1, column: 1, message });
         }
         let mut reader = Reader::new(Lexer::new(text))?;
@@ -112,8 +112,8 @@ impl ClassAd {
             let value = reader.value()?;
             // As in HTCondor, what is said later counts.
             ad.set(Attribute { name, value, line });
-            if ad.attributes.len() > MOST_ATTRIBUTES {
-                return Err(reader.wrong(format!("the ad has more than {MOST_ATTRIBUTES} attributes")));
+            if ad.attributes.len() > MAX_ATTRIBUTES {
+                return Err(reader.wrong(format!("the ad has more than {MAX_ATTRIBUTES} attributes")));
             }
             if !reader.accept(";")? {
                 reader.expect("]", "';' or ']' is missing before this")?;

@@ -12,9 +12,9 @@ use crate::address;
 use crate::shown::one_line;
 
 /// The most bytes of a job file.
-pub const MOST_BYTES: usize = classad::MOST_BYTES;
+pub const MAX_BYTES: usize = classad::MAX_BYTES;
 /// The most jobs of one file, and of one batch.
-pub const MOST_JOBS: usize = 10_000;
+pub const MAX_JOBS: usize = 10_000;
 
 /// How a job file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,9 @@ pub fn read(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Reque
 }
 
 fn jobs(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>, FileError> {
-    if text.len() > MOST_BYTES {
+    if text.len() > MAX_BYTES {
         return Err(FileError::Size(format!(
-            "the file has {} bytes; at most {MOST_BYTES} are taken",
+            "the file has {} bytes; at most {MAX_BYTES} are taken",
             text.len()
         )));
     }
@@ -114,9 +114,9 @@ fn jobs(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>,
     if jobs.is_empty() {
         return Err(FileError::Size("there is no job in it".to_owned()));
     }
-    if jobs.len() > MOST_JOBS {
+    if jobs.len() > MAX_JOBS {
         return Err(FileError::Size(format!(
-            "there are {} jobs in it; at most {MOST_JOBS} are taken",
+            "there are {} jobs in it; at most {MAX_JOBS} are taken",
             jobs.len()
         )));
     }

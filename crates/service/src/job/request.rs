@@ -14,17 +14,17 @@ use crate::pair::{Pair, Site};
 use crate::shown;
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
-const MOST_TEXT: usize = 8 << 10;
+const MAX_TEXT: usize = 8 << 10;
 /// The most sources of one job.
-const MOST_SOURCES: usize = 1000;
+const MAX_SOURCES: usize = 1000;
 /// The most options, dependencies and kept attributes, each.
-const MOST_ENTRIES: usize = 100;
+const MAX_ENTRIES: usize = 100;
 /// The most bytes of a whole request, which is what a row of the queue holds.
-const MOST_BYTES: usize = 128 << 10;
+const MAX_BYTES: usize = 128 << 10;
 /// The most times that a job may be tried again.
-const MOST_RETRIES: u32 = 1000;
+const MAX_RETRIES: u32 = 1000;
 /// The longest time that a job waits for an end that does not answer: a year, in seconds.
-const MOST_RETRY_FOR_S: u64 = 366 * 86_400;
+const MAX_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// Options that a job may pass on to what moves its data. What the service sets itself, what names files
 /// of the service's host, and what carries secrets is not among them.
@@ -225,10 +225,10 @@ impl Request {
             return Err("it has no source".to_owned());
         }
         for (what, count, most) in [
-            ("sources", self.sources.len(), MOST_SOURCES),
-            ("options", self.options.len(), MOST_ENTRIES),
-            ("dependencies", self.after.len(), MOST_ENTRIES),
-            ("unknown attributes", self.attributes.len(), MOST_ENTRIES),
+            ("sources", self.sources.len(), MAX_SOURCES),
+            ("options", self.options.len(), MAX_ENTRIES),
+            ("dependencies", self.after.len(), MAX_ENTRIES),
+            ("unknown attributes", self.attributes.len(), MAX_ENTRIES),
         ] {
             if count > most {
                 return Err(format!("it has {count} {what}; at most {most} are taken"));
@@ -257,11 +257,11 @@ impl Request {
         if let Some(name) = &self.name {
             well_formed("its name", name)?;
         }
-        if self.retries > MOST_RETRIES {
-            return Err(format!("{} retries; at most {MOST_RETRIES} are taken", self.retries));
+        if self.retries > MAX_RETRIES {
+            return Err(format!("{} retries; at most {MAX_RETRIES} are taken", self.retries));
         }
-        if self.retry_for_s > MOST_RETRY_FOR_S {
-            return Err(format!("retry_for_s is {}; at most {MOST_RETRY_FOR_S} are taken", self.retry_for_s));
+        if self.retry_for_s > MAX_RETRY_FOR_S {
+            return Err(format!("retry_for_s is {}; at most {MAX_RETRY_FOR_S} are taken", self.retry_for_s));
         }
         self.route()?;
         self.pair()?;
@@ -288,8 +288,8 @@ impl Request {
             );
         }
         let size = serde_json::to_vec(self).map_err(|error| error.to_string())?.len();
-        if size > MOST_BYTES {
-            return Err(format!("it takes {size} bytes; at most {MOST_BYTES} are taken"));
+        if size > MAX_BYTES {
+            return Err(format!("it takes {size} bytes; at most {MAX_BYTES} are taken"));
         }
         Ok(())
     }
@@ -362,8 +362,8 @@ fn well_formed(what: &str, text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err(format!("{what} is empty"));
     }
-    if text.len() > MOST_TEXT {
-        return Err(format!("{what} has {} bytes; at most {MOST_TEXT} are taken", text.len()));
+    if text.len() > MAX_TEXT {
+        return Err(format!("{what} has {} bytes; at most {MAX_TEXT} are taken", text.len()));
     }
     if text.chars().any(char::is_control) {
         return Err(format!("{what} has a control character in it"));

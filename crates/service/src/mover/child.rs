@@ -18,9 +18,9 @@ use super::command::Plan;
 /// How long a child may take to stop where it can go on later; then it is killed.
 pub const STOPPING: Duration = Duration::from_secs(10);
 /// The most standard output that is kept: the summary of a run with ten thousand failures has some megabytes.
-const MOST_OUTPUT: usize = 8 << 20;
+const MAX_OUTPUT: usize = 8 << 20;
 /// The last bytes of standard error that are kept.
-const MOST_MESSAGES: usize = 64 << 10;
+const MAX_MESSAGES: usize = 64 << 10;
 
 /// How a child ended.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ async fn head(stream: Option<impl AsyncRead + Unpin>, mut hear: impl FnMut(&[u8]
         if let Some(bytes) = &mut kept {
             bytes.extend_from_slice(&piece[..count]);
         }
-        kept = kept.filter(|bytes| bytes.len() <= MOST_OUTPUT);
+        kept = kept.filter(|bytes| bytes.len() <= MAX_OUTPUT);
     }
     kept
 }
@@ -159,11 +159,11 @@ async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut piece = vec![0; 4 << 10];
     while let Ok(count @ 1..) = stream.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
-        if kept.len() > 2 * MOST_MESSAGES {
-            kept.drain(..kept.len() - MOST_MESSAGES);
+        if kept.len() > 2 * MAX_MESSAGES {
+            kept.drain(..kept.len() - MAX_MESSAGES);
         }
     }
-    let surplus = kept.len().saturating_sub(MOST_MESSAGES);
+    let surplus = kept.len().saturating_sub(MAX_MESSAGES);
     kept.drain(..surplus);
     kept
 }

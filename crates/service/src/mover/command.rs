@@ -10,7 +10,7 @@ use crate::job::Request;
 use super::programs::Programs;
 
 /// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
-pub const MOST_STREAMS: u16 = 512;
+pub const MAX_STREAMS: u16 = 512;
 
 /// How long one attempt outlives an outage, in seconds.
 const ATTEMPT_S: u64 = 30;
@@ -81,7 +81,7 @@ fn ours(
     };
     plan.arg(command).arg("--json").arg("--quiet");
     plan.arg("--epochs").arg(&files.epochs).arg("--bounds").arg(&files.bounds);
-    plan.arg("--max-workers").arg(streams.most.clamp(1, MOST_STREAMS).to_string());
+    plan.arg("--max-workers").arg(streams.most.clamp(1, MAX_STREAMS).to_string());
     plan.arg("--state").arg(&programs.state);
     if route != Route::Put {
         // Longer outages are outlived in the queue, where the job takes nobody's turn.

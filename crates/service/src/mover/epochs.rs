@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// How often the file is looked at; an epoch lasts a second.
 const LOOK: Duration = Duration::from_millis(200);
 /// The longest line; an epoch takes some 500 bytes.
-const MOST_LINE: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// Reads a file of epochs as it grows.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Epochs {
             }
             for &byte in &piece[..count] {
                 if byte != b'\n' {
-                    self.too_long |= self.line.len() >= MOST_LINE;
+                    self.too_long |= self.line.len() >= MAX_LINE;
                     if !self.too_long {
                         self.line.push(byte);
                     }

@@ -31,7 +31,7 @@ use said::{Listener, class, error};
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 8;
 /// Failures that are kept.
-const MOST_FAILURES: usize = 20;
+const MAX_FAILURES: usize = 20;
 /// What a server says of a directory that is asked for as a file.
 const IS_DIRECTORY: &str = "Is a directory";
 /// The kind of what the program leaves out.
@@ -167,7 +167,7 @@ impl Attempt<'_> {
         };
         let summary = Summary {
             files: Files { ok, failed: missing, total: known.all.0 + missing - left.files, ..summary.files },
-            failures: failures.into_iter().take(MOST_FAILURES).map(shown).collect(),
+            failures: failures.into_iter().take(MAX_FAILURES).map(shown).collect(),
             ..summary
         };
         Ended {

@@ -14,7 +14,7 @@ use crate::leaving;
 use crate::shown::one_line;
 
 use super::child::Spawner;
-use super::command::{Files, MOST_STREAMS, Plan, Streams};
+use super::command::{Files, MAX_STREAMS, Plan, Streams};
 use super::epochs::Epochs;
 use super::gridftp;
 use super::{Appetite, BoxFuture, Class, Ended, Mover, Run, report};
@@ -76,10 +76,10 @@ impl Mover for Runner {
     fn appetite(&self, request: &Request) -> Appetite {
         match request.route() {
             Ok(Route::GridFtp) => {
-                Appetite { most: if request.optimization { MOST_STREAMS } else { 1 }, adapts: false }
+                Appetite { most: if request.optimization { MAX_STREAMS } else { 1 }, adapts: false }
             }
             _ if !request.optimization && request.optimizer().is_none() => Appetite { most: 1, adapts: true },
-            _ => Appetite { most: MOST_STREAMS, adapts: true },
+            _ => Appetite { most: MAX_STREAMS, adapts: true },
         }
     }
 }

@@ -11,9 +11,9 @@ use super::child::Exit;
 use super::{Class, Ended, Outcome};
 
 /// Failures that are kept.
-const MOST_FAILURES: usize = 20;
+const MAX_FAILURES: usize = 20;
 /// The longest message that is kept.
-const MOST_MESSAGE: usize = 1000;
+const MAX_MESSAGE: usize = 1000;
 
 /// What `tidegate --json` prints, as far as it matters here.
 #[derive(Debug, Default, Deserialize)]
@@ -89,7 +89,7 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         failures: printed
             .failures
             .into_iter()
-            .take(MOST_FAILURES)
+            .take(MAX_FAILURES)
             .map(|failure| Failure {
                 path: cut(&failure.path, request),
                 kind: cut(&failure.kind, request),
@@ -161,8 +161,8 @@ pub fn cut(text: &str, request: &Request) -> String {
     // Whoever wrote it may have escaped the addresses in it or not.
     let mut line = one_line(&open(text, request, |text| text.to_owned()));
     line = open(&line, request, one_line);
-    if line.len() > MOST_MESSAGE {
-        let end = (0..=MOST_MESSAGE).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
+    if line.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
         line.truncate(end);
         line.push('…');
     }

@@ -11,7 +11,7 @@ use super::{Queue, QueueError, Result, number};
 use crate::job::{JobId, Request};
 
 /// The most bytes of a key.
-const MOST_KEY: usize = 255;
+const MAX_KEY: usize = 255;
 
 /// What a client calls a submission, so that it is known when it comes again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,10 +22,10 @@ impl FromStr for IdempotencyKey {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let fits =
-            (1..=MOST_KEY).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+            (1..=MAX_KEY).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         match fits && text.trim() == text {
             true => Ok(Self(text.to_owned())),
-            false => Err(format!("an idempotency key has from 1 to {MOST_KEY} printable ASCII characters")),
+            false => Err(format!("an idempotency key has from 1 to {MAX_KEY} printable ASCII characters")),
         }
     }
 }
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn a_key_is_printable_and_not_long() {
-        for key in ["a", "run 7/2", &"x".repeat(MOST_KEY), "550e8400-e29b-41d4-a716-446655440000"] {
+        for key in ["a", "run 7/2", &"x".repeat(MAX_KEY), "550e8400-e29b-41d4-a716-446655440000"] {
             assert_eq!(key.parse::<IdempotencyKey>().map(|key| key.to_string()), Ok(key.to_owned()));
         }
-        for key in ["", " a", "a ", "a\nb", "\u{e9}", &"x".repeat(MOST_KEY + 1)] {
+        for key in ["", " a", "a ", "a\nb", "\u{e9}", &"x".repeat(MAX_KEY + 1)] {
             assert!(key.parse::<IdempotencyKey>().is_err(), "{key:?}");
         }
     }

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{MOST_PAGE, Queue, Result, number};
+use super::{MAX_PAGE, Queue, Result, number};
 use crate::job::{Job, JobId, Progress, Request, State};
 use crate::pair::{Pair, Site};
 
 /// The most pairs of sites that are looked at to choose a job.
-const MOST_PAIRS: i64 = 10_000;
+const MAX_PAIRS: i64 = 10_000;
 /// Jobs forgotten in one transaction.
 const FORGOTTEN: i64 = 1000;
 
@@ -44,7 +44,7 @@ impl Queue {
     /// Jobs in one of `states`, or in any if there are none, the newest first: at most `limit` of those whose
     /// number is below `before`.
     pub async fn page(&self, states: &[State], before: Option<JobId>, limit: u32) -> Result<Vec<Job>> {
-        let limit = limit.min(MOST_PAGE);
+        let limit = limit.min(MAX_PAGE);
         let before = before.map_or(i64::MAX, number);
         let mut jobs = Vec::new();
         if states.is_empty() {
@@ -105,7 +105,7 @@ impl Queue {
             "JOIN job ON job.id = (SELECT id FROM job INDEXED BY job_next WHERE state = 'queued' AND pair = waiting.pair ",
             "ORDER BY priority DESC, id LIMIT 1)"
         );
-        let rows = sqlx::query(query).bind(MOST_PAIRS).fetch_all(&self.readers).await;
+        let rows = sqlx::query(query).bind(MAX_PAIRS).fetch_all(&self.readers).await;
         let mut found = Vec::new();
         for row in rows.map_err(|error| self.failed(&error))? {
             let priority = row.try_get(1).map_err(|error| self.failed(&error))?;

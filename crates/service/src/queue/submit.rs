@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::once::{IdempotencyKey, Once, Submission};
-use super::{MOST_WAITING, Queue, QueueError, Result, number};
-use crate::job::file::MOST_JOBS;
+use super::{MAX_WAITING, Queue, QueueError, Result, number};
+use crate::job::file::MAX_JOBS;
 use crate::job::{Dependency, Event, JobId, Kind, Request, State};
 use crate::names::Names;
 use crate::pair::Pair;
@@ -44,12 +44,12 @@ impl Queue {
             return Ok(earlier);
         }
         let waiting = self.waiting.load(Relaxed);
-        if waiting + requests.len() as u64 > MOST_WAITING {
+        if waiting + requests.len() as u64 > MAX_WAITING {
             return Err(QueueError::Full(waiting));
         }
         let refused = |number: usize, message: String| QueueError::Refused { number, message };
-        if requests.len() > MOST_JOBS {
-            return Err(refused(MOST_JOBS + 1, format!("a batch has at most {MOST_JOBS} jobs")));
+        if requests.len() > MAX_JOBS {
+            return Err(refused(MAX_JOBS + 1, format!("a batch has at most {MAX_JOBS} jobs")));
         }
         let checked = check(requests, &self.names.remembered())?;
         let order = in_order(&checked)?;

@@ -27,7 +27,7 @@ const GOOD_PART: f64 = 0.4;
 const STALLED: &str = "20";
 
 /// What an error says is at most so many lines.
-const MOST_LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// Options of `globus-url-copy`.
 #[derive(Clone, Debug, Default)]
@@ -198,7 +198,7 @@ impl Conversation {
             self.lines = 1;
         } else if let Some(error) = self.error.as_mut() {
             let line = without_code(without_code(line));
-            if self.lines < MOST_LINES && !line.is_empty() && line != "End." {
+            if self.lines < MAX_LINES && !line.is_empty() && line != "End." {
                 error.push_str(if self.lines == 1 { ": " } else { "; " });
                 error.push_str(line.trim_end_matches(':'));
                 self.lines += 1;

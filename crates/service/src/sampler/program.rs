@@ -12,9 +12,9 @@ use tokio::process::Command;
 use crate::sampler::{Failure, SamplerError};
 
 /// The most standard output that is kept; a report of 512 streams has less than 1 MiB.
-const MOST_OUTPUT: usize = 16 << 20;
+const MAX_OUTPUT: usize = 16 << 20;
 /// The longest line of standard error that is looked at.
-const MOST_LINE: u64 = 16 << 10;
+const MAX_LINE: u64 = 16 << 10;
 
 /// How a program ended.
 #[derive(Debug)]
@@ -134,10 +134,10 @@ impl fmt::Debug for Program {
 async fn whole(stream: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
-        stream.take(MOST_OUTPUT as u64 + 1).read_to_end(&mut bytes).await?;
+        stream.take(MAX_OUTPUT as u64 + 1).read_to_end(&mut bytes).await?;
     }
-    if bytes.len() > MOST_OUTPUT {
-        return Err(std::io::Error::other(format!("it printed more than {} MiB", MOST_OUTPUT >> 20)));
+    if bytes.len() > MAX_OUTPUT {
+        return Err(std::io::Error::other(format!("it printed more than {} MiB", MAX_OUTPUT >> 20)));
     }
     Ok(bytes)
 }
@@ -148,7 +148,7 @@ async fn lines(stream: Option<impl AsyncRead + Unpin>, mut line: impl FnMut(&str
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        match (&mut stream).take(MOST_LINE).read_until(b'\n', &mut bytes).await {
+        match (&mut stream).take(MAX_LINE).read_until(b'\n', &mut bytes).await {
             Ok(1..) => line(String::from_utf8_lossy(&bytes).trim_end(), Instant::now()),
             _ => return,
         }
@@ -187,7 +187,7 @@ mod tests {
         let (ended, _) = run("exec cat /dev/zero", ENOUGH);
         assert!(ended.expect_err("too much").to_string().contains("16 MiB"));
         let (ended, seen) = run("head -c 100000 /dev/zero >&2", ENOUGH);
-        assert!(ended.is_ok() && seen.iter().all(|line| line.len() as u64 <= MOST_LINE));
+        assert!(ended.is_ok() && seen.iter().all(|line| line.len() as u64 <= MAX_LINE));
     }
 
     #[test]

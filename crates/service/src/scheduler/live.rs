@@ -12,7 +12,7 @@ use crate::job::Progress;
 use super::Heard;
 
 /// The latest epochs that are kept of a job that runs.
-pub const MOST_EPOCHS: usize = 600;
+pub const MAX_EPOCHS: usize = 600;
 /// How long after an epoch the next one may be heard, if the transfer goes on.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Epochs that a slow listener may be behind.
@@ -65,7 +65,7 @@ impl Tracker {
         self.last = (at, Instant::now());
         self.streams = epoch.concurrency.network;
         let heard: Heard = Arc::new(epoch);
-        if self.epochs.len() == MOST_EPOCHS {
+        if self.epochs.len() == MAX_EPOCHS {
             self.epochs.pop_front();
         }
         self.epochs.push_back(Arc::clone(&heard));

@@ -18,10 +18,10 @@ use crate::shown::one_line;
 pub const UNKNOWN: ByteCount = ByteCount::gib(1);
 
 /// The most files and directories that are looked at, and how long that may take.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 const LOOKING: Duration = Duration::from_secs(2);
 /// The most URLs that are asked for, and how long that may take.
-const MOST_URLS: usize = 20;
+const MAX_URLS: usize = 20;
 const ASKING: Duration = Duration::from_secs(10);
 
 /// How much it is, and how that is known.
@@ -87,7 +87,7 @@ impl Sizes {
     }
 
     async fn of_urls(&self, urls: &[String]) -> Option<ByteCount> {
-        if urls.len() > MOST_URLS {
+        if urls.len() > MAX_URLS {
             return None;
         }
         let mut program = Program::new(&self.program, "tidegate");
@@ -111,7 +111,7 @@ async fn of_files(sources: &[String]) -> Option<ByteCount> {
         (scheme(&path).is_none() && name_of(&path).is_none()).then(|| PathBuf::from(&*path))
     };
     let paths = sources.iter().map(path).collect::<Option<Vec<_>>>()?;
-    let all = tokio::task::spawn_blocking(move || sum(&paths, MOST_ENTRIES, Instant::now() + LOOKING));
+    let all = tokio::task::spawn_blocking(move || sum(&paths, MAX_ENTRIES, Instant::now() + LOOKING));
     all.await.ok().flatten()
 }
 
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(sizes.of(&Request::transfer("http://h/x", "/b")).await, Size::Unknown, "{answer}");
         }
         let many =
-            Request { sources: vec!["http://h/x".to_owned(); MOST_URLS + 1], ..Request::transfer("", "/b") };
+            Request { sources: vec!["http://h/x".to_owned(); MAX_URLS + 1], ..Request::transfer("", "/b") };
         assert_eq!(sizes.of(&many).await, Size::Unknown);
     }
 

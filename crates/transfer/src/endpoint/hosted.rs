@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Environment};
 
 use crate::catalogue::Catalogues;
+use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Guest, Seen, accounts, reach};
@@ -21,20 +22,19 @@ use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::{Share, remember};
+use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::path_of;
+use crate::terms::{Compare, DataPlane, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::random_bytes;
-use crate::wire::message::{
-    Compare, DataPlane, HURRY_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceRoot,
-    SourceSpec, TELL_SINCE, Terms, Totals, TransferId,
-};
+use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
 
@@ -117,7 +117,7 @@ pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) ->
     let peer =
         channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
     let reached = channel.socket().local_addr().ok().map(|address| address.ip().to_canonical());
-    let (outbox, inbox) = session::start_within(channel, &peer, &guest.account.share.books)?;
+    let (outbox, inbox) = session::start_within(channel, &peer, &guest.account.share.metadata)?;
     if let Some(end) = guest.claims.end() {
         inbox.end_at(end, EXPIRED);
     }
@@ -162,7 +162,7 @@ fn answer(
     *report = Report::of(&request, caller.name(endpoint));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     // What it named is there as long as its session.
-    let _named = remember(&account.share.books, request.memory() + SourceRoot::memory(&roots))?;
+    let _named = remember(&account.share.metadata, request.memory() + SourceRoot::memory(&roots))?;
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -345,7 +345,7 @@ fn open_sink(
     };
     let Reached { base, rest, by_link } = scope(endpoint, guest).reach(path)?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
-    let journal = sink.work().map(|work| Journal::open(work, &guest.account.share.books)).transpose()?;
+    let journal = sink.work().map(|work| Journal::open(work, &guest.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
         false => [&endpoint.absolute[..], b"/", sink.base_path()].concat(),
@@ -441,11 +441,11 @@ fn relay(
     };
     let mut transfer = {
         let link =
-            reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.books)?;
+            reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
         route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
     };
     outbox.send(&Message::Accepted { token: random_bytes() });
-    if version >= HURRY_SINCE {
+    if version >= SHORT_EPOCHS_SINCE {
         let round_trip = transfer.round_trip().unwrap_or_default();
         outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
     }
@@ -477,13 +477,13 @@ fn relay(
                     return Ok(());
                 }
             }
-            Message::Hurry(hurried) => transfer.hurry(hurried),
+            Message::ShortEpochs(short) => transfer.short_epochs(short),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
             }
             _ => {
                 return Err(Error::protocol(
-                    "the initiator of a third-party transfer only says hurry, step and stop",
+                    "the initiator of a third-party transfer only says how long epochs may be, step and stop",
                 ));
             }
         }

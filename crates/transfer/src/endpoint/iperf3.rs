@@ -30,7 +30,7 @@ const IN_USE: &str = "Address already in use";
 const TRIES: usize = 8;
 
 /// Most of its messages that is looked at.
-const MOST_SAID: u64 = 4096;
+const MAX_SAID: u64 = 4096;
 
 /// The servers of an endpoint.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Server<'_> {
         let _ = self.child.kill();
         let mut text = String::new();
         if let Some(stream) = self.child.stderr.take() {
-            let _ = stream.take(MOST_SAID).read_to_string(&mut text);
+            let _ = stream.take(MAX_SAID).read_to_string(&mut text);
         }
         let line = text.lines().next().unwrap_or("it does not listen");
         let line = line.trim_start_matches("iperf3: ").trim_start_matches("error - ");
@@ -163,7 +163,7 @@ fn listens(output: ChildStdout) -> bool {
     thread::spawn(move || {
         let mut output = BufReader::new(output);
         let mut line = Vec::new();
-        while let Ok(1..) = (&mut output).take(MOST_SAID).read_until(b'\n', &mut line) {
+        while let Ok(1..) = (&mut output).take(MAX_SAID).read_until(b'\n', &mut line) {
             if line.starts_with(LISTENING.as_bytes()) {
                 let _ = says.send(());
             }

@@ -20,7 +20,7 @@ pub fn open(
     address: &Address,
     pki: Option<&Arc<Identity>>,
     allow_local: bool,
-    books: &Arc<Quota>,
+    metadata: &Arc<Quota>,
 ) -> Result<Link> {
     let unreachable = |why: &Error| {
         tracing::info!("did not reach the destination that a peer named: {why}");
@@ -40,7 +40,7 @@ pub fn open(
         let why = Error::new(ErrorKind::Denied, format!("{} has only local addresses", address.place()));
         return Err(unreachable(&why));
     }
-    Link::open_at(address, &reachable, pki, books).map_err(|unopened| match unopened {
+    Link::open_at(address, &reachable, pki, metadata).map_err(|unopened| match unopened {
         Unopened::Refused(error) => error,
         Unopened::Closed(error) | Unopened::Failed(error) => unreachable(&error),
     })

@@ -7,8 +7,9 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::error::{ErrorKind, Result};
 use crate::ledger::Ledger;
+use crate::spec::{SinkSpec, SourceSpec};
 use crate::text::show;
-use crate::wire::message::{Request, SinkSpec, SourceSpec};
+use crate::wire::message::Request;
 use crate::wire::ticket::Address;
 
 /// A transfer that was asked for.
@@ -17,7 +18,7 @@ pub struct Report {
     who: String,
     what: String,
     began: Instant,
-    /// Its books.
+    /// Its ledger.
     pub ledger: Arc<Ledger>,
 }
 
@@ -103,8 +104,8 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
+    use crate::terms::{Compare, DataPlane, Links, Terms, Verify};
     use crate::throttle::Limits;
-    use crate::wire::message::{Compare, DataPlane, Links, Terms, Verify};
 
     fn terms() -> Terms {
         Terms {

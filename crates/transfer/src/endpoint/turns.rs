@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::endpoint::accounts::AccountId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::message::{RunId, TransferId};
+use crate::spec::{RunId, TransferId};
 use crate::wire::session::Outbox;
 
 /// How long a run that is to end may take to let go.

@@ -10,10 +10,10 @@ use crate::error::{ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
+use crate::offer::Outcome;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::Quota;
 use crate::store::{Sink, SinkFile};
-use crate::wire::message::Outcome;
 
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
@@ -48,7 +48,7 @@ pub struct Progress {
 }
 
 /// Where the committer puts things.
-pub struct Books {
+pub struct Committer {
     /// Names and directories.
     pub sink: Arc<dyn Sink>,
     /// What is safe; none for memory.
@@ -62,7 +62,7 @@ pub struct Books {
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
 /// record; `ended` is told how the files of a group ended.
 pub fn commit_all(
-    books: &Books,
+    committer: &Committer,
     complete: &Receiver<Complete>,
     progress: impl Fn() -> Vec<Progress>,
     ended: impl Fn(Vec<(FileId, Outcome)>),
@@ -73,37 +73,37 @@ pub fn commit_all(
             Ok(first) => {
                 let group: Vec<Complete> =
                     std::iter::once(first).chain(complete.try_iter().take(GROUP - 1)).collect();
-                ended(commit(books, group));
+                ended(commit(committer, group));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                record(books, progress());
+                record(committer, progress());
                 return;
             }
         }
         if Instant::now() >= checkpoint {
-            record(books, progress());
+            record(committer, progress());
             checkpoint = Instant::now() + CHECKPOINT;
         }
     }
 }
 
-fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
+fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     let mut outcomes = Vec::with_capacity(group.len());
     let mut keep = |file: Complete, result: Result<()>| match result {
         Ok(()) => Some(file),
         Err(error) => {
             if error.kind != ErrorKind::NoSpace {
-                books.sink.discard(&file.entry);
+                committer.sink.discard(&file.entry);
             }
             outcomes.push((file.id, Outcome::Failed(error)));
             None
         }
     };
-    let results = sync_all(&group, &books.threads);
+    let results = sync_all(&group, &committer.threads);
     let synced: Vec<Complete> =
         group.into_iter().zip(results).filter_map(|(file, result)| keep(file, result)).collect();
-    if let Some(journal) = &books.journal {
+    if let Some(journal) = &committer.journal {
         let mut journal = journal.lock().expect("not poisoned");
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
         if let Err(error) = journal.ready(ready).and_then(|()| journal.sync()) {
@@ -114,24 +114,24 @@ fn commit(books: &Books, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
     let named: Vec<Complete> = synced
         .into_iter()
         .filter_map(|file| {
-            let result = books.sink.publish(&file.entry);
+            let result = committer.sink.publish(&file.entry);
             keep(file, result)
         })
         .collect();
-    let failed = books.sink.sync_names();
+    let failed = committer.sink.sync_names();
     let named: Vec<Complete> = named
         .into_iter()
         .filter_map(|file| {
-            let (parent, _) = books.sink.place(&file.entry).split();
+            let (parent, _) = committer.sink.place(&file.entry).split();
             let error = failed.iter().find(|(directory, _)| directory == parent).map(|(_, error)| error);
             let result = error.map_or(Ok(()), |error| Err(error.clone()));
             keep(file, result)
         })
         .collect();
-    if let Some(catalogue) = &books.catalogue {
+    if let Some(catalogue) = &committer.catalogue {
         let verified = named.iter().map(|file| {
             let verified = Verified { size: file.entry.size(), mtime: file.entry.mtime, root: file.root };
-            (books.sink.place(&file.entry).as_bytes(), verified)
+            (committer.sink.place(&file.entry).as_bytes(), verified)
         });
         if let Err(error) = catalogue.lock().expect("not poisoned").put(verified) {
             tracing::warn!("cannot remember what is verified: {error}");
@@ -178,8 +178,8 @@ fn spawn<'s, T: Send + 's>(
 }
 
 /// Makes verified segments durable, then says so in the journal.
-fn record(books: &Books, progress: Vec<Progress>) {
-    let Some(journal) = &books.journal else { return };
+fn record(committer: &Committer, progress: Vec<Progress>) {
+    let Some(journal) = &committer.journal else { return };
     let durable: Vec<Progress> = progress
         .into_iter()
         .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())

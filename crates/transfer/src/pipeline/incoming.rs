@@ -12,7 +12,7 @@ use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{Entry, FileId, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::{Sink, SinkFile};
-use crate::wire::message::Verify;
+use crate::terms::Verify;
 
 /// What a hash that waits for its segment takes in memory, about, and the steps that what changes is counted in.
 const EXPECTED: usize = 96;
@@ -108,16 +108,16 @@ impl Incoming {
     ///
     /// # Errors
     ///
-    /// `Busy` if `books` have no room for what the sender says of it.
+    /// `Busy` if `metadata` have no room for what the sender says of it.
     pub fn new(
         id: FileId,
         entry: Entry,
         verify: Verify,
         left: Option<HashMap<u64, Digest>>,
-        books: &Arc<Quota>,
+        metadata: &Arc<Quota>,
     ) -> Result<Self> {
         let base = size_of::<Self>() + entry.memory();
-        let held = remember(books, base)?;
+        let held = remember(metadata, base)?;
         let size = entry.size();
         let mut hash = FileHash::new(size);
         let resumed = left.is_some();

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
+use crate::offer::Again;
 use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, Staging};
+use crate::terms::Verify;
 use crate::wire::channel::Channel;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
-use crate::wire::message::{Again, Verify};
 
 /// A checked frame in a block.
 #[derive(Debug)]

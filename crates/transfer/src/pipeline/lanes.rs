@@ -17,10 +17,10 @@ use crate::hash::Digest;
 use crate::manifest::BLOCK;
 use crate::pipeline::staging::Block;
 use crate::sys::tcp::{self, TcpInfo};
+use crate::terms::DataPlane;
 use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
 use crate::wire::handshake;
-use crate::wire::message::DataPlane;
 use crate::wire::ticket::Address;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.

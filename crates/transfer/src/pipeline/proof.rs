@@ -2,7 +2,7 @@
 
 use crate::hash::{Digest, block_digest};
 use crate::manifest::BLOCK;
-use crate::wire::message::Verify;
+use crate::terms::Verify;
 
 /// A block of a hole.
 pub static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];

@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 use tidegate_control::Concurrency;
 
 use crate::catalogue::Catalogue;
+use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, MAX_SIZE, Timestamp};
-use crate::pipeline::commit::{Books, Complete, GROUP, Progress, commit_all};
+use crate::offer::{Again, OFFER_ENTRIES, Outcome, WINDOW};
+use crate::pipeline::commit::{Committer, Complete, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::{Arrived, take_in};
 use crate::pipeline::pool::Pool;
@@ -27,8 +29,9 @@ use crate::quota::{Held, Share, remember};
 use crate::store::Sink;
 use crate::sys::processors::CpuTime;
 use crate::sys::tcp;
+use crate::terms::Terms;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Counters, Message, OFFER_ENTRIES, Outcome, Terms, WINDOW};
+use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod continuing;
@@ -49,7 +52,7 @@ const LINGERING: usize = 4;
 
 /// Most entries that wait or have not ended: as many as may be offered at once, and each again where the
 /// sender has compared it.
-const MOST_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
+const MAX_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 
 /// The receiving end of one transfer.
 pub struct Receiver {
@@ -192,7 +195,7 @@ impl Receiver {
             missing: Mutex::new((0..asked.names()).collect()),
             asked,
             next: Mutex::default(),
-            offered: Mutex::new(Offered::new(&share.books)),
+            offered: Mutex::new(Offered::new(&share.metadata)),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             share,
@@ -444,12 +447,12 @@ impl Receiver {
         let begun = shared.files.read().expect("not poisoned").len()
             + shared.compared.lock().expect("not poisoned").len()
             + shared.continued.lock().expect("not poisoned").len();
-        if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MOST_OFFERED {
+        if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MAX_OFFERED {
             return Err(Error::protocol(format!(
                 "more than {WINDOW} entries are offered and have not ended"
             )));
         }
-        let held = remember(&shared.share.books, intent.bytes())?;
+        let held = remember(&shared.share.metadata, intent.bytes())?;
         if let Some(offers) = &*self.offers.lock().expect("not poisoned") {
             let _ = offers.send((intent, held));
         }
@@ -582,14 +585,14 @@ impl Shared {
     // Committing ------------------------------------------------------------------------------------
 
     fn commit(&self, completed: &mpsc::Receiver<Complete>) {
-        let books = Books {
+        let committer = Committer {
             sink: Arc::clone(&self.sink),
             journal: self.journal(),
             catalogue: self.catalogue.clone(),
             threads: Arc::clone(&self.share.threads),
         };
         commit_all(
-            &books,
+            &committer,
             completed,
             || self.progress(),
             |outcomes| {

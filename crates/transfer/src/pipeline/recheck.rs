@@ -8,7 +8,7 @@ use crate::hash::{Digest, FileHash};
 use crate::manifest::{BLOCK, segment_range};
 use crate::pipeline::proof::Proof;
 use crate::store::SinkFile;
-use crate::wire::message::Verify;
+use crate::terms::Verify;
 
 /// Shows each segment of `left` that `part` still holds to `found`, in order; ends early once `over`.
 ///

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::Concurrency;
 
+use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
+use crate::offer::{Again, Outcome, Verdict};
 use crate::pipeline::lanes::{Dialer, Lanes};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
@@ -21,9 +23,10 @@ use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
 use crate::sys::processors::CpuTime;
+use crate::terms::Terms;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Again, Counters, Message, Outcome, Terms, Verdict};
+use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod comparing;

@@ -10,10 +10,10 @@ use tidegate_control::ByteCount;
 
 use crate::error::{Error, Result};
 use crate::path::{WORK_DIR, is_reserved};
+use crate::spec::TransferId;
 use crate::store::work_dir::{JOURNAL, empty_and_remove};
 use crate::sys::confined::Root;
 use crate::text::show;
-use crate::wire::message::TransferId;
 
 /// How long an unfinished transfer can be continued after its last run.
 pub const EXPIRY: Duration = Duration::from_secs(30 * 24 * 3600);

@@ -19,13 +19,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
+use crate::spec::{SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing};
 use crate::sys::confined::{self, Root};
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::text::show;
-use crate::wire::message::{SourceRoot, TransferId};
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;

@@ -12,12 +12,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::{RelPath, is_reserved, join};
 use crate::quota::{Held, Quota};
+use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
 use crate::sys::identity::fingerprint;
+use crate::terms::Links;
 use crate::text::show;
-use crate::wire::message::{Links, SourceRoot};
 
 mod reader;
 mod tree;

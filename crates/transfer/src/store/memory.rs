@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::RelPath;
+use crate::spec::Memory;
 use crate::store::{Found, Listed, Piece, RangeReader, Sink, SinkFile, Source, Standing};
-use crate::wire::message::Memory;
 
 /// One file of zeros.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::sys::identity::{identity, with_ancestors};
 use crate::text::show;
 
 /// Most links on the way to one place, as many as the kernel follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// What a peer may reach.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,7 @@ impl Scope<'_> {
         let failed = |error| Error::io("reach", path, error);
         let mut reached =
             Reached { base: self.root.dir(b"").map_err(failed)?, rest: path.to_vec(), by_link: false };
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             let Reached { base, rest, .. } = &reached;
             let Some(link) = first_link(base, rest) else { return Ok(reached) };
             let behind = &rest[link.end..];

@@ -16,9 +16,9 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::WORK_DIR;
+use crate::spec::TransferId;
 use crate::sys::confined::Root;
 use crate::text::show;
-use crate::wire::message::TransferId;
 
 /// What the journal is called in it, whose lock shows that a run goes on.
 pub(crate) const JOURNAL: &str = "journal";

@@ -9,8 +9,9 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::Quota;
+use crate::spec::{RunId, SourceRoot};
 use crate::wire::handshake::{self, Unopened};
-use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, RunId, SourceRoot, VERSIONS};
+use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
 use crate::wire::tls::{Identity, Trust};
@@ -41,14 +42,14 @@ impl Link {
     }
 
     /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
-    /// What large messages take in memory counts in `books`.
+    /// What large messages take in memory counts in `metadata`.
     pub fn open_at(
         address: &Address,
         candidates: &[SocketAddr],
         pki: Option<&Arc<Identity>>,
-        books: &Arc<Quota>,
+        metadata: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
-        Self::open_with(address, candidates, pki, VERSIONS, books)
+        Self::open_with(address, candidates, pki, VERSIONS, metadata)
     }
 
     fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
@@ -62,7 +63,7 @@ impl Link {
         candidates: &[SocketAddr],
         pki: Option<&Arc<Identity>>,
         versions: (u16, u16),
-        books: &Arc<Quota>,
+        metadata: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
         let config = check_ticket(address, pki)?.client()?;
         let (channel, version) =
@@ -70,7 +71,7 @@ impl Link {
         let lost = |error| Error::connection("lost the connection to", address.place(), &error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
-        let (outbox, inbox) = session::start_within(channel, &place, books)?;
+        let (outbox, inbox) = session::start_within(channel, &place, metadata)?;
         Ok(Self { outbox, inbox, config, place, version, peer })
     }
 
@@ -185,8 +186,9 @@ mod tests {
 
     use super::*;
     use crate::endpoint::{Config, Endpoint};
+    use crate::spec::{Memory, SourceSpec};
+    use crate::terms::{Compare, DataPlane, Links, Terms, Verify};
     use crate::throttle::Limits;
-    use crate::wire::message::{Compare, DataPlane, Links, Memory, SourceSpec, Terms, Verify};
     use crate::wire::ticket::Claims;
 
     fn endpoint(directory: &Path) -> (Arc<Endpoint>, Address) {

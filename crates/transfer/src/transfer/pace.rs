@@ -40,7 +40,7 @@ impl Pace {
 
     /// The same for one step on the way up: a quarter of the time, or what a new worker takes to get up to speed and
     /// to show it.
-    fn hurried(self, warm_up: Duration) -> Self {
+    fn shortened(self, warm_up: Duration) -> Self {
         let quick = self.epoch / 4;
         if warm_up <= quick {
             return Self { epoch: quick, settle: Self::new(quick).settle, ..self };
@@ -80,7 +80,7 @@ pub trait Running {
 #[derive(Clone, Copy, Debug)]
 pub struct Stepper<C> {
     pace: Pace,
-    hurried: bool,
+    short: bool,
     setpoint: Option<Concurrency>,
     before: Option<C>,
 }
@@ -88,12 +88,12 @@ pub struct Stepper<C> {
 impl<C: Copy> Stepper<C> {
     /// Nothing has been asked for yet.
     pub const fn new(pace: Pace) -> Self {
-        Self { pace, hurried: false, setpoint: None, before: None }
+        Self { pace, short: false, setpoint: None, before: None }
     }
 
     /// Whether the next epoch may be a short one.
-    pub const fn hurry(&mut self, hurried: bool) {
-        self.hurried = hurried;
+    pub const fn short_epochs(&mut self, short: bool) {
+        self.short = short;
     }
 
     /// One epoch with `setpoint`; `None` once everything has ended.
@@ -102,19 +102,19 @@ impl<C: Copy> Stepper<C> {
         run: &mut R,
         setpoint: Concurrency,
     ) -> Result<Option<Observation>> {
-        let mut pace = if self.hurried { self.pace.hurried(run.warm_up()) } else { self.pace };
+        let mut pace = if self.short { self.pace.shortened(run.warm_up()) } else { self.pace };
         let mut begun = Instant::now();
         let changed = self.setpoint != Some(setpoint);
         if changed {
             let first = self.setpoint.replace(setpoint).is_none();
             run.resize(setpoint);
-            if first && self.hurried {
+            if first && self.short {
                 if wait_for_data(run, begun + self.pace.epoch)?.is_none() {
                     return Ok(None);
                 }
                 begun = Instant::now();
                 // Only now it is known for sure how long the path is.
-                pace = self.pace.hurried(run.warm_up());
+                pace = self.pace.shortened(run.warm_up());
             }
             if run.pass(begun + pace.settle)?.is_none() {
                 return Ok(None);
@@ -127,7 +127,7 @@ impl<C: Copy> Stepper<C> {
         };
         let (soonest, latest) = (begun + pace.epoch, begun + self.pace.epoch.max(pace.epoch));
         let after = match before {
-            Some(before) if self.hurried => watch(run, &before, (soonest, latest))?,
+            Some(before) if self.short => watch(run, &before, (soonest, latest))?,
             _ => run.pass(soonest)?.map(|()| run.counters()).transpose()?,
         };
         self.measured(run, setpoint, before, after)
@@ -213,11 +213,11 @@ mod tests {
     #[test]
     fn a_short_epoch_is_a_quarter_or_what_a_worker_needs() {
         let pace = Pace::new(Duration::from_secs(1));
-        let (near, far) = (pace.hurried(Duration::ZERO), pace.hurried(Duration::from_millis(900)));
+        let (near, far) = (pace.shortened(Duration::ZERO), pace.shortened(Duration::from_millis(900)));
         assert_eq!((near.epoch, near.settle), (Duration::from_millis(250), Duration::from_millis(50)));
         assert_eq!(far.epoch, Duration::from_millis(900));
         assert_eq!(far.settle, Duration::from_millis(540), "its slow start is not measured");
-        let farthest = pace.hurried(Duration::from_secs(9));
+        let farthest = pace.shortened(Duration::from_secs(9));
         assert_eq!((farthest.epoch, farthest.settle), (4 * pace.epoch, Duration::from_millis(2400)));
     }
 }

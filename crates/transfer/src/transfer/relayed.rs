@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::transfer::link::Link;
 use crate::transfer::{Interrupt, Pace};
-use crate::wire::message::{HURRY_SINCE, Message};
+use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
 
 /// How long beyond an epoch the sending endpoint may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct RelayedTransfer {
     link: Link,
     round_trip: Option<Duration>,
-    hurried: bool,
+    short: bool,
     bounds: PerStage<Bounds>,
     pace: Pace,
     interrupt: Interrupt,
@@ -31,7 +31,7 @@ impl RelayedTransfer {
     /// Drives the endpoint at the other end of this session, which has agreed to send.
     pub fn start(link: Link, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Result<Self> {
         // We are not on the path; its ends know how long it is.
-        let round_trip = match link.version >= HURRY_SINCE {
+        let round_trip = match link.version >= SHORT_EPOCHS_SINCE {
             true => match link.answer()? {
                 Message::RoundTrip(us) => (us > 0).then(|| Duration::from_micros(us)),
                 _ => return Err(Error::protocol("the endpoint did not say how long the path is")),
@@ -39,10 +39,10 @@ impl RelayedTransfer {
             false => None,
         };
         let (ledger, started) = (Arc::default(), Instant::now());
-        Ok(Self { link, round_trip, hurried: false, bounds, pace, interrupt, ledger, started })
+        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, started })
     }
 
-    /// The transfer's books, as of the last epoch.
+    /// The transfer's ledger, as of the last epoch.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
@@ -59,10 +59,10 @@ impl Environment for RelayedTransfer {
         self.round_trip
     }
 
-    fn hurry(&mut self, hurried: bool) {
-        if self.hurried != hurried && self.link.version >= HURRY_SINCE {
-            self.link.outbox.send(&Message::Hurry(hurried));
-            self.hurried = hurried;
+    fn short_epochs(&mut self, short: bool) {
+        if self.short != short && self.link.version >= SHORT_EPOCHS_SINCE {
+            self.link.outbox.send(&Message::ShortEpochs(short));
+            self.short = short;
         }
     }
 

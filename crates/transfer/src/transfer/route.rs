@@ -18,19 +18,19 @@ use crate::pipeline::lanes::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::Share;
+use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::sys::confined::{self, Root};
+use crate::terms::Terms;
 use crate::text::show;
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
 use crate::wire::handshake;
-use crate::wire::message::{
-    Memory, Message, RUN_SINCE, Request, RunId, SinkSpec, SourceSpec, TELL_SINCE, Terms, TransferId,
-};
+use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
 
@@ -97,7 +97,7 @@ pub enum Transfer {
 }
 
 impl Transfer {
-    /// The transfer's books.
+    /// The transfer's ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         match self {
             Self::Live(transfer) => transfer.ledger(),
@@ -123,10 +123,10 @@ impl Environment for Transfer {
         }
     }
 
-    fn hurry(&mut self, hurried: bool) {
+    fn short_epochs(&mut self, short: bool) {
         match self {
-            Self::Live(transfer) => transfer.hurry(hurried),
-            Self::Relayed(transfer) => transfer.hurry(hurried),
+            Self::Live(transfer) => transfer.short_epochs(short),
+            Self::Relayed(transfer) => transfer.short_epochs(short),
         }
     }
 
@@ -239,7 +239,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.dry, &roots)?;
-            let journal = sink.work().map(|work| Journal::open(work, &setup.share.books)).transpose()?;
+            let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;

@@ -37,7 +37,7 @@ impl Standstill {
 
 fn stands(last: &Snapshot, now: &Snapshot) -> bool {
     let moved = |s: &Snapshot| (s.sender.read, s.sender.network, s.receiver.network, s.receiver.written);
-    let works = |a: &crate::wire::message::Counters, b: &crate::wire::message::Counters| {
+    let works = |a: &crate::counters::Counters, b: &crate::counters::Counters| {
         b.cpu.ours_us.saturating_sub(a.cpu.ours_us) as f64 > WORK * b.at_us.saturating_sub(a.at_us) as f64
     };
     moved(last) == moved(now) && !works(&last.sender, &now.sender) && !works(&last.receiver, &now.receiver)
@@ -57,7 +57,7 @@ fn place(now: &Snapshot) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::message::Counters;
+    use crate::counters::Counters;
 
     fn snapshot(at_s: u64, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
         let counters = Counters { at_us: at_s * 1_000_000, ..Counters::default() };

@@ -16,11 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::tcp;
+use crate::terms::DataPlane;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
-use crate::wire::message::{
-    DataPlane, Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode,
-};
+use crate::wire::message::{Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode};
 use crate::wire::ticket::{Address, proof};
 
 /// How long a peer may take to prove itself.

@@ -6,19 +6,17 @@
 //! +----------------+--------------------------+
 //! ```
 
-use std::ops::Range;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
-use tidegate_control::{Arrival, Bounds, ByteCount, Concurrency, Observation, PerStage, Remaining};
+use tidegate_control::{Bounds, Concurrency, Observation, PerStage};
 
+use crate::bounded::at_most;
+use crate::counters::{Counters, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
-use crate::sys::identity::Identity;
-use crate::sys::processors::CpuTime;
-use crate::throttle::Limits;
-use crate::wire::bounded::at_most;
+use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::spec::{MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::terms::Terms;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
 pub const VERSIONS: (u16, u16) = (1, 6);
@@ -29,8 +27,8 @@ pub const IPERF3_SINCE: u16 = 2;
 /// The version since which a clear data stream proves itself without waiting for a nonce, one round trip sooner.
 pub const PROMPT_SINCE: u16 = 3;
 
-/// The version since which the initiator of a third-party transfer learns the round trip and may hurry epochs.
-pub const HURRY_SINCE: u16 = 4;
+/// The version since which the initiator of a third-party transfer learns the round trip and may ask for short epochs.
+pub const SHORT_EPOCHS_SINCE: u16 = 4;
 
 /// The version since which an endpoint tells runs of one transfer apart, and streams that deliver nothing are replaced.
 pub const RUN_SINCE: u16 = 5;
@@ -50,138 +48,9 @@ pub const MAX_UNAUTHENTICATED: usize = 64 << 10;
 /// Longest message of an authenticated peer.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
-/// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
-/// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
-pub const WINDOW: usize = 8192;
-
-/// Most bytes of memory that they take.
-pub const WINDOW_BYTES: usize = 4 << 20;
-
-/// Entries in one offer.
-pub const OFFER_ENTRIES: usize = 256;
-
 /// Most elements of the lists in one message: what honest peers of every version keep within.
-const SEGMENTS: usize = 32 << 10;
-const FRAMES: usize = 8 << 10;
-const FAILURES: usize = 500;
-const PATHS: usize = 64 << 10;
-
-/// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
-/// second run finds the first one's journal.
-pub type TransferId = [u8; 16];
-
-/// Sixteen random bytes that name one run of a command: its later tries take over from its earlier ones, and another
-/// run does not.
-pub type RunId = [u8; 16];
-
-/// How the bulk travels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DataPlane {
-    /// TLS 1.3.
-    #[default]
-    Tls,
-    /// Not encrypted; bound to the session by a keyed token. Both ends must ask for it.
-    Clear,
-}
-
-/// How content is checked. Every frame carries a checksum in either case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verify {
-    /// BLAKE3 end to end, the expected hashes sent over the encrypted session.
-    #[default]
-    Blake3,
-    /// crc32c alone: finds accidents, not attackers.
-    Block,
-}
-
-/// What to do about symbolic links in the source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Links {
-    /// Copy the link itself.
-    #[default]
-    Keep,
-    /// Leave links out.
-    Skip,
-    /// Copy what a link points to, as long as that lies within the source tree.
-    Follow,
-}
-
-/// Which files the receiver may take for being there already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Compare {
-    /// Same size and mtime, and a root hash recorded when it was verified.
-    #[default]
-    Recorded,
-    /// Both sides read the file again.
-    Checksum,
-}
-
-/// What both ends of one transfer need to agree on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
-    /// How the bulk travels.
-    pub data_plane: DataPlane,
-    /// How content is checked.
-    pub verify: Verify,
-    /// When a file counts as already there.
-    pub compare: Compare,
-    /// Whether anything is written at all; `tidegate verify` only compares.
-    pub dry: bool,
-    /// What to do about symbolic links.
-    pub links: Links,
-    /// Bytes given to one worker at a time; `None` gives each file to one worker.
-    pub chunk: Option<ByteCount>,
-    /// Whether a connection serves file after file (infinite pipelining) or just one.
-    pub pipelining: bool,
-    /// Rates to keep.
-    pub limits: Limits,
-    /// Staging at each end.
-    pub staging: ByteCount,
-    /// Most workers a stage.
-    pub max_workers: u16,
-}
-
-/// What the memory routes move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// How much, at most.
-    pub bytes: ByteCount,
-}
-
-/// Where data comes from, as told to an endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum SourceSpec {
-    /// Files beneath the endpoint's root; a trailing slash means the contents.
-    Files(#[serde(deserialize_with = "at_most::<PATHS, _, _>")] Vec<Vec<u8>>),
-    /// Zeros from memory.
-    Zero(Memory),
-}
-
-/// Where data goes to, as told to an endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum SinkSpec {
-    /// A path beneath the endpoint's root; a trailing slash means a directory.
-    Files {
-        /// The path as typed.
-        path: Vec<u8>,
-        /// Whether the source is one single file, which may then be given a new name.
-        single: bool,
-    },
-    /// Nowhere.
-    Null,
-}
-
-/// One thing that a sender was told to send.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceRoot {
-    /// What it is called at the destination; empty for a directory's contents.
-    pub name: Vec<u8>,
-    /// Which one it is, if the receiver is on the same host.
-    pub identity: Identity,
-}
+const MAX_SEGMENTS: usize = 32 << 10;
+const MAX_FRAMES: usize = 8 << 10;
 
 /// What the initiator asks of an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,85 +108,6 @@ impl Request {
     }
 }
 
-impl SourceRoot {
-    /// What these take in memory.
-    pub fn memory(roots: &[Self]) -> usize {
-        roots.iter().map(|root| size_of::<Self>() + root.name.len()).sum()
-    }
-}
-
-/// What one end counted so far; rates are differences over its own clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// The end's monotonic clock, in µs.
-    pub at_us: u64,
-    /// Bytes read from the source.
-    pub read: u64,
-    /// Bytes given to the network (sender) or taken from it (receiver).
-    pub network: u64,
-    /// Bytes written to the sink.
-    pub written: u64,
-    /// Bytes of staging in use.
-    pub staging_used: u64,
-    /// Bytes of staging.
-    pub staging_capacity: u64,
-    /// TCP segments sent, over all streams.
-    pub segments_sent: u64,
-    /// TCP segments sent again.
-    pub retransmits: u64,
-    /// Smoothed round-trip time of the streams in µs; 0 if unknown.
-    pub rtt_us: u64,
-    /// The end's processor time.
-    pub cpu: CpuTime,
-}
-
-impl Counters {
-    /// The streams' round-trip time, if it is known.
-    pub fn rtt(&self) -> Option<Duration> {
-        (self.rtt_us > 0).then(|| Duration::from_micros(self.rtt_us))
-    }
-}
-
-/// What became of one offered entry.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Verdict {
-    /// Send it, less what is there from an earlier run: segments and their hashes.
-    Want {
-        /// Segments verified by an earlier run.
-        #[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")]
-        have: Vec<(u64, Digest)>,
-    },
-    /// It is there and verified.
-    Skip,
-    /// It is created; nothing needs to be sent.
-    Made,
-    /// A file of the same size is there with this root hash; compare.
-    Exists(Digest),
-    /// It cannot be received.
-    Failed(Error),
-    /// Something of the same size was verified there, and only its time is another: tell your root hash (`Keep`), and
-    /// another verdict follows; since version 6.
-    Tell,
-}
-
-/// How a file ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Outcome {
-    /// Complete, verified, durable and visible.
-    Committed,
-    /// Not there; the old content, if any, is untouched.
-    Failed(Error),
-}
-
-/// A range of a file that must come again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Again {
-    /// Which file.
-    pub file: FileId,
-    /// Which bytes.
-    pub range: Range<u64>,
-}
-
 /// How a session begins, inside TLS and before anything else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -357,7 +147,7 @@ pub enum Message {
         entries: Vec<Entry>,
     },
     /// Receiver: segments of a file from an earlier run, ahead of its verdict when they are many.
-    Have(FileId, #[serde(deserialize_with = "at_most::<SEGMENTS, _, _>")] Vec<(u64, Digest)>),
+    Have(FileId, #[serde(deserialize_with = "at_most::<MAX_SEGMENTS, _, _>")] Vec<(u64, Digest)>),
     /// Receiver: what it wants of them, one each, in order.
     Verdicts {
         /// The number of the first one.
@@ -367,21 +157,21 @@ pub enum Message {
         verdicts: Vec<Verdict>,
     },
     /// Sender: files found there differ, and come after all (unless nothing is to be written).
-    Replace(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<FileId>),
+    Replace(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<FileId>),
     /// Sender: files found there are the same, with these root hashes; or just the hashes of those that were to be told.
-    Keep(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, Digest)>),
+    Keep(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<(FileId, Digest)>),
     /// Sender: hashes of whole segments, over the encrypted session.
-    Hashes(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, u64, Digest)>),
+    Hashes(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<(FileId, u64, Digest)>),
     /// Sender: a file will not be completed.
     Abandon(FileId, Error),
     /// Receiver: frames taken from each stream so far.
-    Taken(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(u32, u64)>),
+    Taken(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<(u32, u64)>),
     /// Receiver: a stream ended without its last frame.
     StreamLost(u32),
     /// Receiver: these bytes were damaged; send them again.
-    Again(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<Again>),
+    Again(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<Again>),
     /// Receiver: how files ended.
-    Done(#[serde(deserialize_with = "at_most::<FRAMES, _, _>")] Vec<(FileId, Outcome)>),
+    Done(#[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")] Vec<(FileId, Outcome)>),
     /// Sender: something could not even be offered.
     Problem(Vec<u8>, Error),
     /// Sender: everything has been offered.
@@ -417,7 +207,7 @@ pub enum Message {
     /// (0 for none); since version 4.
     RoundTrip(u64),
     /// Third party, initiator to sender: whether the next epochs may be short ones; since version 4.
-    Hurry(bool),
+    ShortEpochs(bool),
 
     /// Initiator, ahead of its request: which run this is, and how long a stream may deliver nothing; since version 5.
     Run {
@@ -429,69 +219,17 @@ pub enum Message {
     /// Sender: nothing of what was sent on these streams has been confirmed for so long; since version 5.
     Overdue {
         /// Which streams.
-        #[serde(deserialize_with = "at_most::<FRAMES, _, _>")]
+        #[serde(deserialize_with = "at_most::<MAX_FRAMES, _, _>")]
         streams: Vec<u32>,
         /// How long, in ms.
         for_ms: u32,
     },
     /// Sender, ahead of the request or behind `Single`: what it was told to send; since version 5.
-    Roots(#[serde(deserialize_with = "at_most::<PATHS, _, _>")] Vec<SourceRoot>),
+    Roots(#[serde(deserialize_with = "at_most::<MAX_PATHS, _, _>")] Vec<SourceRoot>),
 
     /// Third party, sender to initiator, ahead of `Progress`: so many files that were there got another mode or time;
     /// since version 6.
     Refreshed(u64),
-}
-
-/// How far a transfer has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Files listed so far.
-    pub files_listed: u64,
-    /// Files committed.
-    pub files_done: u64,
-    /// Files that were there already.
-    pub files_skipped: u64,
-    /// Files that failed.
-    pub files_failed: u64,
-    /// Bytes listed so far.
-    pub bytes_listed: u64,
-    /// Bytes of files that need not be sent: skipped, or there from an earlier run.
-    pub bytes_skipped: u64,
-    /// Bytes of committed files that had to be moved.
-    pub bytes_done: u64,
-    /// Bytes moved, repeats included.
-    pub bytes_moved: u64,
-    /// Bytes moved more than once.
-    pub bytes_again: u64,
-    /// Whether the whole source has been listed.
-    pub listed: bool,
-    /// Failures since the last report.
-    #[serde(deserialize_with = "at_most::<FAILURES, _, _>")]
-    pub failures: Vec<(Vec<u8>, Error)>,
-}
-
-impl Totals {
-    /// How much has arrived, where so many of the bytes moved are still on their way.
-    pub fn arrival(&self, in_flight: u64) -> Arrival {
-        let wanted = self.bytes_listed.saturating_sub(self.bytes_skipped);
-        // What is moved and not yet committed counts too, as long as it is not more than there is.
-        let moved = self.bytes_moved.saturating_sub(self.bytes_again).saturating_sub(in_flight);
-        let new = moved.max(self.bytes_done).min(wanted);
-        Arrival {
-            bytes: ByteCount(self.bytes_skipped.saturating_add(new)),
-            new_bytes: ByteCount(new),
-            total_bytes: self.listed.then_some(ByteCount(self.bytes_listed)),
-        }
-    }
-
-    /// What is left to move, once everything has been listed.
-    pub fn remaining(&self) -> Option<Remaining> {
-        let left = |all: u64, done: u64, skipped: u64| all.saturating_sub(done).saturating_sub(skipped);
-        self.listed.then(|| Remaining {
-            bytes: ByteCount(left(self.bytes_listed, self.bytes_done, self.bytes_skipped)),
-            files: left(self.files_listed, self.files_done, self.files_skipped + self.files_failed),
-        })
-    }
 }
 
 /// Encodes `message` with its length prefix.
@@ -527,7 +265,10 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::{Compare, DataPlane, Links, Verify};
+    use crate::throttle::Limits;
     use proptest::prelude::*;
+    use tidegate_control::ByteCount;
 
     #[test]
     fn messages_survive_the_wire_in_pieces() {
@@ -543,16 +284,16 @@ mod tests {
     #[test]
     fn lists_of_more_elements_than_any_honest_peer_sends_are_refused() {
         let counts = |n| Message::Taken(vec![(0, 0); n]);
-        assert!(decode::<Message>(&encode(&counts(FRAMES)), MAX_MESSAGE).is_ok());
-        assert!(decode::<Message>(&encode(&counts(FRAMES + 1)), MAX_MESSAGE).is_err());
+        assert!(decode::<Message>(&encode(&counts(MAX_FRAMES)), MAX_MESSAGE).is_ok());
+        assert!(decode::<Message>(&encode(&counts(MAX_FRAMES + 1)), MAX_MESSAGE).is_err());
         let paths = |n| {
             let destination = Vec::new();
             let source = SourceSpec::Files(vec![Vec::new(); n]);
             let request = Request::SendTo { source, destination, pace_ms: (1, 1), terms: terms() };
             decode::<Message>(&encode(&Message::Request(request)), MAX_MESSAGE)
         };
-        assert!(paths(PATHS).is_ok());
-        assert!(paths(PATHS + 1).is_err());
+        assert!(paths(MAX_PATHS).is_ok());
+        assert!(paths(MAX_PATHS + 1).is_err());
     }
 
     fn terms() -> Terms {
@@ -597,7 +338,7 @@ mod tests {
         assert_eq!(encode(&Request::OneTimeTicket { path: Vec::new() })[4..], [3, 0]);
         assert_eq!(encode(&Message::Request(Request::Iperf3 { limit_s: 60 }))[4..], [1, 4, 60]);
         assert_eq!(encode(&Message::Iperf3 { port: 5201 })[4..], [28, 0xd1, 0x28]);
-        assert_eq!(encode(&Message::Hurry(true))[4..], [30, 1]);
+        assert_eq!(encode(&Message::ShortEpochs(true))[4..], [30, 1]);
         assert_eq!(encode(&Message::Overdue { streams: vec![7], for_ms: 9 })[4..], [32, 1, 7, 9]);
         assert_eq!(encode(&Message::Refreshed(3))[4..], [34, 3]);
         assert_eq!(encode(&Verdict::Tell)[4..], [5]);

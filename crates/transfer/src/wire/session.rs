@@ -99,8 +99,8 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
     start_within(channel, peer, &Quota::unlimited())
 }
 
-/// As [`start`]; what large messages take in memory counts in `books`.
-pub fn start_within(channel: Channel, peer: &str, books: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
+/// As [`start`]; what large messages take in memory counts in `metadata`.
+pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
     let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
@@ -108,11 +108,11 @@ pub fn start_within(channel: Channel, peer: &str, books: &Arc<Quota>) -> Result<
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
     let shared = Arc::new(Shared::new(wake, round_trip));
     let ends = (Outbox { shared: Arc::clone(&shared) }, Inbox { shared: Arc::clone(&shared) });
-    let (peer, books) = (peer.to_owned(), Arc::clone(books));
+    let (peer, metadata) = (peer.to_owned(), Arc::clone(metadata));
     thread::Builder::new()
         .name("session".to_owned())
         .spawn(move || {
-            let result = carry(tls, &shared, &books);
+            let result = carry(tls, &shared, &metadata);
             let mut queue = shared.queue.lock().expect("not poisoned");
             queue.lost = true;
             let closing = queue.closing;
@@ -298,7 +298,7 @@ enum Delivered {
 }
 
 impl Received {
-    fn deliver(&mut self, shared: &Shared, books: &Arc<Quota>) -> Result<Delivered> {
+    fn deliver(&mut self, shared: &Shared, metadata: &Arc<Quota>) -> Result<Delivered> {
         let mut used = 0;
         let delivered = loop {
             {
@@ -328,7 +328,7 @@ impl Received {
         match announced(&self.bytes) {
             Some(length) if length > PIECE => {
                 if self.held.is_none() {
-                    self.held = Some(remember(books, length)?);
+                    self.held = Some(remember(metadata, length)?);
                 }
                 self.bytes.reserve_exact(length.saturating_sub(self.bytes.len()));
             }
@@ -396,7 +396,7 @@ fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Re
 }
 
 /// Moves bytes until the peer leaves or we are asked to close.
-fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
+fn carry(mut tls: Tls, shared: &Shared, metadata: &Arc<Quota>) -> io::Result<()> {
     let mut received = Received::default();
     let mut buffer = vec![0; PIECE];
     let mut progress = Instant::now();
@@ -431,7 +431,7 @@ fn carry(mut tls: Tls, shared: &Shared, books: &Arc<Quota>) -> io::Result<()> {
         // Everything that has arrived, before sleeping: TLS may hold decrypted bytes.
         let paused = loop {
             let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            match received.deliver(shared, books).map_err(invalid)? {
+            match received.deliver(shared, metadata).map_err(invalid)? {
                 Delivered::All => {}
                 Delivered::Paused => break true,
             }

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount, Concurrency, Environment, PerStage};
 use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::counters::Totals;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, STALL, Setup, To, Transfer, begin, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::handshake;
-use tidegate_transfer::wire::message::{Compare, DataPlane, Links, Terms, Totals, Verify};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 

@@ -18,7 +18,7 @@ use super::GetArgs;
 use crate::exit::usage;
 
 /// Most accessions of one command; each is kept until the lists have been read.
-const MOST_ACCESSIONS: usize = 1_000_000;
+const MAX_ACCESSIONS: usize = 1_000_000;
 
 /// Accessions met so far.
 type Words = Arc<Mutex<Vec<String>>>;
@@ -73,8 +73,8 @@ fn keep(words: &Words) -> list::Words {
     Box::new(move |word| {
         let accession: Accession = word.parse()?;
         let mut words = words.lock().expect("not poisoned");
-        if words.len() >= MOST_ACCESSIONS {
-            let why = format!("there are more than {MOST_ACCESSIONS} accessions: split the list");
+        if words.len() >= MAX_ACCESSIONS {
+            let why = format!("there are more than {MAX_ACCESSIONS} accessions: split the list");
             return Err(Error::new(ErrorKind::Usage, why));
         }
         words.push(accession.as_str().to_owned());

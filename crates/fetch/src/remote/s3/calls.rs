@@ -15,10 +15,10 @@ use crate::remote::{Refusal, Why};
 const SKEW: Duration = Duration::from_secs(240);
 
 /// Most bytes of an error's document that are read.
-const MOST_ERROR: u64 = 64 << 10;
+const MAX_ERROR: u64 = 64 << 10;
 
 /// Most parts that an upload has.
-const MOST_PARTS: usize = 10_000;
+const MAX_PARTS: usize = 10_000;
 
 /// A request that was refused, with S3's own code for it.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ impl S3Client {
             let grows =
                 next.is_none_or(|next| !parts.is_empty() && behind.is_none_or(|behind| next > behind));
             all.extend(parts);
-            if !grows || all.len() > MOST_PARTS {
+            if !grows || all.len() > MAX_PARTS {
                 return Err(senseless(what, object));
             }
             match next {
@@ -179,7 +179,7 @@ impl S3Client {
         let retry_after = reply.retry_after();
         let skew = reply.header("date").and_then(skew);
         let region = reply.header("x-amz-bucket-region").map(str::to_owned);
-        let text = reply.text(MOST_ERROR).unwrap_or_default();
+        let text = reply.text(MAX_ERROR).unwrap_or_default();
         let (code, message) = answer::error(&text);
         let region = region.or_else(|| answer::element(&text, "Region"));
         if matches!(status, 301 | 307 | 400 | 403)

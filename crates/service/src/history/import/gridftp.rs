@@ -14,7 +14,7 @@ use super::super::record::{Origin, Outcome, Timestamp, Transfer};
 use super::{Host, Sites};
 
 /// Most streams of one transfer that are believed.
-const MOST_STREAMS: u64 = 65_536;
+const MAX_STREAMS: u64 = 65_536;
 
 /// The transfer a line tells of; none if it tells of something else.
 pub fn transfer(line: &str, sites: &Sites) -> Result<Option<Transfer>, String> {
@@ -39,7 +39,7 @@ pub fn transfer(line: &str, sites: &Sites) -> Result<Option<Transfer>, String> {
     let streams = number("STREAMS", field("STREAMS")?)?.max(1);
     let stripes = value(behind, "STRIPES").map_or(Ok(1), |text| number("STRIPES", text))?.max(1);
     let streams = streams.saturating_mul(stripes);
-    if streams > MOST_STREAMS {
+    if streams > MAX_STREAMS {
         return Err(format!("has {streams} streams, which nobody has"));
     }
     let code = number("CODE", field("CODE")?)?;

@@ -18,7 +18,7 @@ use super::{Host, Sites};
 const LONGEST: usize = 32 << 20;
 
 /// Most streams of one run that are believed; iperf3 allows 128.
-const MOST_STREAMS: u64 = 65_536;
+const MAX_STREAMS: u64 = 65_536;
 
 /// A document and where it begins.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ pub fn records(document: &Document, sites: &Sites, now: Timestamp) -> Result<Vec
         let why = error.unwrap_or("nothing was moved");
         return Err(format!("iperf3 says: {}", why.escape_debug()));
     };
-    let streams = whole("/start/test_start/num_streams").filter(|n| (1..=MOST_STREAMS).contains(n));
+    let streams = whole("/start/test_start/num_streams").filter(|n| (1..=MAX_STREAMS).contains(n));
     let streams = streams.ok_or("has no number of streams")? as u32;
     let began =
         whole("/start/timestamp/timesecs").and_then(|seconds| i64::try_from(seconds).ok()?.checked_mul(1000));

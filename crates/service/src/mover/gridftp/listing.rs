@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, BufRead};
 
 /// The most files that are kept by name; further ones are only counted.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 /// Files and directories that would be moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Listed {
         self.files += 1;
         let size = facts.split([' ', ';']).find_map(|fact| fact.strip_prefix("size="));
         self.bytes += size.and_then(|size| size.trim().parse::<u64>().ok()).unwrap_or(0);
-        if self.names.len() < MOST_NAMES {
+        if self.names.len() < MAX_NAMES {
             self.names.push(source.to_owned());
         }
     }

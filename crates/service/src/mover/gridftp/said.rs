@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::super::Class;
 
 /// The longest line that is looked at.
-const MOST_LINE: usize = 4096;
+const MAX_LINE: usize = 4096;
 /// The shortest time between two epochs.
 const EPOCH: Duration = Duration::from_millis(900);
 
@@ -49,7 +49,7 @@ impl Listener {
             if byte == b'\n' || byte == b'\r' {
                 let line = std::mem::take(&mut self.line);
                 self.hear_line(&String::from_utf8_lossy(&line));
-            } else if self.line.len() < MOST_LINE {
+            } else if self.line.len() < MAX_LINE {
                 self.line.push(byte);
             }
         }
@@ -182,6 +182,6 @@ mod tests {
         listener.hear(b"  10 bytes  1.00 MB/sec avg  1.00 MB/sec inst\n bytes /sec\n-5 bytes /sec\n\xff\n");
         assert_eq!(listener.moved(), 60_331_658);
         listener.hear(&[b'9'; 100_000]);
-        assert!(listener.line.len() <= MOST_LINE);
+        assert!(listener.line.len() <= MAX_LINE);
     }
 }

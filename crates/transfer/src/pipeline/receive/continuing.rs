@@ -9,10 +9,11 @@ use super::Shared;
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, segment_range};
+use crate::offer::Verdict;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::recheck::still_there;
 use crate::quota::remember;
-use crate::wire::message::{Message, Verdict};
+use crate::wire::message::Message;
 
 /// Segments that are told at once while a file is still read: 64 MiB.
 const SEGMENTS_AT_ONCE: usize = 16;
@@ -28,7 +29,7 @@ impl Shared {
     /// Leaves a file to the thread that reads again what is left.
     pub(super) fn put_off(&self, file: Continued) -> Result<()> {
         let taken = file.entry.memory() + file.left.len() * size_of::<(u64, Digest)>();
-        let held = remember(&self.share.books, taken)?;
+        let held = remember(&self.share.metadata, taken)?;
         self.continued.lock().expect("not poisoned").insert(file.id, (file.entry.clone(), held));
         if let Some(queue) = &*self.to_continue.lock().expect("not poisoned") {
             let _ = queue.send(file);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::manifest::FileId;
+use crate::offer::Again;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::intake::{Arrived, Desk};
 use crate::pipeline::receive::Shared;
 use crate::pipeline::staging::Block;
-use crate::wire::message::{Again, Message};
+use crate::wire::message::Message;
 
 /// One stream's desk.
 pub(super) struct StreamDesk<'s> {

@@ -12,7 +12,7 @@ use crate::quota::{Held, Quota};
 use crate::text::show;
 
 /// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
-const MOST_NAMES: usize = 1 << 20;
+const MAX_NAMES: usize = 1 << 20;
 
 /// What one takes, about.
 const NAME: usize = 16;
@@ -97,10 +97,10 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// None yet; they are remembered as long as `books` have room.
-    pub fn new(books: &Arc<Quota>) -> Self {
-        let held = books.take(0).expect("nothing is always left");
-        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MOST_NAMES, held }
+    /// None yet; they are remembered as long as `metadata` have room.
+    pub fn new(metadata: &Arc<Quota>) -> Self {
+        let held = metadata.take(0).expect("nothing is always left");
+        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MAX_NAMES, held }
     }
 
     /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of

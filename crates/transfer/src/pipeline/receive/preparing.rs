@@ -13,11 +13,13 @@ use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, SEGMENT, Timestamp};
+use crate::offer::Verdict;
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::{Held, remember};
 use crate::store::Standing;
-use crate::wire::message::{Compare, Message, Verdict, Verify};
+use crate::terms::{Compare, Verify};
+use crate::wire::message::Message;
 
 /// What the preparing thread does, in the order the sender asked.
 pub(super) enum Intent {
@@ -150,7 +152,7 @@ impl Shared {
         let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime, mode) = standing {
             let compare = |recorded| -> Result<()> {
-                let held = remember(&self.share.books, entry.memory())?;
+                let held = remember(&self.share.metadata, entry.memory())?;
                 let file = Compared { entry: entry.clone(), recorded, _held: held };
                 self.compared.lock().expect("not poisoned").insert(id, file);
                 Ok(())
@@ -232,14 +234,14 @@ impl Shared {
         entry: Entry,
         there: Option<HashMap<u64, Digest>>,
     ) -> Result<Arc<Incoming>> {
-        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, there, &self.share.books)?);
+        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, there, &self.share.metadata)?);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
         Ok(file)
     }
 
     /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
     pub(super) fn wait_for_room(&self) {
-        while self.share.books.is_crowded()
+        while self.share.metadata.is_crowded()
             && !self.stopped.load(Relaxed)
             && !self.files.read().expect("not poisoned").is_empty()
         {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use super::{Asked, SendFile, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
+use crate::offer::{OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
 use crate::store::{Found, Listed};
-use crate::wire::message::{Message, OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
+use crate::wire::message::Message;
 
 impl Shared {
     pub(super) fn list(&self) {

@@ -14,9 +14,10 @@ use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, FileTail};
 use crate::pipeline::work::{Claim, Turn, Work};
 use crate::store::{Piece, RangeReader};
+use crate::terms::{DataPlane, Verify};
 use crate::throttle::Throttle;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
-use crate::wire::message::{DataPlane, Message, Verify};
+use crate::wire::message::Message;
 
 /// Blocks that are sent from the file itself; below this the copy costs less than the call.
 const IN_PLACE: usize = 64 << 10;

@@ -7,11 +7,12 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{RelPath, split};
+use crate::spec::SourceRoot;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::{self, Root};
 use crate::sys::identity::identity;
+use crate::terms::Links;
 use crate::text::show;
-use crate::wire::message::{Links, SourceRoot};
 
 /// One argument: a directory's contents under a prefix, or one file.
 #[derive(Debug)]

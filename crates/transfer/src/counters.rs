@@ -1,0 +1,97 @@
+//! What is counted: by each end, and of the whole transfer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::{Arrival, ByteCount, Remaining};
+
+use crate::bounded::at_most;
+use crate::error::Error;
+use crate::sys::processors::CpuTime;
+
+/// What one end counted so far; rates are differences over its own clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// The end's monotonic clock, in µs.
+    pub at_us: u64,
+    /// Bytes read from the source.
+    pub read: u64,
+    /// Bytes given to the network (sender) or taken from it (receiver).
+    pub network: u64,
+    /// Bytes written to the sink.
+    pub written: u64,
+    /// Bytes of staging in use.
+    pub staging_used: u64,
+    /// Bytes of staging.
+    pub staging_capacity: u64,
+    /// TCP segments sent, over all streams.
+    pub segments_sent: u64,
+    /// TCP segments sent again.
+    pub retransmits: u64,
+    /// Smoothed round-trip time of the streams in µs; 0 if unknown.
+    pub rtt_us: u64,
+    /// The end's processor time.
+    pub cpu: CpuTime,
+}
+
+impl Counters {
+    /// The streams' round-trip time, if it is known.
+    pub fn rtt(&self) -> Option<Duration> {
+        (self.rtt_us > 0).then(|| Duration::from_micros(self.rtt_us))
+    }
+}
+
+/// Most failures in one report.
+pub const MAX_FAILURES: usize = 500;
+
+/// How far a transfer has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Files listed so far.
+    pub files_listed: u64,
+    /// Files committed.
+    pub files_done: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files that failed.
+    pub files_failed: u64,
+    /// Bytes listed so far.
+    pub bytes_listed: u64,
+    /// Bytes of files that need not be sent: skipped, or there from an earlier run.
+    pub bytes_skipped: u64,
+    /// Bytes of committed files that had to be moved.
+    pub bytes_done: u64,
+    /// Bytes moved, repeats included.
+    pub bytes_moved: u64,
+    /// Bytes moved more than once.
+    pub bytes_again: u64,
+    /// Whether the whole source has been listed.
+    pub listed: bool,
+    /// Failures since the last report.
+    #[serde(deserialize_with = "at_most::<MAX_FAILURES, _, _>")]
+    pub failures: Vec<(Vec<u8>, Error)>,
+}
+
+impl Totals {
+    /// How much has arrived, where so many of the bytes moved are still on their way.
+    pub fn arrival(&self, in_flight: u64) -> Arrival {
+        let wanted = self.bytes_listed.saturating_sub(self.bytes_skipped);
+        // What is moved and not yet committed counts too, as long as it is not more than there is.
+        let moved = self.bytes_moved.saturating_sub(self.bytes_again).saturating_sub(in_flight);
+        let new = moved.max(self.bytes_done).min(wanted);
+        Arrival {
+            bytes: ByteCount(self.bytes_skipped.saturating_add(new)),
+            new_bytes: ByteCount(new),
+            total_bytes: self.listed.then_some(ByteCount(self.bytes_listed)),
+        }
+    }
+
+    /// What is left to move, once everything has been listed.
+    pub fn remaining(&self) -> Option<Remaining> {
+        let left = |all: u64, done: u64, skipped: u64| all.saturating_sub(done).saturating_sub(skipped);
+        self.listed.then(|| Remaining {
+            bytes: ByteCount(left(self.bytes_listed, self.bytes_done, self.bytes_skipped)),
+            files: left(self.files_listed, self.files_done, self.files_skipped + self.files_failed),
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! What a sender offers at a time, what a receiver answers to each entry, and how it ends.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+use crate::error::Error;
+use crate::hash::Digest;
+use crate::manifest::FileId;
+
+/// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
+/// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
+pub const WINDOW: usize = 8192;
+
+/// Most bytes of memory that they take.
+pub const WINDOW_BYTES: usize = 4 << 20;
+
+/// Entries in one offer.
+pub const OFFER_ENTRIES: usize = 256;
+
+/// What became of one offered entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Send it, less what is there from an earlier run: segments and their hashes.
+    Want {
+        /// Segments verified by an earlier run.
+        #[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")]
+        have: Vec<(u64, Digest)>,
+    },
+    /// It is there and verified.
+    Skip,
+    /// It is created; nothing needs to be sent.
+    Made,
+    /// A file of the same size is there with this root hash; compare.
+    Exists(Digest),
+    /// It cannot be received.
+    Failed(Error),
+    /// Something of the same size was verified there, and only its time is another: tell your root hash (`Keep`), and
+    /// another verdict follows; since version 6.
+    Tell,
+}
+
+/// How a file ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Complete, verified, durable and visible.
+    Committed,
+    /// Not there; the old content, if any, is untouched.
+    Failed(Error),
+}
+
+/// A range of a file that must come again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// Which file.
+    pub file: FileId,
+    /// Which bytes.
+    pub range: Range<u64>,
+}

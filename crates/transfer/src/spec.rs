@@ -1,0 +1,64 @@
+//! What a transfer is called, where its data comes from and where it goes.
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::ByteCount;
+
+use crate::bounded::at_most;
+use crate::sys::identity::Identity;
+
+/// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
+/// second run finds the first one's journal.
+pub type TransferId = [u8; 16];
+
+/// Sixteen random bytes that name one run of a command: its later tries take over from its earlier ones, and another
+/// run does not.
+pub type RunId = [u8; 16];
+
+/// What the memory routes move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// How much, at most.
+    pub bytes: ByteCount,
+}
+
+/// Most paths in one list.
+pub const MAX_PATHS: usize = 64 << 10;
+
+/// Where data comes from, as told to an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SourceSpec {
+    /// Files beneath the endpoint's root; a trailing slash means the contents.
+    Files(#[serde(deserialize_with = "at_most::<MAX_PATHS, _, _>")] Vec<Vec<u8>>),
+    /// Zeros from memory.
+    Zero(Memory),
+}
+
+/// Where data goes to, as told to an endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SinkSpec {
+    /// A path beneath the endpoint's root; a trailing slash means a directory.
+    Files {
+        /// The path as typed.
+        path: Vec<u8>,
+        /// Whether the source is one single file, which may then be given a new name.
+        single: bool,
+    },
+    /// Nowhere.
+    Null,
+}
+
+/// One thing that a sender was told to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRoot {
+    /// What it is called at the destination; empty for a directory's contents.
+    pub name: Vec<u8>,
+    /// Which one it is, if the receiver is on the same host.
+    pub identity: Identity,
+}
+
+impl SourceRoot {
+    /// What these take in memory.
+    pub fn memory(roots: &[Self]) -> usize {
+        roots.iter().map(|root| size_of::<Self>() + root.name.len()).sum()
+    }
+}

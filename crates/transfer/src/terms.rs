@@ -1,0 +1,76 @@
+//! What both ends of one transfer agree on.
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::ByteCount;
+
+use crate::throttle::Limits;
+
+/// How the bulk travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DataPlane {
+    /// TLS 1.3.
+    #[default]
+    Tls,
+    /// Not encrypted; bound to the session by a keyed token. Both ends must ask for it.
+    Clear,
+}
+
+/// How content is checked. Every frame carries a checksum in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// BLAKE3 end to end, the expected hashes sent over the encrypted session.
+    #[default]
+    Blake3,
+    /// crc32c alone: finds accidents, not attackers.
+    Block,
+}
+
+/// What to do about symbolic links in the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Links {
+    /// Copy the link itself.
+    #[default]
+    Keep,
+    /// Leave links out.
+    Skip,
+    /// Copy what a link points to, as long as that lies within the source tree.
+    Follow,
+}
+
+/// Which files the receiver may take for being there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compare {
+    /// Same size and mtime, and a root hash recorded when it was verified.
+    #[default]
+    Recorded,
+    /// Both sides read the file again.
+    Checksum,
+}
+
+/// What both ends of one transfer need to agree on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// How the bulk travels.
+    pub data_plane: DataPlane,
+    /// How content is checked.
+    pub verify: Verify,
+    /// When a file counts as already there.
+    pub compare: Compare,
+    /// Whether anything is written at all; `tidegate verify` only compares.
+    pub dry: bool,
+    /// What to do about symbolic links.
+    pub links: Links,
+    /// Bytes given to one worker at a time; `None` gives each file to one worker.
+    pub chunk: Option<ByteCount>,
+    /// Whether a connection serves file after file (infinite pipelining) or just one.
+    pub pipelining: bool,
+    /// Rates to keep.
+    pub limits: Limits,
+    /// Staging at each end.
+    pub staging: ByteCount,
+    /// Most workers a stage.
+    pub max_workers: u16,
+}
