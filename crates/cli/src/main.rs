@@ -183,19 +183,21 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 /// Quiet by default: warnings only. `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
 fn log(verbose: u8) {
-    use tracing_subscriber::EnvFilter;
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let asked = std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(terminal::Log::default)
         .log_internal_errors(false)
         .with_target(false)
-        .compact()
-        .init();
+        .compact();
+    let filter = asked.unwrap_or_else(|| Targets::new().with_default(level));
+    tracing_subscriber::registry().with(filter).with(lines).init();
 }
