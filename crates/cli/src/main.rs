@@ -3,12 +3,16 @@
 
 mod chart;
 mod drive;
+mod ends;
 mod exit;
 mod followed;
+mod loopback;
+mod output;
 mod place;
 mod progress;
 mod recorder;
 mod remotes;
+mod route;
 mod s3;
 mod service;
 mod settings;
@@ -98,16 +102,18 @@ enum Command {
 impl Command {
     /// Whether a script reads standard output, and what optimizer it asked for.
     fn asks_for_json(&self) -> Option<&str> {
-        match self {
-            Self::Copy(args) => args.json().then_some(args.optimizer()),
-            Self::Get(args) => args.json().then_some(args.optimizer()),
-            Self::Put(args) => args.json().then_some(args.optimizer()),
-            Self::Verify(args) => args.json().then_some(args.optimizer()),
-            Self::Demo(args) => args.json().then_some(args.optimizer()),
-            Self::Probe(args) => args.json().then_some(args.optimizer()),
-            Self::Explore(args) => args.json().then_some(args.optimizer()),
-            _ => None,
-        }
+        let (json, control) = match self {
+            Self::Copy(args) => (args.output.json, &args.route.control),
+            // A dry run prints a list.
+            Self::Get(args) => (args.output.json && !args.dry_run, &args.control),
+            Self::Put(args) => (args.output.json, &args.control),
+            Self::Verify(args) => (args.output.json, &args.route.control),
+            Self::Demo(args) => (args.output.json, &args.route.control),
+            Self::Probe(args) => (args.output.json, &args.route.control),
+            Self::Explore(args) => (args.output.json, &args.route.control),
+            _ => return None,
+        };
+        json.then_some(&control.optimizer)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Asks a running `tidegate serve`: where it is, with which token, and what its refusals mean.
 
+pub mod jobs;
+
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;

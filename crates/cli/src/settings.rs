@@ -16,14 +16,11 @@ use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
 use tidegate_train::online::Online;
-use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
-use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 
 use crate::exit::usage;
@@ -401,22 +398,6 @@ impl TrustArgs {
             _ => Ok(None),
         }
     }
-}
-
-/// Puts everything together.
-pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
-    let root = trust.state.open()?;
-    let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
-    Ok(Setup {
-        terms,
-        pace,
-        run: random_run(),
-        stall: STALL,
-        interrupt,
-        pki,
-        catalogues,
-        share: Share::own(),
-    })
 }
 
 #[cfg(test)]

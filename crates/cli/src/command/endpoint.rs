@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use clap::Args;
 use tidegate_control::ByteCount;
@@ -14,7 +14,7 @@ use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::memory::keep_few_heaps;
-use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
+use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
@@ -146,51 +146,6 @@ fn drain_on_signals(endpoint: &Arc<Endpoint>) {
             });
         }
         Err(error) => tracing::warn!("signals will end transfers at once: {error}"),
-    }
-}
-
-/// An endpoint in this process, for copies from here to here and for the demo.
-pub struct Loopback {
-    endpoint: Arc<Endpoint>,
-    serving: Option<JoinHandle<()>>,
-}
-
-impl Loopback {
-    /// Serves `root` on the loopback.
-    pub fn start(root: &Path, state: &Path) -> Result<Self, Error> {
-        let config = Config {
-            root: root.to_path_buf(),
-            follow: Vec::new(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            state: state.join("loopback"),
-            read_only: false,
-            clear: true,
-            pki: None,
-            advertise: None,
-            iperf3: None,
-            allow_local_targets: true,
-            allowance: Allowance::UNLIMITED,
-        };
-        let endpoint = Endpoint::bind(config)?;
-        let serving = {
-            let endpoint = Arc::clone(&endpoint);
-            thread::spawn(move || endpoint.serve())
-        };
-        Ok(Self { endpoint, serving: Some(serving) })
-    }
-
-    /// Its address, with a full ticket.
-    pub fn address(&self) -> Result<Address, Error> {
-        self.endpoint.address(&Claims::FULL)
-    }
-}
-
-impl Drop for Loopback {
-    fn drop(&mut self) {
-        self.endpoint.drain();
-        if let Some(serving) = self.serving.take() {
-            let _ = serving.join();
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::{INTERRUPTED, usage};
+use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::settings::{Plane, TrustArgs};
 use crate::terminal;
@@ -37,9 +38,8 @@ pub struct EstimateArgs {
     /// How much there is [default: the size of SRC, if that is a file of this host]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<ByteCount>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
     /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
     #[arg(long, value_name = "NAME", help_heading = "Samples")]
     sampler: Option<Kind>,
@@ -124,7 +124,7 @@ struct Failed<'a> {
 /// Runs the command.
 pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
     let result = estimate(args);
-    if args.json {
+    if args.output.json {
         let text = match &result {
             Ok(answer) => serde_json::to_string(answer)?,
             Err((code, error)) => {
@@ -136,7 +136,7 @@ pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
     }
     match result {
         Ok(answer) => {
-            if !args.json {
+            if !args.output.json {
                 terminal::print(&shown(&answer).join("\n"))?;
             }
             Ok(ExitCode::SUCCESS)
@@ -158,7 +158,7 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
         Some(url) => url.clone(),
         None => format!("sqlite:{}", state.join("history.db").display()),
     };
-    let tells = !args.json && terminal::can_show_view();
+    let tells = !args.output.json && terminal::can_show_view();
     let answer = estimate_and_wait(program, &database, &request, &mut |event| {
         if tells {
             terminal::tell(&told(&event));

@@ -21,8 +21,9 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::text::show;
 
-use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
+use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
 use crate::exit;
+use crate::output::{self, OutputArgs};
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
 use crate::terminal;
@@ -41,6 +42,7 @@ const CONNECTIONS: u16 = 8;
 /// their names only when they are complete and verified; what is there already is skipped.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate get [OPTIONS] <NAME>...", after_help = exit::GET_HELP)]
+#[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct GetArgs {
     /// Accessions, URLs, files that list them, or '-'
     #[arg(value_name = "NAME", required = true)]
@@ -53,19 +55,12 @@ pub struct GetArgs {
     overwrite: bool,
     /// Tell what would be got, and from where; with --json a list that `get` reads again
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
     /// Write what is known of the runs, and get no file of theirs
     #[arg(long, conflicts_with = "dry_run")]
     metadata_only: bool,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(short, long)]
-    quiet: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Use N connections and let no rule change that
     #[arg(long, value_name = "N", conflicts_with = "optimizer", value_parser = clap::value_parser!(u16).range(1..=512))]
     fixed: Option<u16>,
@@ -78,21 +73,9 @@ pub struct GetArgs {
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
-    control: ControlArgs,
+    pub control: ControlArgs,
     #[command(flatten)]
     state: StateArgs,
-}
-
-impl GetArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json && !self.dry_run
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
 }
 
 /// Runs the command.
@@ -100,13 +83,13 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
-        return Ok(looking::dry_run(names, args.json)?);
+        return Ok(looking::dry_run(names, args.output.json)?);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
     let sidecars = args.beside.sidecars(&directory)?;
     if args.metadata_only {
-        return Ok(looking::metadata_only(names, sidecars, args.json)?);
+        return Ok(looking::metadata_only(names, sidecars, args.output.json)?);
     }
     let mut control = args.control.clone();
     if let Some(n) = args.fixed {
@@ -126,25 +109,19 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         let servers = Arc::clone(&servers);
         Ok(Box::new(Download::start(names, servers, settings, tell)?) as Box<dyn Mover>)
     };
-    let job = Job {
-        work: Work {
-            begin: Box::new(begin),
-            retry_for: Duration::ZERO,
-            stages: &[Stage::Network, Stage::Write],
-            streams: Some(CONNECTIONS),
-            staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
-            interrupt,
-            dry: false,
-        },
-        control: &control,
-        title: format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes())),
-        json: args.json,
-        quiet: args.quiet,
-        epochs: args.epochs.clone(),
-        state: args.state.state_dir()?,
+    let work = Work {
+        begin: Box::new(begin),
+        retry_for: Duration::ZERO,
+        stages: &[Stage::Network, Stage::Write],
+        streams: Some(CONNECTIONS),
+        staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
+        interrupt,
+        dry: false,
     };
+    let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
+    let job = args.output.job(work, &control, title, args.state.state_dir()?);
     let ended = job.run()?;
-    finish(ended, &books, args.json)
+    finish(ended, &books, args.output.json)
 }
 
 /// What is kept while files arrive.
@@ -216,11 +193,7 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
         Ok(None) => {}
         Err(error) => books.trouble = books.trouble.take().or(Some(error)),
     }
-    if json {
-        terminal::print(&serde_json::to_string(&ended.summary)?)?;
-    } else {
-        ended.summary.print()?;
-    }
+    output::print(&ended, json)?;
     if let Some(error) = ended.error.as_ref().or(books.trouble.as_ref()) {
         terminal::complain(&error.message);
     }

@@ -29,9 +29,9 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
-use crate::command::copy::report;
-use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
+use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
 use crate::exit::{self, usage};
+use crate::output::{OutputArgs, report};
 use crate::place::Paths;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
@@ -49,6 +49,7 @@ use crate::terminal;
 /// AWS_PROFILE in ~/.aws; a login for WebDAV from ~/.netrc or the URL.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate put [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
+#[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct PutArgs {
     #[command(flatten)]
     paths: Paths,
@@ -62,17 +63,10 @@ pub struct PutArgs {
     /// Only say what would be sent
     #[arg(long)]
     dry_run: bool,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(short, long)]
-    quiet: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub control: ControlArgs,
     #[command(flatten)]
     s3: S3Args,
     #[command(flatten)]
@@ -145,18 +139,6 @@ fn header(text: &str) -> Result<(String, String), String> {
         return Err("must be 'Name: value'".to_owned());
     }
     Ok((name.trim().to_lowercase(), value.trim().to_owned()))
-}
-
-impl PutArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
 }
 
 /// The destination, as typed.
@@ -280,31 +262,25 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         begun.store(true, Relaxed);
         Ok(Box::new(upload))
     };
-    let job = Job {
-        work: Work {
-            begin: Box::new(begin),
-            // Every request is tried again by itself.
-            retry_for: Duration::ZERO,
-            stages: &[Stage::Read, Stage::Network],
-            streams: None,
-            staging: args.server.staging,
-            interrupt: Interrupt::clone(&interrupt),
-            dry: false,
-        },
-        control: &args.control,
-        title: title(typed, &place),
-        json: args.json,
-        quiet: args.quiet || args.dry_run,
-        epochs: args.epochs.clone(),
-        state: state_dir,
+    let work = Work {
+        begin: Box::new(begin),
+        // Every request is tried again by itself.
+        retry_for: Duration::ZERO,
+        stages: &[Stage::Read, Stage::Network],
+        streams: None,
+        staging: args.server.staging,
+        interrupt: Interrupt::clone(&interrupt),
+        dry: false,
     };
+    let mut job = args.output.job(work, &args.control, title(typed, &place), state_dir);
+    job.quiet |= args.dry_run;
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
         let planned = planned.lock().expect("not poisoned");
-        return print_plan(&ended, &planned, args.json);
+        return print_plan(&ended, &planned, args.output.json);
     }
-    let code = report(&ended, args.json)?;
+    let code = report(&ended, args.output.json)?;
     // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
     let destination =
         begun.load(Relaxed) && ended.error.is_some_and(|error| error.kind == ErrorKind::NotFound);

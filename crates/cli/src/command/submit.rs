@@ -14,8 +14,8 @@ use tidegate_service::job::{Dependency, JobId, Kind, Request};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
-use crate::command::job::{self, wait_for};
 use crate::exit::usage;
+use crate::service::jobs::wait_for;
 use crate::service::{Service, ServiceArgs};
 use crate::{remotes, terminal};
 
@@ -157,7 +157,7 @@ fn wait(service: &Service, ids: &[JobId]) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for &id in ids {
         let job = wait_for(service, id)?;
-        let ended = job::outcome(&job);
+        let ended = job.code();
         if ended != ExitCode::SUCCESS {
             terminal::complain(&format!("job {id} is {}: {}", job.job.state, job.job.reason));
             code = ended;
