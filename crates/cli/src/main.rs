@@ -19,6 +19,7 @@ mod settings;
 mod share;
 mod summary;
 mod terminal;
+mod values;
 mod whole_file;
 mod command {
     pub mod cancel;
@@ -153,7 +154,7 @@ fn main() -> ExitCode {
         if let Some(optimizer) = cli.command.asks_for_json() {
             // Nothing was begun, and a script still gets its one object.
             let summary = summary::Summary::of_nothing(optimizer, &error);
-            let _ = serde_json::to_string(&summary).map(|text| terminal::print(&text));
+            let _ = terminal::print_json(&summary);
         }
         terminal::complain(&format!("{error:#}"));
         exit::code_of(&error)

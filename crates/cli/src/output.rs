@@ -91,7 +91,7 @@ pub fn report(ended: &Ended, json: bool) -> anyhow::Result<ExitCode> {
 /// Prints how a job ended: for people, or as one JSON object.
 pub fn print(ended: &Ended, json: bool) -> anyhow::Result<()> {
     if json {
-        terminal::print(&serde_json::to_string(&ended.summary)?)?;
+        terminal::print_json(&ended.summary)?;
     } else {
         ended.summary.print()?;
     }

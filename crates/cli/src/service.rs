@@ -24,9 +24,9 @@ use crate::settings::StateArgs;
 /// Where the service listens if nothing else is said.
 const DEFAULT: &str = "http://127.0.0.1:7118";
 /// Longest wait for a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for an answer; an estimate may have to measure first.
-const ANSWERING: Duration = Duration::from_secs(330);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(330);
 /// Most bytes of an answer: a page of jobs with long addresses has room.
 const MAX_ANSWER: u64 = 64 << 20;
 /// Most bytes of the files that name the service and certify it.
@@ -92,8 +92,8 @@ impl ServiceArgs {
             .max_redirects(0)
             // A proxy for the web has no business with the service of this site.
             .proxy(None)
-            .timeout_connect(Some(CONNECTING))
-            .timeout_recv_response(Some(ANSWERING))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .tls_config(tls.build())
             .build();
         Ok(Service { agent: config.new_agent(), base, token })

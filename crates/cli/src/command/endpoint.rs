@@ -1,7 +1,7 @@
 //! `tidegate endpoint`: the daemon that others copy to and from.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -11,7 +11,6 @@ use std::thread;
 use clap::Args;
 use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
-use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::memory::keep_few_heaps;
 use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
@@ -19,6 +18,10 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::settings::{Plane, TrustArgs, staging_size};
+use crate::values::listen_address;
+
+/// Where it listens unless told otherwise.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);
 
 /// Serve a directory to those who hold a ticket.
 ///
@@ -81,7 +84,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     keep_few_heaps();
-    let listen = listen_address(&args.listen)?;
+    let listen = listen_address(&args.listen, USUAL)?;
     let config = Config {
         root: args.root.clone(),
         follow: args.follow.clone(),
@@ -119,15 +122,6 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     drain_on_signals(&endpoint);
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
-}
-
-fn listen_address(text: &str) -> Result<SocketAddr, Error> {
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
-    }
-    text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
-        usage(format!("cannot listen on '{text}': write an address and a port, as in 0.0.0.0:7117"))
-    })
 }
 
 /// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once.

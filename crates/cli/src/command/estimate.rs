@@ -20,7 +20,7 @@ use tidegate_transfer::wire::ticket::Address;
 use crate::exit::{INTERRUPTED, usage};
 use crate::output::JsonArgs;
 use crate::place::Place;
-use crate::settings::{Plane, TrustArgs};
+use crate::settings::{Plane, TrustArgs, history_url};
 use crate::terminal;
 
 /// Tell how many streams a path can use, how fast they are, and how long so many bytes take.
@@ -67,7 +67,7 @@ pub struct EstimateArgs {
     /// Take the answer from history, if it is not older than AGE [default: 1d]
     #[arg(
         long, value_name = "AGE", num_args = 0..=1, require_equals = true, default_missing_value = "1d",
-        value_parser = age, help_heading = "History"
+        value_parser = parse_duration, help_heading = "History"
     )]
     use_history: Option<Duration>,
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
@@ -100,10 +100,6 @@ fn sample_time(text: &str) -> Result<Duration, String> {
 fn sample_size(text: &str) -> Result<ByteCount, String> {
     let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
     Amount::Bytes(size).checked().map(|_| size).map_err(|error| error.to_string())
-}
-
-fn age(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 fn threshold(text: &str) -> Result<Threshold, String> {
@@ -154,10 +150,7 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
     let request = args.request().map_err(misused)?;
     let state = args.trust.state_dir().map_err(misused)?;
     let program = Program::ours(args.trust.arguments(&state));
-    let database = match &args.database {
-        Some(url) => url.clone(),
-        None => format!("sqlite:{}", state.join("history.db").display()),
-    };
+    let database = history_url(args.database.as_deref(), &state);
     let tells = !args.output.json && terminal::can_show_view();
     let answer = estimate_and_wait(program, &database, &request, &mut |event| {
         if tells {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{Calibration, MIN_EPOCHS, calibrate, read_log};
-use tidegate_control::units::parse_duration;
 use tidegate_control::utility::Utility;
 use tidegate_control::{BitRate, ByteCount, Epoch, PerStage, Stage};
 use tidegate_transfer::error::{Error, ErrorKind};
@@ -24,6 +23,7 @@ use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
 use crate::terminal;
+use crate::values::time;
 use crate::whole_file::WholeFile;
 
 /// More than any exploration moves.
@@ -66,9 +66,7 @@ pub struct ExploreArgs {
 }
 
 fn exploration_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 86400s".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "must be from 1s to 86400s")
 }
 
 #[derive(Serialize)]
@@ -118,7 +116,7 @@ pub fn run(args: &ExploreArgs) -> anyhow::Result<ExitCode> {
             scenario: args.scenario.as_deref(),
             calibration: &calibration,
         };
-        terminal::print(&serde_json::to_string(&report)?)?;
+        terminal::print_json(&report)?;
     } else {
         terminal::print(&text(&calibration, args.k()))?;
     }

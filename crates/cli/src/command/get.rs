@@ -1,7 +1,7 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
-mod looking;
 mod names;
+mod preview;
 mod settings;
 
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::output::{self, OutputArgs};
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
 use crate::terminal;
-use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
+use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
 /// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
 const CONNECTIONS: u16 = 8;
@@ -69,7 +69,7 @@ pub struct GetArgs {
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
-    beside: BesideArgs,
+    sidecars: SidecarArgs,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
@@ -83,13 +83,13 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
-        return Ok(looking::dry_run(names, args.output.json)?);
+        return Ok(preview::dry_run(names, args.output.json)?);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
-    let sidecars = args.beside.sidecars(&directory)?;
+    let sidecars = args.sidecars.sidecars(&directory)?;
     if args.metadata_only {
-        return Ok(looking::metadata_only(names, sidecars, args.output.json)?);
+        return Ok(preview::metadata_only(names, sidecars, args.output.json)?);
     }
     let mut control = args.control.clone();
     if let Some(n) = args.fixed {
@@ -100,9 +100,9 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt_on_signals();
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
-    let books = Arc::new(Mutex::new(Books { sidecars, unchecked: 0, trouble: None }));
+    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None }));
     let staging = settings.staging;
-    let mut begun = Some((names, settings, tell(&books)));
+    let mut begun = Some((names, settings, tell(&results)));
     let begin = move || {
         let (names, settings, tell) =
             begun.take().ok_or_else(|| Error::new(ErrorKind::Usage, "begun already"))?;
@@ -121,19 +121,19 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
     let job = args.output.job(work, &control, title, args.state.state_dir()?);
     let ended = job.run()?;
-    finish(ended, &books, args.output.json)
+    finish(ended, &results, args.output.json)
 }
 
 /// What is kept while files arrive.
-struct Books {
+struct Results {
     sidecars: Option<Sidecars>,
     /// Files of which no checksum was known.
     unchecked: u64,
     /// Why the sidecars cannot be written.
-    trouble: Option<Error>,
+    error: Option<Error>,
 }
 
-impl Books {
+impl Results {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
         self.unchecked += u64::from(!got.checked);
         let arrived = Arrived {
@@ -150,16 +150,16 @@ impl Books {
     fn note(&mut self, note: impl FnOnce(&mut Sidecars) -> Result<(), Error>) {
         if let Some(Err(error)) = self.sidecars.as_mut().map(note) {
             self.sidecars = None;
-            self.trouble = Some(error);
+            self.error = Some(error);
         }
     }
 }
 
 /// Notes what the download tells of.
-fn tell(books: &Arc<Mutex<Books>>) -> Tell {
-    let books = Arc::clone(books);
+fn tell(results: &Arc<Mutex<Results>>) -> Tell {
+    let results = Arc::clone(results);
     Box::new(move |event| {
-        let lock = || books.lock().expect("not poisoned");
+        let lock = || results.lock().expect("not poisoned");
         match event {
             Event::Done { record, got } => lock().arrived(record, got, true),
             Event::Skipped { record, got } => lock().arrived(record, got, false),
@@ -172,10 +172,10 @@ fn tell(books: &Arc<Mutex<Books>>) -> Tell {
 }
 
 /// Writes what is to stand beside the files, prints how it ended, and answers with the exit code.
-fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<ExitCode> {
-    let mut books = books.lock().expect("not poisoned");
-    ended.summary.unchecked = books.unchecked;
-    ended.summary.verified &= books.unchecked == 0;
+fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool) -> anyhow::Result<ExitCode> {
+    let mut results = results.lock().expect("not poisoned");
+    ended.summary.unchecked = results.unchecked;
+    ended.summary.verified &= results.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {
         ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
         ended.summary.status = "failed";
@@ -184,22 +184,22 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
         ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);
     }
     let whole = ended.error.is_none();
-    let written = books.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
+    let written = results.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
     match written {
         Ok(Some(written)) => {
             written.notes.iter().for_each(|note| terminal::complain(note));
             ended.summary.sidecars = written.files.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(None) => {}
-        Err(error) => books.trouble = books.trouble.take().or(Some(error)),
+        Err(error) => results.error = results.error.take().or(Some(error)),
     }
     output::print(&ended, json)?;
-    if let Some(error) = ended.error.as_ref().or(books.trouble.as_ref()) {
+    if let Some(error) = ended.error.as_ref().or(results.error.as_ref()) {
         terminal::complain(&error.message);
     }
     let summary = &ended.summary;
-    let code = match (ended.error.as_ref(), books.trouble.as_ref()) {
-        (None, Some(trouble)) => exit::of_kind(trouble.kind),
+    let code = match (ended.error.as_ref(), results.error.as_ref()) {
+        (None, Some(error)) => exit::of_kind(error.kind),
         (Some(_), _) => summary.code(ended.error.as_ref()),
         (None, None) => {
             let kinds: Vec<_> = summary.failures.iter().map(|failure| failure.kind).collect();

@@ -10,7 +10,7 @@ use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
 use tidegate_service::job::{JobId, Kind};
 use tidegate_service::shown::count;
 
-use crate::service::jobs::{LOOK, ShownJob, progress};
+use crate::service::jobs::{POLL_INTERVAL, ShownJob, progress};
 use crate::service::{Service, ServiceArgs};
 use crate::terminal;
 
@@ -163,6 +163,6 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             }
             return Ok(shown.code());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

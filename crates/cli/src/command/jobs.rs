@@ -62,7 +62,7 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        terminal::print(&serde_json::to_string(&all)?)?;
+        terminal::print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let jobs: Vec<Job> = all.jobs.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;

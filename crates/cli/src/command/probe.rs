@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_service::shown::count;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
@@ -18,6 +18,7 @@ use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
 use crate::terminal;
+use crate::values::{size, time};
 
 /// More than any probe moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
@@ -47,21 +48,11 @@ pub struct ProbeArgs {
 }
 
 fn probe_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if (Duration::from_millis(500)..=Duration::from_secs(86_400)).contains(&time) {
-        Ok(time)
-    } else {
-        Err("must be from 500ms to 86400s".to_owned())
-    }
+    time(text, Duration::from_millis(500)..=Duration::from_secs(86_400), "must be from 500ms to 86400s")
 }
 
 fn probe_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
-    if (ByteCount(1)..=ENDLESS).contains(&size) {
-        Ok(size)
-    } else {
-        Err("must be from 1B to 1EiB".to_owned())
-    }
+    size(text, ByteCount(1)..=ENDLESS, "must be from 1B to 1EiB")
 }
 
 #[derive(Serialize)]
@@ -124,7 +115,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             rtt_us: last.and_then(|epoch| epoch.rtt_us),
             epochs,
         };
-        terminal::print(&serde_json::to_string(&report)?)?;
+        terminal::print_json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines =
@@ -141,10 +132,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     }));
     lines.push(match best {
         Some(best) => {
-            let streams = match best.concurrency.network {
-                1 => "1 stream".to_owned(),
-                streams => format!("{streams} streams"),
-            };
+            let streams = count(best.concurrency.network, "stream");
             format!("mean {mean}, best {} with {streams}", network(best))
         }
         None => "no epoch was completed: give --time more, or --epoch less".to_owned(),

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tidegate_control::units::parse_duration;
 use tidegate_control::{BitRate, ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
@@ -19,6 +18,7 @@ use tidegate_fetch::put::{Event, Settings, Upload};
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
+use tidegate_service::shown::count;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -37,6 +37,7 @@ use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
 use crate::terminal;
+use crate::values::{size, time};
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
@@ -121,15 +122,11 @@ struct ServerArgs {
 }
 
 fn part_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
-    let fits = (ByteCount::mib(5)..=ByteCount::gib(5)).contains(&size);
-    if fits { Ok(size) } else { Err("must be from 5MiB to 5GiB".to_owned()) }
+    size(text, ByteCount::mib(5)..=ByteCount::gib(5), "must be from 5MiB to 5GiB")
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
-    if fits { Ok(time) } else { Err("must be from 1s to 1h".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(3600), "must be from 1s to 1h")
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -324,7 +321,7 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
     let skipped = summary.files.skipped;
     if json {
         let plan = Plan { dry_run: true, files: &planned, skipped, failures: &summary.failures };
-        terminal::print(&serde_json::to_string(&plan)?)?;
+        terminal::print_json(&plan)?;
     } else {
         for failure in &summary.failures {
             terminal::complain(&failure.message);
@@ -335,7 +332,7 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
         let bytes = planned.iter().map(|file| file.bytes).sum();
         terminal::print(&format!(
             "{}, {} would be sent, {skipped} there already",
-            crate::summary::count(planned.len() as u64),
+            count(planned.len() as u64, "file"),
             ByteCount(bytes)
         ))?;
     }

@@ -13,7 +13,7 @@ use crate::exit;
 use crate::progress::clock;
 
 /// Between two looks at a job that is waited for.
-pub const LOOK: Duration = Duration::from_millis(500);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A job, and what was decided for it.
 #[derive(Debug, Deserialize)]
@@ -44,7 +44,7 @@ pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
         if shown.job.state.is_final() {
             return Ok(shown);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
