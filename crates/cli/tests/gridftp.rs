@@ -5,12 +5,10 @@ mod common;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
 
 use common::scheduler::{end, programs, start};
 use common::{World, eventually, skip};
-use tidegate_service::job::{Files, Job, JobId, Request, State, Summary};
+use tidegate_service::job::{Files, Job, Request, State, Summary};
 use tidegate_service::scheduler::Scheduler;
 
 /// A GridFTP server on the loopback, until it is dropped.

@@ -5,14 +5,13 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::scheduler::{end, programs, start};
 use common::{World, eventually, signal};
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
-use tidegate_service::job::{Job, JobId, Request, State};
+use tidegate_service::job::{JobId, Request, State};
 
 /// A copy that takes a while: 2 MiB at 4 Mbit/s a stream.
 fn slow(source: &str, destination: String) -> Request {
