@@ -111,12 +111,12 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     }
     let endpoint = Endpoint::bind(config)?;
     let claims = Claims { write: !args.read_only, ..Claims::FULL };
+    let address = endpoint.address(&claims)?;
     {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", endpoint.address(&claims)?)?;
+        writeln!(out, "{address}")?;
         out.flush()?;
     }
-    let address = endpoint.address(&claims)?;
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", args.root.display(), address.place());
     drain_on_signals(&endpoint);
