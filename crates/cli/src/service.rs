@@ -22,7 +22,7 @@ use crate::exit::usage;
 use crate::settings::StateArgs;
 
 /// Where the service listens if nothing else is said.
-const DEFAULT: &str = "http://127.0.0.1:7118";
+const DEFAULT_URL: &str = "http://127.0.0.1:7118";
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for an answer; an estimate may have to measure first.
@@ -72,7 +72,7 @@ impl ServiceArgs {
         };
         let base = match &self.server {
             Some(server) => server.clone(),
-            None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT.to_owned()),
+            None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT_URL.to_owned()),
         };
         let base = base.trim().trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {

@@ -22,14 +22,14 @@ pub fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<B
     if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
 }
 
-/// An address to listen on, with the port of the `usual` one where it names none.
-pub fn listen_address(text: &str, usual: SocketAddr) -> Result<SocketAddr, Error> {
+/// An address to listen on, with the port of the `default` one where it names none.
+pub fn listen_address(text: &str, default: SocketAddr) -> Result<SocketAddr, Error> {
     if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, usual.port()));
+        return Ok(SocketAddr::new(ip, default.port()));
     }
     let resolved = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     resolved.ok_or_else(|| {
-        usage(format!("cannot listen on '{text}': write an address and a port, as in {usual}"))
+        usage(format!("cannot listen on '{text}': write an address and a port, as in {default}"))
     })
 }
 
@@ -50,13 +50,16 @@ mod tests {
 
     #[test]
     fn an_address_may_leave_the_port_out() {
-        let usual = SocketAddr::from(([127, 0, 0, 1], 7118));
+        let default = SocketAddr::from(([127, 0, 0, 1], 7118));
         for (text, wanted) in
             [("0.0.0.0", "0.0.0.0:7118"), ("::1", "[::1]:7118"), ("127.0.0.1:9", "127.0.0.1:9")]
         {
-            assert_eq!(listen_address(text, usual).map(|address| address.to_string()).as_deref(), Ok(wanted));
+            assert_eq!(
+                listen_address(text, default).map(|address| address.to_string()).as_deref(),
+                Ok(wanted)
+            );
         }
-        let error = listen_address("nonsense", usual).expect_err("no address");
+        let error = listen_address("nonsense", default).expect_err("no address");
         assert_eq!(
             error.message,
             "cannot listen on 'nonsense': write an address and a port, as in 127.0.0.1:7118"

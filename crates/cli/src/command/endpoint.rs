@@ -21,7 +21,7 @@ use crate::settings::{Plane, TrustArgs, staging_size};
 use crate::values::listen_address;
 
 /// Where it listens unless told otherwise.
-const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);
 
 /// Serve a directory to those who hold a ticket.
 ///
@@ -84,7 +84,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     keep_few_heaps();
-    let listen = listen_address(&args.listen, USUAL)?;
+    let listen = listen_address(&args.listen, DEFAULT_LISTEN)?;
     let config = Config {
         root: args.root.clone(),
         follow: args.follow.clone(),

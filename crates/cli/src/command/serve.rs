@@ -24,7 +24,7 @@ use crate::settings::{StateArgs, history_url};
 use crate::values::listen_address;
 
 /// Where it listens unless told otherwise; the endpoint's port is 7117.
-const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7118);
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7118);
 
 /// Serve estimates and transfer jobs over HTTP, with a dashboard.
 ///
@@ -90,7 +90,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
     let options = Options {
         api: Config {
-            listen: listen_address(&args.listen, USUAL)?,
+            listen: listen_address(&args.listen, DEFAULT_LISTEN)?,
             tls,
             clear: args.insecure,
             state: state.clone(),
