@@ -3,18 +3,23 @@
 
 mod chart;
 mod drive;
+mod ends;
 mod exit;
 mod followed;
+mod loopback;
+mod output;
 mod place;
 mod progress;
 mod recorder;
 mod remotes;
+mod route;
 mod s3;
 mod service;
 mod settings;
 mod share;
 mod summary;
 mod terminal;
+mod values;
 mod whole_file;
 mod command {
     pub mod cancel;
@@ -98,16 +103,18 @@ enum Command {
 impl Command {
     /// Whether a script reads standard output, and what optimizer it asked for.
     fn asks_for_json(&self) -> Option<&str> {
-        match self {
-            Self::Copy(args) => args.json().then_some(args.optimizer()),
-            Self::Get(args) => args.json().then_some(args.optimizer()),
-            Self::Put(args) => args.json().then_some(args.optimizer()),
-            Self::Verify(args) => args.json().then_some(args.optimizer()),
-            Self::Demo(args) => args.json().then_some(args.optimizer()),
-            Self::Probe(args) => args.json().then_some(args.optimizer()),
-            Self::Explore(args) => args.json().then_some(args.optimizer()),
-            _ => None,
-        }
+        let (json, control) = match self {
+            Self::Copy(args) => (args.output.json, &args.route.control),
+            // A dry run prints a list.
+            Self::Get(args) => (args.output.json && !args.dry_run, &args.control),
+            Self::Put(args) => (args.output.json, &args.control),
+            Self::Verify(args) => (args.output.json, &args.route.control),
+            Self::Demo(args) => (args.output.json, &args.route.control),
+            Self::Probe(args) => (args.output.json, &args.route.control),
+            Self::Explore(args) => (args.output.json, &args.route.control),
+            _ => return None,
+        };
+        json.then_some(&control.optimizer)
     }
 }
 
@@ -147,7 +154,7 @@ fn main() -> ExitCode {
         if let Some(optimizer) = cli.command.asks_for_json() {
             // Nothing was begun, and a script still gets its one object.
             let summary = summary::Summary::of_nothing(optimizer, &error);
-            let _ = serde_json::to_string(&summary).map(|text| terminal::print(&text));
+            let _ = terminal::print_json(&summary);
         }
         terminal::complain(&format!("{error:#}"));
         exit::code_of(&error)

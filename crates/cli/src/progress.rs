@@ -31,10 +31,10 @@ use crate::terminal;
 const FRAME: Duration = Duration::from_millis(100);
 
 /// Most epochs a trend shows.
-const TREND: usize = 40;
+const MAX_TREND: usize = 40;
 
 /// Most files under way that are shown one by one.
-const SHOWN_FILES: usize = 8;
+const MAX_SHOWN_FILES: usize = 8;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
@@ -128,7 +128,7 @@ impl Watching {
         *shown.setpoint.lock().expect("not poisoned") = epoch.setpoint;
         let mut epochs = shown.epochs.lock().expect("not poisoned");
         epochs.push_back(epoch.clone());
-        if epochs.len() > TREND {
+        if epochs.len() > MAX_TREND {
             epochs.pop_front();
         }
     }
@@ -187,8 +187,8 @@ impl Frame<'_> {
                 ByteCount(file.done)
             )
         };
-        let mut lines: Vec<String> = self.files.iter().take(SHOWN_FILES).map(line).collect();
-        if let Some(more @ 1..) = self.files.len().checked_sub(SHOWN_FILES) {
+        let mut lines: Vec<String> = self.files.iter().take(MAX_SHOWN_FILES).map(line).collect();
+        if let Some(more @ 1..) = self.files.len().checked_sub(MAX_SHOWN_FILES) {
             lines.push(self.paint(DIM, &format!("  … and {more} more under way")));
         }
         lines
@@ -228,32 +228,32 @@ impl Frame<'_> {
 
     fn stages(&self, width: usize) -> Vec<String> {
         // Name, workers, rate and what separates them; the rest is for the two trends.
-        let room = (width.saturating_sub(31) / 2).clamp(4, TREND);
+        let room = (width.saturating_sub(31) / 2).clamp(4, MAX_TREND);
         let newest: Vec<&Epoch> = self.epochs.iter().rev().take(room).rev().collect();
         let stages = self.heading.stages;
         // One scale for all of them, so that they can be compared.
-        let most = |of: &dyn Fn(&Epoch, Stage) -> f64| {
+        let max = |of: &dyn Fn(&Epoch, Stage) -> f64| {
             let all = newest.iter().flat_map(|epoch| stages.iter().map(|stage| of(epoch, *stage)));
             all.fold(0.0, f64::max)
         };
         let workers = |epoch: &Epoch, stage: Stage| f64::from(epoch.concurrency[stage]);
         let rate = |epoch: &Epoch, stage: Stage| epoch.throughput_bps[stage].0 as f64;
-        let (most_workers, most_rate) = (most(&workers), most(&rate));
+        let (max_workers, max_rate) = (max(&workers), max(&rate));
         let rates = self.epochs.back().map_or(PerStage::all(BitRate::ZERO), |epoch| epoch.throughput_bps);
         let head = format!("  {:<10}{:<width$}{:>11}", "", "workers", "throughput", width = room + 6);
         let mut lines = vec![self.paint(DIM, &head)];
         for &stage in stages {
-            let trend = |of: &dyn Fn(&Epoch, Stage) -> f64, most: f64| {
-                let bars: String = newest.iter().map(|epoch| spark(of(epoch, stage), most)).collect();
+            let trend = |of: &dyn Fn(&Epoch, Stage) -> f64, max: f64| {
+                let bars: String = newest.iter().map(|epoch| spark(of(epoch, stage), max)).collect();
                 format!("{bars:<room$}")
             };
             lines.push(format!(
                 "  {:<8}{:>4}  {}{:>13}  {}",
                 stage.to_string(),
                 self.setpoint[stage],
-                self.paint(GREEN, &trend(&workers, most_workers)),
+                self.paint(GREEN, &trend(&workers, max_workers)),
                 rates[stage].to_string(),
-                self.paint(DIM, &trend(&rate, most_rate)),
+                self.paint(DIM, &trend(&rate, max_rate)),
             ));
         }
         lines
@@ -291,21 +291,21 @@ impl Frame<'_> {
     }
 }
 
-/// A name in at most `most` characters; what is left out is its middle, since names differ at both ends.
-fn shortened(name: &str, most: usize) -> String {
+/// A name in at most `max` characters; what is left out is its middle, since names differ at both ends.
+fn shortened(name: &str, max: usize) -> String {
     let count = name.chars().count();
-    if count <= most {
+    if count <= max {
         return name.to_owned();
     }
-    let head = (most - 1) / 2;
-    let tail = most - 1 - head;
+    let head = (max - 1) / 2;
+    let tail = max - 1 - head;
     name.chars().take(head).chain(['…']).chain(name.chars().skip(count - tail)).collect()
 }
 
-/// A bar one character wide, an eighth to eight eighths of `most` high.
-fn spark(value: f64, most: f64) -> char {
+/// A bar one character wide, an eighth to eight eighths of `max` high.
+fn spark(value: f64, max: f64) -> char {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let share = if most > 0.0 { value / most } else { 0.0 };
+    let share = if max > 0.0 { value / max } else { 0.0 };
     LEVELS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1]
 }
 
@@ -335,7 +335,7 @@ mod tests {
             colour: false,
         };
         let mut epochs = VecDeque::new();
-        for i in 1..=TREND as u64 {
+        for i in 1..=MAX_TREND as u64 {
             epochs.push_back(Epoch {
                 t_ms: i * 1000,
                 interval_ms: 1000,

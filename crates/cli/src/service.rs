@@ -1,5 +1,7 @@
 //! Asks a running `tidegate serve`: where it is, with which token, and what its refusals mean.
 
+pub mod jobs;
+
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,11 +22,11 @@ use crate::exit::usage;
 use crate::settings::StateArgs;
 
 /// Where the service listens if nothing else is said.
-const DEFAULT: &str = "http://127.0.0.1:7118";
+const DEFAULT_URL: &str = "http://127.0.0.1:7118";
 /// Longest wait for a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for an answer; an estimate may have to measure first.
-const ANSWERING: Duration = Duration::from_secs(330);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(330);
 /// Most bytes of an answer: a page of jobs with long addresses has room.
 const MAX_ANSWER: u64 = 64 << 20;
 /// Most bytes of the files that name the service and certify it.
@@ -70,7 +72,7 @@ impl ServiceArgs {
         };
         let base = match &self.server {
             Some(server) => server.clone(),
-            None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT.to_owned()),
+            None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT_URL.to_owned()),
         };
         let base = base.trim().trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
@@ -90,8 +92,8 @@ impl ServiceArgs {
             .max_redirects(0)
             // A proxy for the web has no business with the service of this site.
             .proxy(None)
-            .timeout_connect(Some(CONNECTING))
-            .timeout_recv_response(Some(ANSWERING))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(ANSWER_TIMEOUT))
             .tls_config(tls.build())
             .build();
         Ok(Service { agent: config.new_agent(), base, token })

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,21 +11,19 @@ use tidegate_control::optimizer::model_based::FARTHEST;
 use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_control::policy::{Policy, Recipe};
-use tidegate_control::units::{UnitError, parse_duration};
+use tidegate_control::units::parse_duration;
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
 use tidegate_train::online::Online;
-use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
-use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 
 use crate::exit::usage;
+use crate::values::{size, time};
 
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -195,15 +192,12 @@ fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, S
 
 /// Reads a time of the option of that name.
 pub fn stall_timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-    if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 24h".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(24 * 3600), "must be from 1s to 24h")
 }
 
 /// Reads a time of the option `--retry-for`.
 pub fn retry_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if time <= Duration::from_secs(30 * 86_400) { Ok(time) } else { Err("must be from 0s to 30d".to_owned()) }
+    time(text, Duration::ZERO..=Duration::from_secs(30 * 86_400), "must be from 0s to 30d")
 }
 
 /// Reads a size of the option of that name.
@@ -214,11 +208,6 @@ pub fn staging_size(text: &str) -> Result<ByteCount, String> {
 /// Reads a size of the option of that name.
 pub fn chunk_size(text: &str) -> Result<ByteCount, String> {
     size(text, ByteCount::mib(1)..=ByteCount::gib(1 << 20), "must be from 1MiB to 1024TiB")
-}
-
-fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
-    if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
 }
 
 /// The most a policy file may hold; the largest trained here has 3 MB.
@@ -376,6 +365,11 @@ impl StateArgs {
     }
 }
 
+/// The database of history asked for, or else the one in the directory `state`.
+pub fn history_url(asked: Option<&str>, state: &Path) -> String {
+    asked.map_or_else(|| format!("sqlite:{}", state.join("history.db").display()), str::to_owned)
+}
+
 impl TrustArgs {
     /// The state directory, made if it is missing.
     pub fn state_dir(&self) -> Result<PathBuf> {
@@ -401,22 +395,6 @@ impl TrustArgs {
             _ => Ok(None),
         }
     }
-}
-
-/// Puts everything together.
-pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) -> Result<Setup> {
-    let root = trust.state.open()?;
-    let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
-    Ok(Setup {
-        terms,
-        pace,
-        run: random_run(),
-        stall: STALL,
-        interrupt,
-        pki,
-        catalogues,
-        share: Share::own(),
-    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
+use serde::Serialize;
+
 /// Shortest and longest line of the view.
 const WIDTHS: std::ops::RangeInclusive<usize> = 20..=160;
 
@@ -20,6 +22,11 @@ pub fn print(text: &str) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// Prints a result for scripts: one JSON object and a newline.
+pub fn print_json(value: &impl Serialize) -> io::Result<()> {
+    print(&serde_json::to_string(value)?)
 }
 
 /// Prints a message for people on standard error, above the view.

@@ -5,29 +5,11 @@ mod common;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
 
+use common::scheduler::{end, programs, start};
 use common::{World, eventually, skip};
-use tidegate_service::history::{Decision, Transfer};
-use tidegate_service::job::{Files, Job, JobId, Request, State, Summary};
-use tidegate_service::mover::{BoxFuture, Programs};
-use tidegate_service::queue::Queue;
-use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
-
-/// Nobody is asked, and nothing remembered.
-struct Nobody;
-
-impl Estimator for Nobody {
-    fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
-        Box::pin(async { Err("nobody is asked".to_owned()) })
-    }
-}
-
-impl Memory for Nobody {
-    fn decided(&self, _: Decision) {}
-    fn moved(&self, _: Transfer) {}
-}
+use tidegate_service::job::{Files, Job, Request, State, Summary};
+use tidegate_service::scheduler::Scheduler;
 
 /// A GridFTP server on the loopback, until it is dropped.
 struct Server {
@@ -76,17 +58,9 @@ fn has(test: &str) -> bool {
 }
 
 async fn scheduler(world: &World, globus: Option<PathBuf>) -> Scheduler {
-    let mut programs = Programs::new(env!("CARGO_BIN_EXE_tidegate").into(), world.path("service"));
+    let mut programs = programs(world);
     programs.globus = globus.unwrap_or(programs.globus);
-    let parts = Parts {
-        queue: Arc::new(Queue::open(&world.path("service")).await.expect("opened")),
-        mover: programs.mover().expect("made"),
-        estimator: Arc::new(Nobody),
-        memory: Arc::new(Nobody),
-        limits: Limits::default(),
-        seed: 1,
-    };
-    Scheduler::start(parts).await.expect("started")
+    start(world, programs).await
 }
 
 /// The ends of jobs.
@@ -97,11 +71,6 @@ async fn ends(scheduler: &Scheduler, requests: &[Request]) -> Vec<Job> {
         ends.push(end(scheduler, id).await);
     }
     ends
-}
-
-async fn end(scheduler: &Scheduler, id: JobId) -> Job {
-    let ended = tokio::time::timeout(Duration::from_secs(240), scheduler.wait(id)).await;
-    ended.expect("it ended").expect("read").expect("there")
 }
 
 fn counted(job: &Job) -> (State, bool, u64, Files) {

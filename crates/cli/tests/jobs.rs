@@ -5,49 +5,13 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
+use common::scheduler::{end, programs, start};
 use common::{World, eventually, signal};
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
-use tidegate_service::history::{Decision, Transfer};
-use tidegate_service::job::{Job, JobId, Request, State};
-use tidegate_service::mover::{BoxFuture, Programs};
-use tidegate_service::queue::Queue;
-use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
-
-/// Nobody is asked, and nothing remembered.
-struct Nobody;
-
-impl Estimator for Nobody {
-    fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
-        Box::pin(async { Err("nobody is asked".to_owned()) })
-    }
-}
-
-impl Memory for Nobody {
-    fn decided(&self, _: Decision) {}
-    fn moved(&self, _: Transfer) {}
-}
-
-async fn scheduler(world: &World) -> Scheduler {
-    let programs = Programs::new(env!("CARGO_BIN_EXE_tidegate").into(), world.path("service"));
-    let parts = Parts {
-        queue: Arc::new(Queue::open(&world.path("service")).await.expect("opened")),
-        mover: programs.mover().expect("made"),
-        estimator: Arc::new(Nobody),
-        memory: Arc::new(Nobody),
-        limits: Limits::default(),
-        seed: 1,
-    };
-    Scheduler::start(parts).await.expect("started")
-}
-
-async fn end(scheduler: &Scheduler, id: JobId) -> Job {
-    let ended = tokio::time::timeout(Duration::from_secs(240), scheduler.wait(id)).await;
-    ended.expect("it ended").expect("read").expect("there")
-}
+use tidegate_service::job::{JobId, Request, State};
 
 /// A copy that takes a while: 2 MiB at 4 Mbit/s a stream.
 fn slow(source: &str, destination: String) -> Request {
@@ -61,7 +25,7 @@ async fn files_are_moved_and_what_is_there_is_skipped() {
     world.fill("data/a", 300_000, 1);
     world.fill("data/b", 5, 2);
     let server = world.endpoint("store", &[]);
-    let scheduler = scheduler(&world).await;
+    let scheduler = start(&world, programs(&world)).await;
     let there = || Request {
         output: Some(world.path("out.json")),
         err: Some(world.path("err.txt")),
@@ -102,7 +66,7 @@ async fn a_job_is_paused_goes_on_where_it_was_and_is_cancelled() {
     let world = World::new();
     world.fill("data", 2 << 20, 3);
     let server = world.endpoint("store", &["--data-plane", "clear"]);
-    let scheduler = scheduler(&world).await;
+    let scheduler = start(&world, programs(&world)).await;
     let ids = scheduler.submit(&[slow(&world.text("data"), server.at("copy"))]).await.expect("taken");
     let moving = |job: JobId| {
         let scheduler = scheduler.clone();

@@ -357,7 +357,7 @@ fn any_copy_survives_fifty_deaths() {
 
 /// Copies `count` files of 10 KB both ways and looks at the most either side ever had in memory.
 fn many_files(count: usize) {
-    const MOST: u64 = 300 << 20;
+    const MAX_RESIDENT: u64 = 300 << 20;
     let world = World::new();
     let (source, target) = (world.path("source"), world.path("target"));
     let mut random = Random(7);
@@ -399,7 +399,7 @@ fn many_files(count: usize) {
             peak >> 20,
             there >> 20
         );
-        assert!(peak <= MOST && there <= MOST, "{peak} and {there} bytes resident");
+        assert!(peak <= MAX_RESIDENT && there <= MAX_RESIDENT, "{peak} and {there} bytes resident");
     }
 }
 

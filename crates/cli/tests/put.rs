@@ -47,6 +47,15 @@ fn parts(server: &Moto) -> (usize, usize) {
     (parts.len(), parts.iter().map(|part| part.bytes as usize).sum())
 }
 
+/// A world and an S3 server, unless there is none here and `test` is skipped.
+fn start(test: &str) -> Option<(World, Moto)> {
+    let server = Moto::start();
+    if server.is_none() {
+        skip(test, NO_MOTO);
+    }
+    server.map(|server| (World::new(), server))
+}
+
 /// Starts an upload slow enough to be stopped, and waits until some parts are there.
 fn begun(world: &World, server: &Moto) -> Child {
     let mut command = command(world, server);
@@ -59,10 +68,10 @@ fn begun(world: &World, server: &Moto) -> Child {
 
 #[test]
 fn an_upload_that_was_killed_goes_on_with_the_parts_that_are_there() {
-    let Some(server) = Moto::start() else {
-        return skip("an_upload_that_was_killed_goes_on_with_the_parts_that_are_there", NO_MOTO);
+    let Some((world, server)) = start("an_upload_that_was_killed_goes_on_with_the_parts_that_are_there")
+    else {
+        return;
     };
-    let world = World::new();
     let data = noise(11, 42 * MIB);
     world.write("big", &data);
     for how in [Signal::KILL, Signal::INT] {
@@ -96,10 +105,7 @@ fn an_upload_that_was_killed_goes_on_with_the_parts_that_are_there() {
 
 #[test]
 fn what_people_get_wrong_is_said_in_one_line() {
-    let Some(server) = Moto::start() else {
-        return skip("what_people_get_wrong_is_said_in_one_line", NO_MOTO);
-    };
-    let world = World::new();
+    let Some((world, server)) = start("what_people_get_wrong_is_said_in_one_line") else { return };
     world.write("one", "1");
     let one = world.text("one");
     let cases: [(&[&str], i32, &str); 9] = [
@@ -130,10 +136,7 @@ fn what_people_get_wrong_is_said_in_one_line() {
 
 #[test]
 fn a_dry_run_says_what_would_be_sent_and_sends_nothing() {
-    let Some(server) = Moto::start() else {
-        return skip("a_dry_run_says_what_would_be_sent_and_sends_nothing", NO_MOTO);
-    };
-    let world = World::new();
+    let Some((world, server)) = start("a_dry_run_says_what_would_be_sent_and_sends_nothing") else { return };
     world.write("tree/a", "a");
     world.write("tree/b/c", "cc");
     server.put("in/a", b"a");
@@ -166,10 +169,7 @@ fn get(world: &World, endpoint: &str, arguments: &[&str]) -> (i32, Value) {
 
 #[test]
 fn what_was_put_beneath_a_prefix_is_got_from_there() {
-    let Some(server) = Moto::start() else {
-        return skip("what_was_put_beneath_a_prefix_is_got_from_there", NO_MOTO);
-    };
-    let world = World::new();
+    let Some((world, server)) = start("what_was_put_beneath_a_prefix_is_got_from_there") else { return };
     let files = [("a", noise(1, 3 * MIB)), ("b c/d%", noise(2, 70_000)), ("b c/empty", Vec::new())];
     let times = [
         UNIX_EPOCH + Duration::new(1_234_567_890, 123_456_789),

@@ -35,7 +35,7 @@ pub fn run(args: &CancelArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        terminal::print(&serde_json::to_string(&jobs)?)?;
+        terminal::print_json(&jobs)?;
     } else {
         for job in &jobs {
             let state = job.get("state").and_then(Value::as_str).and_then(|state| state.parse().ok());

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::ByteCount;
 use tidegate_control::units::{duration_in_words, parse_duration};
+use tidegate_service::shown::count;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::store::abandoned::{self, Abandoned, Removal};
 use tidegate_transfer::sys::confined::Root;
@@ -29,7 +30,7 @@ pub struct CleanArgs {
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// Remove what was not continued for so long, such as 7d or 12h; 0s for all that does not run
-    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = age)]
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_duration)]
     older_than: Duration,
     /// Say what would be removed, and remove nothing
     #[arg(short = 'n', long)]
@@ -37,10 +38,6 @@ pub struct CleanArgs {
     /// Print one JSON object instead
     #[arg(long)]
     json: bool,
-}
-
-fn age(text: &str) -> std::result::Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// What became of one.
@@ -98,7 +95,7 @@ pub fn run(args: &CleanArgs) -> anyhow::Result<ExitCode> {
         report.errors.extend(errors);
     }
     if args.json {
-        terminal::print(&serde_json::to_string(&report)?)?;
+        terminal::print_json(&report)?;
     } else {
         for error in &report.errors {
             terminal::complain(error);
@@ -144,9 +141,12 @@ impl Line {
     }
 }
 
+/// What is counted.
+const WHAT: &str = "unfinished transfer";
+
 impl Report {
     fn text(&self, dry: bool) -> String {
-        let count = |state| self.unfinished.iter().filter(|line| line.state == state).count();
+        let number = |state| self.unfinished.iter().filter(|line| line.state == state).count();
         let bytes = |state| {
             ByteCount(self.unfinished.iter().filter(|line| line.state == state).map(|line| line.bytes).sum())
         };
@@ -154,16 +154,12 @@ impl Report {
             true => (State::WouldBeRemoved, "would remove"),
             false => (State::Removed, "removed"),
         };
-        match (count(state), self.unfinished.len()) {
+        match (number(state), self.unfinished.len()) {
             (0, 0) => "no unfinished transfers there".to_owned(),
-            (0, found) => format!("nothing to remove: {} kept", transfers(found)),
+            (0, found) => format!("nothing to remove: {} kept", count(found as u64, WHAT)),
             (removed, found) => {
-                format!("{said} {}, {}; {} kept", transfers(removed), bytes(state), found - removed)
+                format!("{said} {}, {}; {} kept", count(removed as u64, WHAT), bytes(state), found - removed)
             }
         }
     }
-}
-
-fn transfers(count: usize) -> String {
-    if count == 1 { "1 unfinished transfer".to_owned() } else { format!("{count} unfinished transfers") }
 }

@@ -12,11 +12,11 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::command::copy::report;
-use crate::command::endpoint::Loopback;
-use crate::drive::{Job, Work, interrupt_on_signals};
+use crate::drive::{Work, interrupt_on_signals};
 use crate::exit::usage;
-use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::loopback::Loopback;
+use crate::output::{OutputArgs, report};
+use crate::route::RouteArgs;
 use crate::terminal;
 
 /// AutoMDT's read bottleneck (figure 5): what one worker of each stage may move, and the link.
@@ -38,30 +38,10 @@ pub struct DemoArgs {
     /// Where to make the data set and the copy [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: OutputArgs<false>,
     #[command(flatten)]
-    transfer: TransferArgs,
-    #[command(flatten)]
-    trust: TrustArgs,
-}
-
-impl DemoArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
+    pub route: RouteArgs,
 }
 
 /// Runs the command.
@@ -73,16 +53,16 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let home = args.directory.clone().unwrap_or_else(std::env::temp_dir);
     let scratch = Scratch::new(&home)?;
     scratch.has_room(args.size)?;
-    if !args.json {
+    if !args.output.json {
         terminal::tell(&format!("making {} of mixed files beneath {}", args.size, scratch.0.display()));
     }
     let source = scratch.0.join("source");
-    make_files(&source, args.size, args.control.seed, &interrupt)?;
+    make_files(&source, args.size, args.route.control.seed, &interrupt)?;
     let destination = scratch.0.join("destination");
     fs::create_dir(&destination).context("cannot make the destination")?;
     let loopback = Loopback::start(&destination, &scratch.0)?;
 
-    let mut shaped = args.transfer.clone();
+    let mut shaped = args.route.transfer.clone();
     shaped.limit_read = shaped.limit_read.or(Some(READ));
     shaped.limit_network = shaped.limit_network.or(Some(NETWORK));
     shaped.limit_write = shaped.limit_write.or(Some(WRITE));
@@ -96,26 +76,18 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         show(limits.write),
         show(limits.link)
     );
-    let optimizer = args.control.optimizer()?;
-    let pace = args.control.pace(optimizer.as_ref());
+    let pace = args.route.pace()?;
     let source = {
         use std::os::unix::ffi::OsStrExt;
         [source.as_os_str().as_bytes(), b"/"].concat()
     };
-    let job = Job {
-        work: Work::transfer(
-            From::Local(vec![source]),
-            To::Endpoint(loopback.address()?),
-            setup(shaped.terms(args.control.max_workers), pace, &args.trust, interrupt)?,
-            shaped.retry_for,
-        ),
-        control: &args.control,
-        title,
-        json: args.json,
-        quiet: false,
-        epochs: args.epochs.clone(),
-        state: args.trust.state_dir()?,
-    };
+    let work = Work::transfer(
+        From::Local(vec![source]),
+        To::Endpoint(loopback.address()?),
+        args.route.setup(shaped.terms(args.route.control.max_workers), pace, interrupt)?,
+        shaped.retry_for,
+    );
+    let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
     let mut ended = job.run()?;
     if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
         let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
@@ -123,8 +95,8 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         ended.summary.error_kind = Some(error.kind);
         ended.error = Some(error);
     }
-    let code = report(&ended, args.json)?;
-    if !args.json && ended.error.is_none() && limits.link == Some(LINK) && limits.read == Some(READ) {
+    let code = report(&ended, args.output.json)?;
+    if !args.output.json && ended.error.is_none() && limits.link == Some(LINK) && limits.read == Some(READ) {
         terminal::print("  best     read 13, network 7, write 5 on this path")?;
     }
     Ok(code)

@@ -1,24 +1,27 @@
 //! `tidegate endpoint`: the daemon that others copy to and from.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use clap::Args;
 use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
-use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::memory::keep_few_heaps;
-use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
+use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::settings::{Plane, TrustArgs, staging_size};
+use crate::values::listen_address;
+
+/// Where it listens unless told otherwise.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);
 
 /// Serve a directory to those who hold a ticket.
 ///
@@ -81,7 +84,7 @@ fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     keep_few_heaps();
-    let listen = listen_address(&args.listen)?;
+    let listen = listen_address(&args.listen, DEFAULT_LISTEN)?;
     let config = Config {
         root: args.root.clone(),
         follow: args.follow.clone(),
@@ -108,26 +111,17 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     }
     let endpoint = Endpoint::bind(config)?;
     let claims = Claims { write: !args.read_only, ..Claims::FULL };
+    let address = endpoint.address(&claims)?;
     {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", endpoint.address(&claims)?)?;
+        writeln!(out, "{address}")?;
         out.flush()?;
     }
-    let address = endpoint.address(&claims)?;
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", args.root.display(), address.place());
     drain_on_signals(&endpoint);
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
-}
-
-fn listen_address(text: &str) -> Result<SocketAddr, Error> {
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, DEFAULT_PORT));
-    }
-    text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
-        usage(format!("cannot listen on '{text}': write an address and a port, as in 0.0.0.0:7117"))
-    })
 }
 
 /// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once.
@@ -146,51 +140,6 @@ fn drain_on_signals(endpoint: &Arc<Endpoint>) {
             });
         }
         Err(error) => tracing::warn!("signals will end transfers at once: {error}"),
-    }
-}
-
-/// An endpoint in this process, for copies from here to here and for the demo.
-pub struct Loopback {
-    endpoint: Arc<Endpoint>,
-    serving: Option<JoinHandle<()>>,
-}
-
-impl Loopback {
-    /// Serves `root` on the loopback.
-    pub fn start(root: &Path, state: &Path) -> Result<Self, Error> {
-        let config = Config {
-            root: root.to_path_buf(),
-            follow: Vec::new(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            state: state.join("loopback"),
-            read_only: false,
-            clear: true,
-            pki: None,
-            advertise: None,
-            iperf3: None,
-            allow_local_targets: true,
-            allowance: Allowance::UNLIMITED,
-        };
-        let endpoint = Endpoint::bind(config)?;
-        let serving = {
-            let endpoint = Arc::clone(&endpoint);
-            thread::spawn(move || endpoint.serve())
-        };
-        Ok(Self { endpoint, serving: Some(serving) })
-    }
-
-    /// Its address, with a full ticket.
-    pub fn address(&self) -> Result<Address, Error> {
-        self.endpoint.address(&Claims::FULL)
-    }
-}
-
-impl Drop for Loopback {
-    fn drop(&mut self) {
-        self.endpoint.drain();
-        if let Some(serving) = self.serving.take() {
-            let _ = serving.join();
-        }
     }
 }
 

@@ -18,8 +18,9 @@ use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::{INTERRUPTED, usage};
+use crate::output::JsonArgs;
 use crate::place::Place;
-use crate::settings::{Plane, TrustArgs};
+use crate::settings::{Plane, TrustArgs, history_url};
 use crate::terminal;
 
 /// Tell how many streams a path can use, how fast they are, and how long so many bytes take.
@@ -37,9 +38,8 @@ pub struct EstimateArgs {
     /// How much there is [default: the size of SRC, if that is a file of this host]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<ByteCount>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
     /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
     #[arg(long, value_name = "NAME", help_heading = "Samples")]
     sampler: Option<Kind>,
@@ -67,7 +67,7 @@ pub struct EstimateArgs {
     /// Take the answer from history, if it is not older than AGE [default: 1d]
     #[arg(
         long, value_name = "AGE", num_args = 0..=1, require_equals = true, default_missing_value = "1d",
-        value_parser = age, help_heading = "History"
+        value_parser = parse_duration, help_heading = "History"
     )]
     use_history: Option<Duration>,
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
@@ -102,10 +102,6 @@ fn sample_size(text: &str) -> Result<ByteCount, String> {
     Amount::Bytes(size).checked().map(|_| size).map_err(|error| error.to_string())
 }
 
-fn age(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
 fn threshold(text: &str) -> Result<Threshold, String> {
     if let Ok(share) = text.parse::<f64>() {
         let fits = (0.0..=1.0).contains(&share);
@@ -124,7 +120,7 @@ struct Failed<'a> {
 /// Runs the command.
 pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
     let result = estimate(args);
-    if args.json {
+    if args.output.json {
         let text = match &result {
             Ok(answer) => serde_json::to_string(answer)?,
             Err((code, error)) => {
@@ -136,7 +132,7 @@ pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
     }
     match result {
         Ok(answer) => {
-            if !args.json {
+            if !args.output.json {
                 terminal::print(&shown(&answer).join("\n"))?;
             }
             Ok(ExitCode::SUCCESS)
@@ -154,11 +150,8 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
     let request = args.request().map_err(misused)?;
     let state = args.trust.state_dir().map_err(misused)?;
     let program = Program::ours(args.trust.arguments(&state));
-    let database = match &args.database {
-        Some(url) => url.clone(),
-        None => format!("sqlite:{}", state.join("history.db").display()),
-    };
-    let tells = !args.json && terminal::can_show_view();
+    let database = history_url(args.database.as_deref(), &state);
+    let tells = !args.output.json && terminal::can_show_view();
     let answer = estimate_and_wait(program, &database, &request, &mut |event| {
         if tells {
             terminal::tell(&told(&event));

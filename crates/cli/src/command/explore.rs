@@ -9,7 +9,6 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{Calibration, MIN_EPOCHS, calibrate, read_log};
-use tidegate_control::units::parse_duration;
 use tidegate_control::utility::Utility;
 use tidegate_control::{BitRate, ByteCount, Epoch, PerStage, Stage};
 use tidegate_transfer::error::{Error, ErrorKind};
@@ -17,12 +16,14 @@ use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::command::copy::Ends;
-use crate::drive::{Job, Work, interrupt_on_signals};
+use crate::drive::{Work, interrupt_on_signals};
+use crate::ends::Ends;
 use crate::exit::usage;
+use crate::output::JsonArgs;
 use crate::place::Place;
-use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::route::RouteArgs;
 use crate::terminal;
+use crate::values::time;
 use crate::whole_file::WholeFile;
 
 /// More than any exploration moves.
@@ -50,29 +51,22 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = exploration_time)]
     duration: Duration,
     /// Write the log, one JSON line an epoch, to LOG once it is whole
-    #[arg(short, long, value_name = "LOG")]
-    output: Option<PathBuf>,
+    #[arg(id = "output", short = 'o', long = "output", value_name = "LOG")]
+    log: Option<PathBuf>,
     /// Write the path that was found to FILE, as a scenario for `tidegate simulate` and `tidegate train`
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Explore nothing, and look at this log of an exploration
     #[arg(long, value_name = "LOG", conflicts_with_all = ["destination", "files", "pull", "output"])]
     from: Option<PathBuf>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: JsonArgs,
     #[command(flatten)]
-    transfer: TransferArgs,
-    #[command(flatten)]
-    trust: TrustArgs,
+    pub route: RouteArgs,
 }
 
 fn exploration_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_secs(1)..=Duration::from_secs(86_400);
-    if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 86400s".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "must be from 1s to 86400s")
 }
 
 #[derive(Serialize)]
@@ -90,18 +84,8 @@ struct Report<'a> {
 }
 
 impl ExploreArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
-
     fn k(&self) -> f64 {
-        self.control.utility_k.unwrap_or(Utility::default().k)
+        self.route.control.utility_k.unwrap_or(Utility::default().k)
     }
 }
 
@@ -111,8 +95,8 @@ pub fn run(args: &ExploreArgs) -> anyhow::Result<ExitCode> {
     let (log, name) = match &args.from {
         Some(file) => (read(file)?, file.clone()),
         None => {
-            let output = args.output.as_deref().map(WholeFile::begin).transpose()?;
-            let name = args.output.clone().unwrap_or_else(|| PathBuf::from("this exploration"));
+            let output = args.log.as_deref().map(WholeFile::begin).transpose()?;
+            let name = args.log.clone().unwrap_or_else(|| PathBuf::from("this exploration"));
             (explore(args, output)?, name)
         }
     };
@@ -122,17 +106,17 @@ pub fn run(args: &ExploreArgs) -> anyhow::Result<ExitCode> {
         let stem = path.file_stem().unwrap_or_default();
         file.commit(calibration.to_toml(&stem.to_string_lossy()))?;
     }
-    if args.json {
+    if args.output.json {
         let report = Report {
             status: "complete",
-            seed: args.from.is_none().then_some(args.control.seed),
+            seed: args.from.is_none().then_some(args.route.control.seed),
             r_max_mbps: calibration.r_max(args.k()),
             utility_k: args.k(),
-            log: args.from.as_deref().or(args.output.as_deref()),
+            log: args.from.as_deref().or(args.log.as_deref()),
             scenario: args.scenario.as_deref(),
             calibration: &calibration,
         };
-        terminal::print(&serde_json::to_string(&report)?)?;
+        terminal::print_json(&report)?;
     } else {
         terminal::print(&text(&calibration, args.k()))?;
     }
@@ -152,8 +136,7 @@ fn read(file: &Path) -> Result<Vec<Epoch>, Error> {
 /// Tries random concurrency for as long as asked. What was seen is written to `output` also when it ends
 /// early.
 fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<Epoch>> {
-    let optimizer = args.control.optimizer()?;
-    let mut pace = args.control.pace(optimizer.as_ref());
+    let mut pace = args.route.pace()?;
     let epochs = args.duration.as_millis() / pace.epoch.as_millis().max(1);
     if epochs < MIN_EPOCHS as u128 {
         let (time, epoch) = (args.duration.as_secs_f64(), pace.epoch.as_secs_f64());
@@ -162,30 +145,23 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     }
     // The last epoch is to end, too.
     pace.stop_after = Some(args.duration + pace.epoch / 2);
-    let mut terms = args.transfer.terms(args.control.max_workers);
+    let mut terms = args.route.terms();
     let ends = ends(args, &mut terms)?;
     let three = !args.files.is_empty();
-    let shows = !args.json;
+    let shows = !args.output.json;
     if shows {
         let seconds = args.duration.as_secs_f64();
-        let rule = args.optimizer();
-        terminal::print(&format!("{} for {seconds} s, {rule}, seed {}", ends.title, args.control.seed))?;
+        let rule = &args.route.control.optimizer;
+        terminal::print(&format!(
+            "{} for {seconds} s, {rule}, seed {}",
+            ends.title, args.route.control.seed
+        ))?;
         terminal::print(&heading(three))?;
     }
-    let job = Job {
-        work: Work::transfer(
-            ends.from.clone(),
-            ends.to.clone(),
-            setup(terms, pace, &args.trust, interrupt_on_signals())?,
-            args.transfer.retry_for,
-        ),
-        control: &args.control,
-        title: String::new(),
-        json: args.json,
-        quiet: true,
-        epochs: None,
-        state: args.trust.state_dir()?,
-    };
+    let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
+    let work = Work::transfer(ends.from.clone(), ends.to.clone(), setup, args.route.transfer.retry_for);
+    let mut job = args.output.job(work, &args.route.control, String::new(), args.route.trust.state_dir()?);
+    job.quiet = true;
     let ended = job.run_and_show(|epoch| {
         if shows {
             // A reader who has left is no reason to stop.
@@ -216,7 +192,7 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
 fn ends(args: &ExploreArgs, terms: &mut tidegate_transfer::terms::Terms) -> anyhow::Result<Ends> {
     let destination = args.destination.as_deref().unwrap_or_default();
     if !args.files.is_empty() {
-        return Ends::between(&args.files, destination, terms, &args.trust);
+        return Ends::between(&args.files, destination, terms, &args.route.trust);
     }
     let Place::Endpoint(address) = Place::parse(destination)? else {
         let why = "a path is explored to an endpoint, tg://… or name:, unless --files says what to copy";

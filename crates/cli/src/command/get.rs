@@ -1,7 +1,7 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
-mod looking;
 mod names;
+mod preview;
 mod settings;
 
 use std::ffi::OsString;
@@ -21,12 +21,13 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::text::show;
 
-use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
+use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
 use crate::exit;
+use crate::output::{self, OutputArgs};
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
 use crate::terminal;
-use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
+use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
 /// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
 const CONNECTIONS: u16 = 8;
@@ -41,6 +42,7 @@ const CONNECTIONS: u16 = 8;
 /// their names only when they are complete and verified; what is there already is skipped.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate get [OPTIONS] <NAME>...", after_help = exit::GET_HELP)]
+#[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct GetArgs {
     /// Accessions, URLs, files that list them, or '-'
     #[arg(value_name = "NAME", required = true)]
@@ -53,19 +55,12 @@ pub struct GetArgs {
     overwrite: bool,
     /// Tell what would be got, and from where; with --json a list that `get` reads again
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
     /// Write what is known of the runs, and get no file of theirs
     #[arg(long, conflicts_with = "dry_run")]
     metadata_only: bool,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(short, long)]
-    quiet: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
+    #[command(flatten)]
+    pub output: OutputArgs,
     /// Use N connections and let no rule change that
     #[arg(long, value_name = "N", conflicts_with = "optimizer", value_parser = clap::value_parser!(u16).range(1..=512))]
     fixed: Option<u16>,
@@ -74,25 +69,13 @@ pub struct GetArgs {
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
-    beside: BesideArgs,
+    sidecars: SidecarArgs,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
-    control: ControlArgs,
+    pub control: ControlArgs,
     #[command(flatten)]
     state: StateArgs,
-}
-
-impl GetArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json && !self.dry_run
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
 }
 
 /// Runs the command.
@@ -100,13 +83,13 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
-        return Ok(looking::dry_run(names, args.json)?);
+        return Ok(preview::dry_run(names, args.output.json)?);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
-    let sidecars = args.beside.sidecars(&directory)?;
+    let sidecars = args.sidecars.sidecars(&directory)?;
     if args.metadata_only {
-        return Ok(looking::metadata_only(names, sidecars, args.json)?);
+        return Ok(preview::metadata_only(names, sidecars, args.output.json)?);
     }
     let mut control = args.control.clone();
     if let Some(n) = args.fixed {
@@ -117,46 +100,40 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt_on_signals();
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
-    let books = Arc::new(Mutex::new(Books { sidecars, unchecked: 0, trouble: None }));
+    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None }));
     let staging = settings.staging;
-    let mut begun = Some((names, settings, tell(&books)));
+    let mut begun = Some((names, settings, tell(&results)));
     let begin = move || {
         let (names, settings, tell) =
             begun.take().ok_or_else(|| Error::new(ErrorKind::Usage, "begun already"))?;
         let servers = Arc::clone(&servers);
         Ok(Box::new(Download::start(names, servers, settings, tell)?) as Box<dyn Mover>)
     };
-    let job = Job {
-        work: Work {
-            begin: Box::new(begin),
-            retry_for: Duration::ZERO,
-            stages: &[Stage::Network, Stage::Write],
-            streams: Some(CONNECTIONS),
-            staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
-            interrupt,
-            dry: false,
-        },
-        control: &control,
-        title: format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes())),
-        json: args.json,
-        quiet: args.quiet,
-        epochs: args.epochs.clone(),
-        state: args.state.state_dir()?,
+    let work = Work {
+        begin: Box::new(begin),
+        retry_for: Duration::ZERO,
+        stages: &[Stage::Network, Stage::Write],
+        streams: Some(CONNECTIONS),
+        staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
+        interrupt,
+        dry: false,
     };
+    let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
+    let job = args.output.job(work, &control, title, args.state.state_dir()?);
     let ended = job.run()?;
-    finish(ended, &books, args.json)
+    finish(ended, &results, args.output.json)
 }
 
 /// What is kept while files arrive.
-struct Books {
+struct Results {
     sidecars: Option<Sidecars>,
     /// Files of which no checksum was known.
     unchecked: u64,
     /// Why the sidecars cannot be written.
-    trouble: Option<Error>,
+    error: Option<Error>,
 }
 
-impl Books {
+impl Results {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
         self.unchecked += u64::from(!got.checked);
         let arrived = Arrived {
@@ -173,16 +150,16 @@ impl Books {
     fn note(&mut self, note: impl FnOnce(&mut Sidecars) -> Result<(), Error>) {
         if let Some(Err(error)) = self.sidecars.as_mut().map(note) {
             self.sidecars = None;
-            self.trouble = Some(error);
+            self.error = Some(error);
         }
     }
 }
 
 /// Notes what the download tells of.
-fn tell(books: &Arc<Mutex<Books>>) -> Tell {
-    let books = Arc::clone(books);
+fn tell(results: &Arc<Mutex<Results>>) -> Tell {
+    let results = Arc::clone(results);
     Box::new(move |event| {
-        let lock = || books.lock().expect("not poisoned");
+        let lock = || results.lock().expect("not poisoned");
         match event {
             Event::Done { record, got } => lock().arrived(record, got, true),
             Event::Skipped { record, got } => lock().arrived(record, got, false),
@@ -195,10 +172,10 @@ fn tell(books: &Arc<Mutex<Books>>) -> Tell {
 }
 
 /// Writes what is to stand beside the files, prints how it ended, and answers with the exit code.
-fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<ExitCode> {
-    let mut books = books.lock().expect("not poisoned");
-    ended.summary.unchecked = books.unchecked;
-    ended.summary.verified &= books.unchecked == 0;
+fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool) -> anyhow::Result<ExitCode> {
+    let mut results = results.lock().expect("not poisoned");
+    ended.summary.unchecked = results.unchecked;
+    ended.summary.verified &= results.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {
         ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
         ended.summary.status = "failed";
@@ -207,26 +184,22 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
         ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);
     }
     let whole = ended.error.is_none();
-    let written = books.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
+    let written = results.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
     match written {
         Ok(Some(written)) => {
             written.notes.iter().for_each(|note| terminal::complain(note));
             ended.summary.sidecars = written.files.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(None) => {}
-        Err(error) => books.trouble = books.trouble.take().or(Some(error)),
+        Err(error) => results.error = results.error.take().or(Some(error)),
     }
-    if json {
-        terminal::print(&serde_json::to_string(&ended.summary)?)?;
-    } else {
-        ended.summary.print()?;
-    }
-    if let Some(error) = ended.error.as_ref().or(books.trouble.as_ref()) {
+    output::print(&ended, json)?;
+    if let Some(error) = ended.error.as_ref().or(results.error.as_ref()) {
         terminal::complain(&error.message);
     }
     let summary = &ended.summary;
-    let code = match (ended.error.as_ref(), books.trouble.as_ref()) {
-        (None, Some(trouble)) => exit::of_kind(trouble.kind),
+    let code = match (ended.error.as_ref(), results.error.as_ref()) {
+        (None, Some(error)) => exit::of_kind(error.kind),
         (Some(_), _) => summary.code(ended.error.as_ref()),
         (None, None) => {
             let kinds: Vec<_> = summary.failures.iter().map(|failure| failure.kind).collect();

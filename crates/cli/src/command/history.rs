@@ -21,7 +21,7 @@ use tidegate_service::pair::Site;
 use tidegate_service::shown::count;
 
 use crate::exit::usage;
-use crate::settings::StateArgs;
+use crate::settings::{StateArgs, history_url};
 use crate::terminal;
 
 /// Show, import, export or forget what is remembered of paths.
@@ -160,12 +160,12 @@ struct ForgetArgs {
 }
 
 /// The oldest that anything here can be.
-const OLDEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+const MAX_AGE: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Reads an age.
 fn age(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(age) if age > OLDEST => Err(format!("'{text}' is more than a hundred years")),
+        Ok(age) if age > MAX_AGE => Err(format!("'{text}' is more than a hundred years")),
         Ok(age) => Ok(age),
         Err(error) => Err(error.to_string()),
     }
@@ -175,7 +175,7 @@ impl OpenArgs {
     fn open(&self) -> anyhow::Result<Blocking> {
         let url = match &self.database {
             Some(url) => url.clone(),
-            None => format!("sqlite:{}", self.state.state_dir()?.join("history.db").display()),
+            None => history_url(None, &self.state.state_dir()?),
         };
         Ok(Blocking::open(&url)?)
     }
@@ -214,7 +214,7 @@ fn page<K: Kind + Serialize>(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let history = args.open.open()?;
     let page = history.wait(history.history().page::<K>(&args.query()))?;
     if args.open.json {
-        terminal::print(&serde_json::to_string(&page)?)?;
+        terminal::print_json(&page)?;
         return Ok(ExitCode::SUCCESS);
     }
     for record in page.records {
@@ -240,7 +240,7 @@ fn list(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     records.sort_by_key(|record| std::cmp::Reverse(record.at()));
     records.truncate(args.limit as usize);
     if args.open.json {
-        terminal::print(&serde_json::json!({ "records": records }).to_string())?;
+        terminal::print_json(&serde_json::json!({ "records": records }))?;
     } else if records.is_empty() {
         terminal::tell(&format!("nothing is remembered in {}", history.history().place()));
     } else {
@@ -273,7 +273,7 @@ fn pairs(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     let history = args.open()?;
     let pairs = history.wait(history.history().pairs())?;
     if args.json {
-        terminal::print(&serde_json::json!({ "pairs": pairs }).to_string())?;
+        terminal::print_json(&serde_json::json!({ "pairs": pairs }))?;
     } else {
         for line in show::pairs(&pairs) {
             terminal::print(&line)?;
@@ -310,7 +310,7 @@ fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     if args.output.is_some() {
         if args.open.json {
-            terminal::print(&serde_json::json!({ "records": written }).to_string())?;
+            terminal::print_json(&serde_json::json!({ "records": written }))?;
         } else {
             terminal::print(&count(written, "record"))?;
         }
@@ -397,7 +397,7 @@ fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if args.open.json {
-        terminal::print(&serde_json::json!({ "forgotten": forgotten }).to_string())?;
+        terminal::print_json(&serde_json::json!({ "forgotten": forgotten }))?;
     } else {
         terminal::print(&format!("{} forgotten", count(forgotten, "record")))?;
     }

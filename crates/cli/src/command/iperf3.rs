@@ -6,16 +6,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tidegate_control::units::parse_duration;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::link::Iperf3Server;
 
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::TrustArgs;
+use crate::values::time;
 
 /// How often the program is looked after.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Run iperf3 against an endpoint that was started with --iperf3.
 ///
@@ -37,9 +37,7 @@ pub struct Iperf3Args {
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
-    let limit = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_secs(1)..=Duration::from_secs(300);
-    if range.contains(&limit) { Ok(limit) } else { Err("must be from 1s to 300s".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(300), "must be from 1s to 300s")
 }
 
 /// Runs the command.
@@ -84,6 +82,6 @@ fn wait(mut child: Child, end: Instant) -> std::io::Result<Option<ExitStatus>> {
             child.wait()?;
             return Ok(None);
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }

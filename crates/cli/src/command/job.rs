@@ -5,19 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
-use tidegate_service::history::Decision;
-use tidegate_service::job::{Job, JobId, Kind, State};
+use tidegate_service::job::{JobId, Kind};
 use tidegate_service::shown::count;
 
-use crate::command::jobs::progress;
+use crate::service::jobs::{POLL_INTERVAL, ShownJob, progress};
 use crate::service::{Service, ServiceArgs};
-use crate::{exit, terminal};
-
-/// Between two looks at a job that is waited for.
-const LOOK: Duration = Duration::from_millis(500);
+use crate::terminal;
 
 /// Show a job of a running service.
 ///
@@ -49,17 +44,6 @@ pub struct JobArgs {
     service: ServiceArgs,
 }
 
-/// A job as the service shows it.
-#[derive(Debug, Deserialize)]
-pub struct Shown {
-    /// The job.
-    #[serde(flatten)]
-    pub job: Job,
-    /// What was decided for it.
-    #[serde(default)]
-    decisions: Vec<Decision>,
-}
-
 /// Runs the command.
 pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
     let service = args.service.open()?;
@@ -72,7 +56,7 @@ pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
         _ if args.follow => return follow(args, &service),
         _ => service.get(&format!("/jobs/{}", args.id))?,
     };
-    let shown: Shown = serde_json::from_value(value.clone())?;
+    let shown: ShownJob = serde_json::from_value(value.clone())?;
     let mut text = if args.json { value.to_string() } else { text(&shown) };
     if let (false, Some(others @ 1..)) = (args.json, value["retried"].as_u64().map(|count| count - 1)) {
         text += &match others {
@@ -81,30 +65,10 @@ pub fn run(args: &JobArgs) -> anyhow::Result<ExitCode> {
         };
     }
     terminal::print(&text)?;
-    Ok(outcome(&shown))
+    Ok(shown.code())
 }
 
-/// The exit code that tells how a job ended; 0 while it has not.
-pub fn outcome(shown: &Shown) -> ExitCode {
-    match shown.job.state {
-        State::Failed => ExitCode::from(exit::SOME_FAILED),
-        State::Cancelled => ExitCode::from(exit::INTERRUPTED),
-        _ => ExitCode::SUCCESS,
-    }
-}
-
-/// Waits until a job is at its end.
-pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<Shown> {
-    loop {
-        let shown: Shown = service.get(&format!("/jobs/{id}"))?;
-        if shown.job.state.is_final() {
-            return Ok(shown);
-        }
-        std::thread::sleep(LOOK);
-    }
-}
-
-fn text(shown: &Shown) -> String {
+fn text(shown: &ShownJob) -> String {
     let job = &shown.job;
     let request = &job.request;
     let mut lines = vec![format!("job {} {}", job.id, job.state.in_words())];
@@ -150,7 +114,7 @@ fn text(shown: &Shown) -> String {
 /// Prints what the service tells of a job until it is at its end.
 fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
     loop {
-        let mut last: Option<Shown> = None;
+        let mut last: Option<ShownJob> = None;
         let mut meter = Meter::default();
         let mut event = String::new();
         for line in service.lines(&format!("/jobs/{}/epochs", args.id))?.lines() {
@@ -179,7 +143,7 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
                     terminal::print(&text)?;
                 }
             } else {
-                let shown: Shown = serde_json::from_str(data)?;
+                let shown: ShownJob = serde_json::from_str(data)?;
                 let changed = last.as_ref().is_none_or(|last| last.job.state != shown.job.state);
                 if changed && !args.json && !shown.job.state.is_final() {
                     let job = &shown.job;
@@ -189,7 +153,7 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             }
         }
         // A stream also ends when the service does: what the job is now decides.
-        let shown: Shown = match last {
+        let shown: ShownJob = match last {
             Some(shown) if shown.job.state.is_final() => shown,
             _ => service.get(&format!("/jobs/{}", args.id))?,
         };
@@ -197,8 +161,8 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             if !args.json {
                 terminal::print(&text(&shown))?;
             }
-            return Ok(outcome(&shown));
+            return Ok(shown.code());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::job::{Job, State};
 
-use crate::progress::clock;
 use crate::service::ServiceArgs;
+use crate::service::jobs::progress;
 use crate::terminal;
 
 /// Jobs asked for at once.
@@ -63,7 +62,7 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        terminal::print(&serde_json::to_string(&all)?)?;
+        terminal::print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let jobs: Vec<Job> = all.jobs.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
@@ -84,28 +83,4 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
     lines.push(if counts.is_empty() { "no jobs".to_owned() } else { counts.join(", ") });
     terminal::print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// How far a job has come, in a few words.
-pub fn progress(job: &Job) -> String {
-    let moved = job.progress;
-    match (job.state, &job.summary) {
-        (State::Done, Some(summary)) => {
-            format!("{}, {}", ByteCount(summary.bytes), BitRate(summary.goodput_bps))
-        }
-        _ if moved.bytes.0 == 0 => String::new(),
-        (state, _) => {
-            let mut text = match moved.total_bytes {
-                Some(total) if total.0 > 0 => format!("{} of {total}", moved.bytes),
-                _ => moved.bytes.to_string(),
-            };
-            if state.is_active() {
-                text.push_str(&format!(", {}", moved.throughput_bps));
-                if let Some(left @ 1..) = moved.left_ms {
-                    text.push_str(&format!(", {} left", clock(left as f64 / 1000.0)));
-                }
-            }
-            text
-        }
-    }
 }

@@ -1,23 +1,24 @@
 //! `tidegate probe`: how much a path carries, memory to memory.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_service::shown::count;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::{Job, Work, interrupt_on_signals};
+use crate::drive::{Work, interrupt_on_signals};
 use crate::exit::usage;
+use crate::output::OutputArgs;
 use crate::place::Place;
-use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::route::RouteArgs;
 use crate::terminal;
+use crate::values::{size, time};
 
 /// More than any probe moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
@@ -40,36 +41,18 @@ pub struct ProbeArgs {
     /// End after so much, if that is before the time is over [default: no such end]
     #[arg(long, value_name = "SIZE", value_parser = probe_size)]
     bytes: Option<ByteCount>,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: OutputArgs<false>,
     #[command(flatten)]
-    transfer: TransferArgs,
-    #[command(flatten)]
-    trust: TrustArgs,
+    pub route: RouteArgs,
 }
 
 fn probe_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if (Duration::from_millis(500)..=Duration::from_secs(86_400)).contains(&time) {
-        Ok(time)
-    } else {
-        Err("must be from 500ms to 86400s".to_owned())
-    }
+    time(text, Duration::from_millis(500)..=Duration::from_secs(86_400), "must be from 500ms to 86400s")
 }
 
 fn probe_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
-    if (ByteCount(1)..=ENDLESS).contains(&size) {
-        Ok(size)
-    } else {
-        Err("must be from 1B to 1EiB".to_owned())
-    }
+    size(text, ByteCount(1)..=ENDLESS, "must be from 1B to 1EiB")
 }
 
 #[derive(Serialize)]
@@ -86,18 +69,6 @@ struct Report<'a> {
     epochs: &'a [Epoch],
 }
 
-impl ProbeArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let endpoint = |text| match Place::parse(text)? {
@@ -112,26 +83,14 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         (None, true) => (From::EndpointZero(destination, memory), To::Null),
         (None, false) => (From::Zero(memory), To::Endpoint(destination)),
     };
-    let optimizer = args.control.optimizer()?;
-    let mut pace = args.control.pace(optimizer.as_ref());
+    let mut pace = args.route.pace()?;
     pace.stop_after = Some(args.time);
-    let mut terms = args.transfer.terms(args.control.max_workers);
+    let mut terms = args.route.terms();
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
-    let job = Job {
-        work: Work::transfer(
-            from,
-            to,
-            setup(terms, pace, &args.trust, interrupt_on_signals())?,
-            args.transfer.retry_for,
-        ),
-        control: &args.control,
-        title,
-        json: args.json,
-        quiet: args.json,
-        epochs: args.epochs.clone(),
-        state: args.trust.state_dir()?,
-    };
+    let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
+    let work = Work::transfer(from, to, setup, args.route.transfer.retry_for);
+    let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
     let ended = job.run()?;
     if let Some(error) = ended.error {
         return Err(error.into());
@@ -143,10 +102,10 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let mean = BitRate::from_bps(weighted / time.max(1) as f64);
     let best = epochs.iter().max_by_key(|epoch| network(epoch));
     let last = epochs.last();
-    if args.json {
+    if args.output.json {
         let report = Report {
             status: ended.summary.status,
-            optimizer: &args.control.optimizer,
+            optimizer: &args.route.control.optimizer,
             duration_ms: ended.summary.duration_ms,
             bytes: ended.moved.0,
             throughput_bps: mean.0,
@@ -156,7 +115,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             rtt_us: last.and_then(|epoch| epoch.rtt_us),
             epochs,
         };
-        terminal::print(&serde_json::to_string(&report)?)?;
+        terminal::print_json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines =
@@ -173,10 +132,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     }));
     lines.push(match best {
         Some(best) => {
-            let streams = match best.concurrency.network {
-                1 => "1 stream".to_owned(),
-                streams => format!("{streams} streams"),
-            };
+            let streams = count(best.concurrency.network, "stream");
             format!("mean {mean}, best {} with {streams}", network(best))
         }
         None => "no epoch was completed: give --time more, or --epoch less".to_owned(),

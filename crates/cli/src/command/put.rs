@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tidegate_control::units::parse_duration;
 use tidegate_control::{BitRate, ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
@@ -19,6 +18,7 @@ use tidegate_fetch::put::{Event, Settings, Upload};
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
+use tidegate_service::shown::count;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -29,14 +29,15 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
-use crate::command::copy::report;
-use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
+use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
 use crate::exit::{self, usage};
+use crate::output::{OutputArgs, report};
 use crate::place::Paths;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
 use crate::terminal;
+use crate::values::{size, time};
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
@@ -49,6 +50,7 @@ use crate::terminal;
 /// AWS_PROFILE in ~/.aws; a login for WebDAV from ~/.netrc or the URL.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate put [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
+#[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct PutArgs {
     #[command(flatten)]
     paths: Paths,
@@ -62,17 +64,10 @@ pub struct PutArgs {
     /// Only say what would be sent
     #[arg(long)]
     dry_run: bool,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// Show no progress
-    #[arg(short, long)]
-    quiet: bool,
-    /// Write each epoch as one JSON line to FILE
-    #[arg(long, value_name = "FILE")]
-    epochs: Option<PathBuf>,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: OutputArgs,
+    #[command(flatten)]
+    pub control: ControlArgs,
     #[command(flatten)]
     s3: S3Args,
     #[command(flatten)]
@@ -127,15 +122,11 @@ struct ServerArgs {
 }
 
 fn part_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
-    let fits = (ByteCount::mib(5)..=ByteCount::gib(5)).contains(&size);
-    if fits { Ok(size) } else { Err("must be from 5MiB to 5GiB".to_owned()) }
+    size(text, ByteCount::mib(5)..=ByteCount::gib(5), "must be from 5MiB to 5GiB")
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
-    if fits { Ok(time) } else { Err("must be from 1s to 1h".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(3600), "must be from 1s to 1h")
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -145,18 +136,6 @@ fn header(text: &str) -> Result<(String, String), String> {
         return Err("must be 'Name: value'".to_owned());
     }
     Ok((name.trim().to_lowercase(), value.trim().to_owned()))
-}
-
-impl PutArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
 }
 
 /// The destination, as typed.
@@ -280,31 +259,25 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         begun.store(true, Relaxed);
         Ok(Box::new(upload))
     };
-    let job = Job {
-        work: Work {
-            begin: Box::new(begin),
-            // Every request is tried again by itself.
-            retry_for: Duration::ZERO,
-            stages: &[Stage::Read, Stage::Network],
-            streams: None,
-            staging: args.server.staging,
-            interrupt: Interrupt::clone(&interrupt),
-            dry: false,
-        },
-        control: &args.control,
-        title: title(typed, &place),
-        json: args.json,
-        quiet: args.quiet || args.dry_run,
-        epochs: args.epochs.clone(),
-        state: state_dir,
+    let work = Work {
+        begin: Box::new(begin),
+        // Every request is tried again by itself.
+        retry_for: Duration::ZERO,
+        stages: &[Stage::Read, Stage::Network],
+        streams: None,
+        staging: args.server.staging,
+        interrupt: Interrupt::clone(&interrupt),
+        dry: false,
     };
+    let mut job = args.output.job(work, &args.control, title(typed, &place), state_dir);
+    job.quiet |= args.dry_run;
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
         let planned = planned.lock().expect("not poisoned");
-        return print_plan(&ended, &planned, args.json);
+        return print_plan(&ended, &planned, args.output.json);
     }
-    let code = report(&ended, args.json)?;
+    let code = report(&ended, args.output.json)?;
     // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
     let destination =
         begun.load(Relaxed) && ended.error.is_some_and(|error| error.kind == ErrorKind::NotFound);
@@ -348,7 +321,7 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
     let skipped = summary.files.skipped;
     if json {
         let plan = Plan { dry_run: true, files: &planned, skipped, failures: &summary.failures };
-        terminal::print(&serde_json::to_string(&plan)?)?;
+        terminal::print_json(&plan)?;
     } else {
         for failure in &summary.failures {
             terminal::complain(&failure.message);
@@ -359,7 +332,7 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<
         let bytes = planned.iter().map(|file| file.bytes).sum();
         terminal::print(&format!(
             "{}, {} would be sent, {skipped} there already",
-            crate::summary::count(planned.len() as u64),
+            count(planned.len() as u64, "file"),
             ByteCount(bytes)
         ))?;
     }

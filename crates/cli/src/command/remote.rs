@@ -14,10 +14,10 @@ use crate::exit::usage;
 use crate::{remotes, terminal};
 
 /// Longest ticket that is read.
-const LONGEST: u64 = 64 << 10;
+const MAX_TICKET: u64 = 64 << 10;
 
 /// How often an interrupt is looked for while nobody types.
-const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Remember endpoints by name.
 ///
@@ -69,7 +69,7 @@ pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
                 })
                 .collect::<std::collections::BTreeMap<_, _>>();
             if *json {
-                terminal::print(&serde_json::to_string(&public)?)?;
+                terminal::print_json(&public)?;
             } else {
                 let width = public.keys().map(String::len).max().unwrap_or(0);
                 for (name, shown) in &public {
@@ -133,25 +133,25 @@ fn typed(name: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     if stdin.is_terminal() {
         let interrupt = interrupt_on_signals();
-        let _unseen = Unseen::new(&stdin);
+        let _no_echo = NoEcho::new(&stdin);
         terminal::tell(&format!("paste the ticket of {name}, which is not shown, and press Enter:"));
-        while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&GLANCE)).unwrap_or(0) == 0 {
+        while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&POLL_INTERVAL)).unwrap_or(0) == 0 {
             if interrupt.is_raised() {
                 return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was remembered").into());
             }
         }
     }
-    stdin.lock().take(LONGEST).read_line(&mut text)?;
+    stdin.lock().take(MAX_TICKET).read_line(&mut text)?;
     Ok(text)
 }
 
 /// A terminal that shows nothing of what is typed but the end of the line, until this is dropped.
-struct Unseen<'s> {
+struct NoEcho<'s> {
     stdin: &'s Stdin,
     before: Option<Termios>,
 }
 
-impl<'s> Unseen<'s> {
+impl<'s> NoEcho<'s> {
     fn new(stdin: &'s Stdin) -> Self {
         let before = tcgetattr(stdin).ok();
         if let Some(mut unseen) = before.clone() {
@@ -163,7 +163,7 @@ impl<'s> Unseen<'s> {
     }
 }
 
-impl Drop for Unseen<'_> {
+impl Drop for NoEcho<'_> {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             let _ = tcsetattr(self.stdin, OptionalActions::Now, before);

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +13,6 @@ use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, run as run_service};
-use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,10 +20,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
 use crate::remotes;
-use crate::settings::StateArgs;
+use crate::settings::{StateArgs, history_url};
+use crate::values::listen_address;
 
-/// The port unless told otherwise; the endpoint's is 7117.
-const PORT: u16 = 7118;
+/// Where it listens unless told otherwise; the endpoint's port is 7117.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7118);
 
 /// Serve estimates and transfer jobs over HTTP, with a dashboard.
 ///
@@ -88,15 +88,14 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let sizes = Sizes { program: program.path.clone(), servers: trusted.servers.clone() };
     let mut programs = Programs::new(program.path.clone(), state.clone());
     (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
-    let default = || format!("sqlite:{}", state.join("history.db").display());
     let options = Options {
         api: Config {
-            listen: listen_address(&args.listen)?,
+            listen: listen_address(&args.listen, DEFAULT_LISTEN)?,
             tls,
             clear: args.insecure,
             state: state.clone(),
         },
-        database: args.database.clone().unwrap_or_else(default),
+        database: history_url(args.database.as_deref(), &state),
         limits: Limits {
             jobs: args.max_jobs as usize,
             jobs_per_site: args.max_jobs_per_site as usize,
@@ -174,13 +173,4 @@ impl ServeArgs {
         let endpoints = all.into_iter().flat_map(|(option, path)| [option.into(), path.into()]).collect();
         Ok(Trusted { endpoints, servers })
     }
-}
-
-fn listen_address(text: &str) -> Result<SocketAddr, Error> {
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, PORT));
-    }
-    text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next()).ok_or_else(|| {
-        usage(format!("cannot listen on '{text}': write an address and a port, as in 127.0.0.1:7118"))
-    })
 }

@@ -17,7 +17,7 @@ use crate::terminal;
 /// Most bytes of the list.
 const MAX_LIST: u64 = 1 << 20;
 /// How long a server may be silent.
-const SILENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Tell how much lies at the URLs that standard input lists
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ struct Report {
 pub fn run(args: &SizeArgs) -> anyhow::Result<ExitCode> {
     let mut list = String::new();
     std::io::stdin().lock().take(MAX_LIST).read_to_string(&mut list)?;
-    let settings = ServerSettings { ca: args.ca.clone(), timeout: SILENCE, ..ServerSettings::from_env() };
+    let settings = ServerSettings { ca: args.ca.clone(), timeout: TIMEOUT, ..ServerSettings::from_env() };
     let mut remote = Servers::new(&settings).remote();
     let mut bytes = Some(0_u64);
     for line in list.lines() {
@@ -46,6 +46,6 @@ pub fn run(args: &SizeArgs) -> anyhow::Result<ExitCode> {
         let version = remote.look(&ask).map_err(|refusal| refusal.error)?;
         bytes = bytes.zip(version.bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
     }
-    terminal::print(&serde_json::to_string(&Report { bytes })?)?;
+    terminal::print_json(&Report { bytes })?;
     Ok(ExitCode::SUCCESS)
 }

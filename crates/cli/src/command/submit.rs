@@ -14,15 +14,17 @@ use tidegate_service::job::{Dependency, JobId, Kind, Request};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
-use crate::command::job::{self, wait_for};
 use crate::exit::usage;
+use crate::service::jobs::wait_for;
 use crate::service::{Service, ServiceArgs};
 use crate::{remotes, terminal};
 
 /// Most bytes of one job file.
 const MAX_FILE: u64 = 256 << 20;
-/// Jobs and bytes of one request, where they do not name each other: well below what the service takes.
-const BATCH: (usize, usize) = (5_000, 8 << 20);
+/// Most jobs of one request, where they do not name each other: well below what the service takes.
+const MAX_BATCH_JOBS: usize = 5_000;
+/// Most bytes of one request; likewise.
+const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Submit transfer jobs to a running service.
 ///
@@ -122,7 +124,7 @@ fn batches(requests: &[Request]) -> anyhow::Result<Vec<&[Request]>> {
     let (mut batches, mut begin, mut bytes) = (Vec::new(), 0, 0);
     for (i, request) in requests.iter().enumerate() {
         let size = serde_json::to_vec(request)?.len() + 1;
-        if i - begin == BATCH.0 || (i > begin && bytes + size > BATCH.1) {
+        if i - begin == MAX_BATCH_JOBS || (i > begin && bytes + size > MAX_BATCH_BYTES) {
             batches.push(&requests[begin..i]);
             (begin, bytes) = (i, 0);
         }
@@ -134,7 +136,7 @@ fn batches(requests: &[Request]) -> anyhow::Result<Vec<&[Request]>> {
 
 fn tell(args: &SubmitArgs, submitted: &Submitted) -> anyhow::Result<()> {
     if args.json {
-        terminal::print(&serde_json::to_string(submitted)?)?;
+        terminal::print_json(submitted)?;
         return Ok(());
     }
     let text = match &submitted.ids[..] {
@@ -157,7 +159,7 @@ fn wait(service: &Service, ids: &[JobId]) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for &id in ids {
         let job = wait_for(service, id)?;
-        let ended = job::outcome(&job);
+        let ended = job.code();
         if ended != ExitCode::SUCCESS {
             terminal::complain(&format!("job {id} is {}: {}", job.job.state, job.job.reason));
             code = ended;
@@ -259,11 +261,11 @@ mod tests {
     #[test]
     fn jobs_are_sent_in_parts_that_the_service_takes() {
         let mut requests: Vec<Request> =
-            (0..BATCH.0 + 7).map(|i| Request::transfer(format!("/{i}"), "/b")).collect();
+            (0..MAX_BATCH_JOBS + 7).map(|i| Request::transfer(format!("/{i}"), "/b")).collect();
         let sizes = |requests: &[Request]| -> Vec<usize> {
             batches(requests).expect("plain data").iter().map(|batch| batch.len()).collect()
         };
-        assert_eq!(sizes(&requests), [BATCH.0, 7]);
+        assert_eq!(sizes(&requests), [MAX_BATCH_JOBS, 7]);
         requests.truncate(200);
         requests.iter_mut().for_each(|request| request.sources[0] = format!("/{}", "x".repeat(100_000)));
         let parts = sizes(&requests);

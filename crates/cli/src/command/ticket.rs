@@ -32,21 +32,10 @@ pub struct TicketArgs {
     #[arg(long)]
     write_only: bool,
     /// How long it holds, as in 24h
-    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     expires: Option<Duration>,
     #[command(flatten)]
     trust: TrustArgs,
-}
-
-fn lifetime(text: &str) -> Result<Duration, String> {
-    let (number, seconds) = match text.trim().as_bytes().last() {
-        Some(b'd') => (text.trim().trim_end_matches('d'), 86_400),
-        Some(b'h') => (text.trim().trim_end_matches('h'), 3_600),
-        _ => return parse_duration(text).map_err(|error| error.to_string()),
-    };
-    let number: u64 =
-        number.trim().parse().map_err(|_| format!("'{text}' is not a time: write 24h or 7d"))?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(|| format!("'{text}' is too long"))
 }
 
 /// Runs the command.

@@ -333,7 +333,7 @@ struct Curve {
 }
 
 impl Curve {
-    const MOST: usize = 4_000;
+    const MAX_POINTS: usize = 4_000;
 
     fn add(&mut self, progress: &Progress) {
         let x = progress.episodes as f64;
@@ -348,7 +348,7 @@ impl Curve {
         }
         self.skip = 0;
         self.recent.push((x, progress.recent.into()));
-        if self.recent.len() > Self::MOST {
+        if self.recent.len() > Self::MAX_POINTS {
             let mut i = 0;
             self.recent.retain(|_| {
                 i += 1;

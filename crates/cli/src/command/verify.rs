@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate_transfer::terms::Compare;
 
-use crate::command::copy::{Ends, finish};
-use crate::drive::{Job, Work, interrupt_on_signals};
+use crate::drive::interrupt_on_signals;
+use crate::ends::Ends;
+use crate::output::{JsonArgs, finish};
 use crate::place::Paths;
-use crate::settings::{ControlArgs, LinkRule, TransferArgs, TrustArgs, setup};
+use crate::route::RouteArgs;
+use crate::settings::LinkRule;
 
 /// Compare the files of a copy by content, on both sides.
 ///
@@ -23,53 +25,21 @@ pub struct VerifyArgs {
     /// What to do about symbolic links
     #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
     links: LinkRule,
-    /// Print one JSON object on standard output
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    control: ControlArgs,
+    pub output: JsonArgs,
     #[command(flatten)]
-    transfer: TransferArgs,
-    #[command(flatten)]
-    trust: TrustArgs,
-}
-
-impl VerifyArgs {
-    /// Whether a script reads the result.
-    pub fn json(&self) -> bool {
-        self.json
-    }
-
-    /// The rule asked for, by name.
-    pub fn optimizer(&self) -> &str {
-        &self.control.optimizer
-    }
+    pub route: RouteArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
-    let mut terms = args.transfer.terms(args.control.max_workers);
+    let mut terms = args.route.terms();
     terms.links = args.links.into();
     terms.compare = Compare::Checksum;
     terms.dry = true;
-    let ends = Ends::of(&args.paths, &mut terms, &args.trust)?;
-    let optimizer = args.control.optimizer()?;
-    let pace = args.control.pace(optimizer.as_ref());
-    let loopback = ends.loopback();
-    let job = Job {
-        work: Work::transfer(
-            ends.from,
-            ends.to,
-            setup(terms, pace, &args.trust, interrupt_on_signals())?,
-            args.transfer.retry_for,
-        )
-        .at_home(loopback),
-        control: &args.control,
-        title: format!("comparing {}", ends.title),
-        json: args.json,
-        quiet: false,
-        epochs: None,
-        state: args.trust.state_dir()?,
-    };
-    finish(job, args.json)
+    let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
+    let setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    let work = ends.work(setup, args.route.transfer.retry_for);
+    let title = format!("comparing {}", ends.title);
+    finish(args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?))
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_control::units::parse_duration;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::archive::{ArchiveSettings, Format, Layout, Naming, Protocol, Source, Wish};
 use tidegate_fetch::checksum::Algorithm;
@@ -25,6 +24,7 @@ use url::Url;
 use crate::exit::usage;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, StateArgs, chunk_size, retry_time, staging_size};
+use crate::values::time;
 
 /// What is wanted of accessions, and who is asked.
 #[derive(Clone, Debug, Args)]
@@ -86,7 +86,7 @@ pub struct ListArgs {
 /// What is written beside the files.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Beside the files")]
-pub struct BesideArgs {
+pub struct SidecarArgs {
     /// The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic
     #[arg(long, value_name = "PIPELINE", default_value = "generic")]
     samplesheet: Shape,
@@ -120,7 +120,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = retry_time)]
     retry_for: Duration,
     /// How long a server may be silent
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = patience)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
     timeout: Duration,
     /// Do not hold files against the checksums that are known of them
     #[arg(long)]
@@ -157,7 +157,7 @@ pub struct ServerArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceiling {
     host: Option<String>,
-    most: u16,
+    max: u16,
 }
 
 impl FromStr for Ceiling {
@@ -167,10 +167,10 @@ impl FromStr for Ceiling {
             Some((host, number)) => (Some(host.trim().to_owned()).filter(|host| !host.is_empty()), number),
             None => (None, text),
         };
-        let most = number.trim().parse().ok().filter(|most| (1..=512).contains(most));
+        let max = number.trim().parse().ok().filter(|max| (1..=512).contains(max));
         let named = host.is_some() == text.contains('=');
-        match most.filter(|_| named) {
-            Some(most) => Ok(Self { host, most }),
+        match max.filter(|_| named) {
+            Some(max) => Ok(Self { host, max }),
             None => Err(usage("must be a number from 1 to 512, or HOST=NUMBER")),
         }
     }
@@ -180,10 +180,8 @@ fn base_url(text: &str) -> Result<Url> {
     list::url(text)
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
-    if range.contains(&time) { Ok(time) } else { Err("must be from 100ms to 3600s".to_owned()) }
+fn timeout(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "must be from 100ms to 3600s")
 }
 
 impl ArchiveArgs {
@@ -235,7 +233,7 @@ impl ListArgs {
     }
 }
 
-impl BesideArgs {
+impl SidecarArgs {
     /// What gathers them, if they are wanted.
     pub fn sidecars(&self, directory: &Path) -> Result<Option<Sidecars>> {
         if self.no_sidecars {
@@ -281,7 +279,7 @@ impl ServerArgs {
                 link: self.limit_rate,
             },
             staging: self.staging,
-            max_workers: self.most_workers(control.max_workers),
+            max_workers: self.max_workers(control.max_workers),
             ceilings: self.ceilings(),
             retries: self.retries,
             retry_for: if self.retries == 0 { Duration::ZERO } else { self.retry_for },
@@ -298,18 +296,18 @@ impl ServerArgs {
 
     fn ceilings(&self) -> Ceilings {
         let every = self.max_connections.iter().rev().find(|ceiling| ceiling.host.is_none());
-        let mut ceilings = every.map_or_else(Ceilings::default, |every| Ceilings::all(every.most));
+        let mut ceilings = every.map_or_else(Ceilings::default, |every| Ceilings::all(every.max));
         for ceiling in &self.max_connections {
             if let Some(host) = &ceiling.host {
-                ceilings.set(host, ceiling.most);
+                ceilings.set(host, ceiling.max);
             }
         }
         ceilings
     }
 
     /// Who allows a host more connections than workers wants as many workers.
-    fn most_workers(&self, asked: u16) -> u16 {
-        self.max_connections.iter().map(|ceiling| ceiling.most).fold(asked, u16::max)
+    fn max_workers(&self, asked: u16) -> u16 {
+        self.max_connections.iter().map(|ceiling| ceiling.max).fold(asked, u16::max)
     }
 }
 
@@ -319,7 +317,7 @@ mod tests {
 
     #[test]
     fn ceilings_are_read() {
-        let read = |text: &str| text.parse::<Ceiling>().ok().map(|ceiling| (ceiling.host, ceiling.most));
+        let read = |text: &str| text.parse::<Ceiling>().ok().map(|ceiling| (ceiling.host, ceiling.max));
         assert_eq!(read("8"), Some((None, 8)));
         assert_eq!(read("*.ebi.ac.uk=4"), Some((Some("*.ebi.ac.uk".to_owned()), 4)));
         for bad in ["", "0", "513", "x", "=4", "a=", "a=0"] {

@@ -17,10 +17,10 @@ use super::OpenArgs;
 use crate::{exit, terminal};
 
 /// Records written at once.
-const BATCH: usize = 1000;
+const MAX_BATCH: usize = 1000;
 
 /// Most bad lines told one by one, of each file.
-const TOLD: usize = 10;
+const MAX_PROBLEMS: usize = 10;
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
@@ -106,8 +106,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         samples += history.wait(history.history().warm_start(pair))?;
     }
     if args.open.json {
-        let object = serde_json::json!({ "files": files, "samples_of_transfers": samples });
-        terminal::print(&object.to_string())?;
+        terminal::print_json(&serde_json::json!({ "files": files, "samples_of_transfers": samples }))?;
     } else if samples > 0 {
         terminal::print(&format!("{} made of the transfers of logs", count(samples, "sample")))?;
     }
@@ -125,7 +124,7 @@ fn read_all(
 ) -> anyhow::Result<()> {
     let mut import = Import::new(file, format, sites.clone(), Timestamp::now())?;
     imported.format = Some(import.format());
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::with_capacity(MAX_BATCH);
     // What was read before an error is kept.
     let ended = loop {
         match import.next_item() {
@@ -133,7 +132,7 @@ fn read_all(
                 Ok(records) => batch.extend(records),
                 Err(message) => {
                     imported.bad += 1;
-                    if imported.problems.len() < TOLD {
+                    if imported.problems.len() < MAX_PROBLEMS {
                         imported.problems.push(Problem { line: item.line, message });
                     }
                 }
@@ -141,7 +140,7 @@ fn read_all(
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         }
-        if batch.len() >= BATCH {
+        if batch.len() >= MAX_BATCH {
             write(history, &mut batch, imported, logged)?;
         }
     };

@@ -7,6 +7,7 @@ use tidegate_fetch::checksum::Checksums;
 use tidegate_fetch::list::{json_line, public};
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
+use tidegate_service::shown::count;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::code;
@@ -39,8 +40,7 @@ impl Found {
     }
 
     fn total(&self) -> String {
-        let plural = if self.files == 1 { "" } else { "s" };
-        let mut total = format!("{} file{plural}, {}", self.files, ByteCount(self.bytes));
+        let mut total = format!("{}, {}", count(self.files, "file"), ByteCount(self.bytes));
         if self.unknown > 0 {
             total.push_str(&format!(" and {} of unknown size", self.unknown));
         }

@@ -1,0 +1,130 @@
+//! What a run prints: options about it, and how it ended, for people or as one JSON object.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+
+use crate::drive::{Ended, Job, Work};
+use crate::settings::ControlArgs;
+use crate::terminal;
+
+/// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
+/// `EPOCHS` where they are told to; then there is no such option.
+#[derive(Clone, Debug, Default)]
+pub struct OutputArgs<const QUIET: bool = true, const EPOCHS: bool = true> {
+    /// One JSON object on standard output, and nothing for people.
+    pub json: bool,
+    /// No view, and no summary for people.
+    pub quiet: bool,
+    /// Where each epoch is written as a line.
+    pub epochs: Option<PathBuf>,
+}
+
+/// For a command whose only such option is `--json`.
+pub type JsonArgs = OutputArgs<false, false>;
+
+impl<const QUIET: bool, const EPOCHS: bool> Args for OutputArgs<QUIET, EPOCHS> {
+    fn augment_args(command: Command) -> Command {
+        let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        let json = flag("json").help("Print one JSON object on standard output");
+        let quiet = flag("quiet").short('q').help("Say nothing unless something is wrong");
+        let epochs = Arg::new("epochs")
+            .long("epochs")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Write each epoch as one JSON line to FILE");
+        command.arg(json).args(QUIET.then_some(quiet)).args(EPOCHS.then_some(epochs))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const QUIET: bool, const EPOCHS: bool> FromArgMatches for OutputArgs<QUIET, EPOCHS> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut args = Self::default();
+        args.update_from_arg_matches(matches)?;
+        Ok(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.json = matches.get_flag("json");
+        self.quiet = QUIET && matches.get_flag("quiet");
+        self.epochs = if EPOCHS { matches.get_one("epochs").cloned() } else { None };
+        Ok(())
+    }
+}
+
+impl<const QUIET: bool, const EPOCHS: bool> OutputArgs<QUIET, EPOCHS> {
+    /// Work that is to be shown so, headed with `title`; its log goes into the directory `state`.
+    pub fn job<'a>(
+        &self,
+        work: Work<'a>,
+        control: &'a ControlArgs,
+        title: String,
+        state: PathBuf,
+    ) -> Job<'a> {
+        let Self { json, quiet, epochs } = self.clone();
+        Job { work, control, title, json, quiet, epochs, state }
+    }
+}
+
+/// Runs a job, prints how it ended, and answers with the exit code.
+pub fn finish(job: Job<'_>) -> anyhow::Result<ExitCode> {
+    let (json, quiet) = (job.json, job.quiet);
+    let ended = job.run()?;
+    if json || !quiet {
+        return report(&ended, json);
+    }
+    ended.summary.complain();
+    Ok(code_of(&ended))
+}
+
+/// Prints how a job ended, and answers with the exit code.
+pub fn report(ended: &Ended, json: bool) -> anyhow::Result<ExitCode> {
+    print(ended, json)?;
+    Ok(code_of(ended))
+}
+
+/// Prints how a job ended: for people, or as one JSON object.
+pub fn print(ended: &Ended, json: bool) -> anyhow::Result<()> {
+    if json {
+        terminal::print_json(&ended.summary)?;
+    } else {
+        ended.summary.print()?;
+    }
+    Ok(())
+}
+
+/// What ended a job early is told, and its exit code.
+fn code_of(ended: &Ended) -> ExitCode {
+    if let Some(error) = &ended.error {
+        terminal::complain(&error.message);
+    }
+    ExitCode::from(ended.summary.code(ended.error.as_ref()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<const QUIET: bool, const EPOCHS: bool>(words: &[&str]) -> Option<(bool, bool, Option<PathBuf>)> {
+        let command = OutputArgs::<QUIET, EPOCHS>::augment_args(Command::new("run"));
+        let matches = command.try_get_matches_from([&["run"], words].concat()).ok()?;
+        let args = OutputArgs::<QUIET, EPOCHS>::from_arg_matches(&matches).ok()?;
+        Some((args.json, args.quiet, args.epochs))
+    }
+
+    #[test]
+    fn a_command_has_the_options_it_asks_for_and_no_others() {
+        assert_eq!(read::<true, true>(&[]), Some((false, false, None)));
+        let all = ["--json", "-q", "--epochs", "log"];
+        assert_eq!(read::<true, true>(&all), Some((true, true, Some("log".into()))));
+        assert_eq!(read::<false, true>(&["--epochs", "log"]), Some((false, false, Some("log".into()))));
+        assert_eq!(read::<false, true>(&["--quiet"]), None);
+        assert_eq!(read::<false, false>(&["--json"]), Some((true, false, None)));
+        assert_eq!(read::<false, false>(&["--epochs", "log"]), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! Options of every command that moves data between endpoints of ours, and what they become.
+
+use clap::Args;
+use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::error::Result;
+use tidegate_transfer::quota::Share;
+use tidegate_transfer::terms::Terms;
+use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
+use tidegate_transfer::transfer::{Interrupt, Pace};
+
+use crate::settings::{ControlArgs, TransferArgs, TrustArgs};
+
+/// Who decides, how data is moved, and whom to trust.
+#[derive(Clone, Debug, Args)]
+pub struct RouteArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    #[command(flatten)]
+    pub transfer: TransferArgs,
+    #[command(flatten)]
+    pub trust: TrustArgs,
+}
+
+impl RouteArgs {
+    /// What both ends agree on.
+    pub fn terms(&self) -> Terms {
+        self.transfer.terms(self.control.max_workers)
+    }
+
+    /// How the transfer is driven; an error if there is no such rule.
+    pub fn pace(&self) -> Result<Pace> {
+        Ok(self.control.pace(self.control.optimizer()?.as_ref()))
+    }
+
+    /// Puts everything together.
+    pub fn setup(&self, terms: Terms, pace: Pace, interrupt: Interrupt) -> Result<Setup> {
+        let root = self.trust.state.open()?;
+        let (pki, catalogues) = (self.trust.pki()?, Catalogues::new(&root)?);
+        Ok(Setup {
+            terms,
+            pace,
+            run: random_run(),
+            stall: STALL,
+            interrupt,
+            pki,
+            catalogues,
+            share: Share::own(),
+        })
+    }
+}

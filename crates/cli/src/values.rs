@@ -1,0 +1,68 @@
+//! Readers of option values: times and sizes within a range, and where to listen.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use tidegate_control::ByteCount;
+use tidegate_control::units::{UnitError, parse_duration};
+use tidegate_transfer::error::Error;
+
+use crate::exit::usage;
+
+/// A time such as `30s`; `why` says what is wrong outside of `range`.
+pub fn time(text: &str, range: RangeInclusive<Duration>, why: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if range.contains(&time) { Ok(time) } else { Err(why.to_owned()) }
+}
+
+/// A size such as `16MiB`; `why` says what is wrong outside of `range`.
+pub fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
+}
+
+/// An address to listen on, with the port of the `default` one where it names none.
+pub fn listen_address(text: &str, default: SocketAddr) -> Result<SocketAddr, Error> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, default.port()));
+    }
+    let resolved = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    resolved.ok_or_else(|| {
+        usage(format!("cannot listen on '{text}': write an address and a port, as in {default}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_held_to_their_range() {
+        let range = Duration::from_secs(1)..=Duration::from_secs(60);
+        assert_eq!(time("60s", range.clone(), "no"), Ok(Duration::from_secs(60)));
+        assert_eq!(time("61s", range.clone(), "no"), Err("no".to_owned()));
+        assert!(time("much", range, "no").is_err_and(|why| why.contains("much")));
+        let range = ByteCount(1)..=ByteCount::mib(1);
+        assert_eq!(size("1MiB", range.clone(), "no"), Ok(ByteCount::mib(1)));
+        assert_eq!(size("0B", range, "no"), Err("no".to_owned()));
+    }
+
+    #[test]
+    fn an_address_may_leave_the_port_out() {
+        let default = SocketAddr::from(([127, 0, 0, 1], 7118));
+        for (text, wanted) in
+            [("0.0.0.0", "0.0.0.0:7118"), ("::1", "[::1]:7118"), ("127.0.0.1:9", "127.0.0.1:9")]
+        {
+            assert_eq!(
+                listen_address(text, default).map(|address| address.to_string()).as_deref(),
+                Ok(wanted)
+            );
+        }
+        let error = listen_address("nonsense", default).expect_err("no address");
+        assert_eq!(
+            error.message,
+            "cannot listen on 'nonsense': write an address and a port, as in 127.0.0.1:7118"
+        );
+    }
+}
