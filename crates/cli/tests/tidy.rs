@@ -216,6 +216,47 @@ fn control_has_no_io_no_clock_and_no_thread() {
 }
 
 #[test]
+fn transfer_meets_the_world_in_one_place() {
+    // What is behind each prefix, but for plain words as `Errno` and addresses.
+    let seam: [(&str, fn(&str) -> bool); 10] = [
+        ("std::", |name| ["fs", "thread"].contains(&name)),
+        ("std::os::unix::", |name| ["fs", "net"].contains(&name)),
+        ("std::net::", |name| {
+            ["TcpStream", "TcpListener", "UdpSocket", "ToSocketAddrs", "Shutdown"].contains(&name)
+        }),
+        ("std::sync::", |name| {
+            ["Mutex", "MutexGuard", "RwLock", "Condvar", "Barrier", "mpsc"].contains(&name)
+        }),
+        ("std::time::", |name| name == "Instant"),
+        ("SystemTime::", |name| name == "now"),
+        ("rustix::", |name| name != "io"),
+        ("rustix::io::", |name| name != "Errno"),
+        ("libc::", |_| true),
+        ("socket2::", |_| true),
+    ];
+    let mut problems = Vec::new();
+    let files = text_files();
+    let outside = |path: &&PathBuf| {
+        path.strip_prefix("crates/transfer/src").is_ok_and(|inner| module_of(inner) != "sys")
+    };
+    for file in files.iter().filter(outside) {
+        let text = read(file).unwrap_or_default();
+        let code = code_lines(&text);
+        for (prefix, is_the_world) in seam {
+            for (line, name) in names_after(&code, prefix).into_iter().filter(|(_, name)| is_the_world(name))
+            {
+                problems.push(format!(
+                    "{}:{line}: `{prefix}{name}`; import it from `crate::sys`, which has it under the same name, or \
+                     add a function there",
+                    file.display()
+                ));
+            }
+        }
+    }
+    report("crate transfer reads clocks, waits, and speaks to files and sockets in src/sys only:", &problems);
+}
+
+#[test]
 fn source_files_stay_short() {
     let mut problems = Vec::new();
     for file in text_files() {

@@ -14,9 +14,12 @@ pub mod manifest;
 
 // Tools that know nothing of transfers.
 pub mod hash;
+
+// The world: clocks, threads, files, sockets. Nothing else in this crate speaks to it.
+pub mod sys;
+
 pub mod outage;
 pub mod quota;
-pub mod sys;
 pub mod throttle;
 
 // Words of a transfer, said on the wire and off it.

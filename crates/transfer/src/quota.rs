@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tidegate_control::ByteCount;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::host;
 
 /// So much of something, at most.
 #[derive(Debug)]
@@ -174,7 +175,7 @@ impl Share {
             threads: whole(each.threads),
             staging: whole(half),
             metadata: whole(half),
-            descriptors: Quota::new(descriptors() / 2),
+            descriptors: Quota::new(host::descriptors() / 2),
         }
     }
 
@@ -199,15 +200,9 @@ impl Share {
             threads: Quota::unlimited(),
             staging: Quota::unlimited(),
             metadata: Quota::new(512 << 20),
-            descriptors: Quota::new(descriptors() / 2),
+            descriptors: Quota::new(host::descriptors() / 2),
         }
     }
-}
-
-/// How many descriptors this process may have.
-pub fn descriptors() -> usize {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
 }
 
 /// More is said of entries on their way than may be remembered.

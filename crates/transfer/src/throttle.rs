@@ -1,11 +1,13 @@
 //! Token buckets: a rate kept by sleeping, never by spinning.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::BitRate;
+
+use crate::sys::clock::Instant;
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
 
 /// How far a bucket may fall behind before the arrears are forgiven: long enough to bridge a
 /// scheduler's hiccup, short enough that no burst is seen on an epoch's scale.

@@ -6,14 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Read};
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::net;
+use crate::sys::sync::{Mutex, mpsc};
+use crate::sys::thread;
 
 /// Most servers at a time: more tests would only measure each other.
 const MOST: usize = 4;
@@ -105,7 +106,7 @@ impl Servers {
         let ports = std::iter::repeat_n(self.ports.clone(), if *self.ports.end() == 0 { TRIES } else { 1 });
         let mut untaken = ports.flatten().filter(|port| !taken.contains(port));
         let free = untaken.find_map(|port| {
-            let listener = TcpListener::bind((address, port)).ok()?;
+            let listener = net::listen((address, port)).ok()?;
             listener.local_addr().ok().map(|local| local.port()).filter(|port| !taken.contains(port))
         });
         let port = free.ok_or_else(|| {
@@ -175,6 +176,8 @@ fn listens(output: ChildStdout) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]

@@ -1,13 +1,14 @@
 //! One line in the log for each transfer: who had what done, how it went, and why it failed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::error::{ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::spec::{SinkSpec, SourceSpec};
+use crate::sys::clock::Instant;
 use crate::text::show;
 use crate::wire::message::Request;
 use crate::wire::ticket::Address;

@@ -1,7 +1,9 @@
 //! Log lines about what a stranger can bring about as often as it likes: one a second, with a count.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
+use crate::sys::sync::Mutex;
 
 /// Least time between two lines of a kind.
 const EVERY: Duration = Duration::from_secs(1);

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
 
 /// Most strangers at a time, however many descriptors there are: each has a thread.
 const MOST: usize = 1024;

@@ -4,13 +4,15 @@
 //! done with another one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::endpoint::accounts::AccountId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{RunId, TransferId};
+use crate::sys::clock::Instant;
+use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::thread;
 use crate::wire::session::Outbox;
 
 /// How long a run that is to end may take to let go.
@@ -215,7 +217,7 @@ mod tests {
 
     fn wait_for(flag: &AtomicBool) {
         while !flag.load(SeqCst) {
-            thread::yield_now();
+            std::thread::yield_now();
         }
     }
 

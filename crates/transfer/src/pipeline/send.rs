@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::Concurrency;
 
@@ -22,7 +21,10 @@ use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
+use crate::sys::clock::Instant;
 use crate::sys::processors::CpuTime;
+use crate::sys::sync::{Condvar, Mutex, mpsc};
+use crate::sys::thread;
 use crate::terms::Terms;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;

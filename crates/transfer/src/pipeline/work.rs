@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::manifest::{BLOCK, SEGMENT};
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 
 /// Most bytes and files in a bundle.
 const BUNDLE_BYTES: u64 = SEGMENT;

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
+use super::clock;
+use super::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 
 /// A hash of what the kernel calls it by, and of this run of this host: it tells others nothing but whether two are one.
 pub type Identity = [u8; 16];
@@ -55,7 +55,7 @@ fn hash(numbers: &[u64], salt: &[u8]) -> Identity {
 fn boot() -> &'static [u8] {
     static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
     BOOT.get_or_init(|| {
-        let ours = || format!("{} {:?}", std::process::id(), SystemTime::now()).into_bytes();
+        let ours = || format!("{} {:?}", std::process::id(), clock::wall()).into_bytes();
         std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| ours())
     })
 }

@@ -4,10 +4,9 @@
 //! [`Opening`]. Nothing else is looked at before it has been proved.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -15,7 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::sys::clock::Instant;
+use crate::sys::net::{self, TcpStream};
+use crate::sys::random;
 use crate::sys::tcp;
+use crate::sys::thread;
 use crate::terms::DataPlane;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
@@ -111,10 +114,8 @@ impl Unopened {
 
 /// Where the host of `address` is to be found.
 pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
-    match (address.host.as_str(), address.port).to_socket_addrs() {
-        Ok(found) => Ok(found.collect()),
-        Err(error) => Err(Error::connection("cannot find", address.place(), &error)),
-    }
+    net::resolve(&address.host, address.port)
+        .map_err(|error| Error::connection("cannot find", address.place(), &error))
 }
 
 /// Connects to one of `candidates` within [`HANDSHAKE_TIME`] each; `address` names them in errors.
@@ -122,7 +123,7 @@ fn dial(address: &Address, candidates: &[SocketAddr]) -> Result<TcpStream> {
     let place = address.place();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for candidate in candidates {
-        match TcpStream::connect_timeout(candidate, HANDSHAKE_TIME) {
+        match net::connect(candidate, HANDSHAKE_TIME) {
             Ok(socket) => {
                 tcp::prepare(&socket, PATIENCE)
                     .map_err(|e| Error::connection("cannot set up", &place, &e))?;
@@ -221,7 +222,7 @@ pub fn open_session_at(
     loop {
         match (try_session(address, candidates, config, versions), pauses.next()) {
             (Err(Unopened::Closed(_)), Some(pause)) if begun.elapsed() < HANDSHAKE_TIME => {
-                let draw = u32::from(random_bytes()[0]);
+                let draw = u32::from(random::bytes()[0]);
                 thread::sleep(*pause / 2 + *pause * draw / 512);
             }
             (result, _) => return result,
@@ -354,7 +355,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         let binding = match &preface {
             CLEAR_PREFACE => Vec::new(),
             NONCE_PREFACE => {
-                let nonce = random_bytes();
+                let nonce = random::bytes();
                 channel.write_all(&nonce).map_err(lost)?;
                 nonce.to_vec()
             }
@@ -402,12 +403,4 @@ fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) 
         }
     }
     Ok(())
-}
-
-/// Thirty-two bytes from the operating system's generator.
-pub fn random_bytes() -> Digest {
-    let mut bytes = [0; 32];
-    let provider = rustls::crypto::ring::default_provider();
-    provider.secure_random.fill(&mut bytes).expect("the operating system has randomness");
-    bytes
 }

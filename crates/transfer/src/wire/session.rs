@@ -4,16 +4,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::quota::{Held, Quota, remember};
+use crate::sys::clock::{self, Instant};
+use crate::sys::net::Waker;
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::tcp;
+use crate::sys::thread;
 use crate::wire::channel::{Channel, Tls};
 use crate::wire::message::{MAX_MESSAGE, Message, announced, decode, encode};
 
@@ -58,7 +58,7 @@ struct Shared {
     drained: Condvar,
     arrivals: Mutex<Arrivals>,
     arrived: Condvar,
-    wake: OwnedFd,
+    waker: Waker,
     round_trip: Option<Duration>,
 }
 
@@ -104,9 +104,9 @@ pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Resu
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
     let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
-    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    let waker = Waker::new().map_err(failed)?;
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
-    let shared = Arc::new(Shared::new(wake, round_trip));
+    let shared = Arc::new(Shared::new(waker, round_trip));
     let ends = (Outbox { shared: Arc::clone(&shared) }, Inbox { shared: Arc::clone(&shared) });
     let (peer, metadata) = (peer.to_owned(), Arc::clone(metadata));
     thread::Builder::new()
@@ -139,7 +139,7 @@ impl Arrivals {
         match self.limit {
             None => Ok(Duration::MAX),
             // The clock may be set meanwhile: it is looked at again.
-            Some((end, why)) => match end.duration_since(SystemTime::now()) {
+            Some((end, why)) => match end.duration_since(clock::wall()) {
                 Ok(left) if !left.is_zero() => Ok(left.min(Duration::from_secs(60))),
                 _ => Err(Error::new(ErrorKind::Authentication, why)),
             },
@@ -148,7 +148,7 @@ impl Arrivals {
 }
 
 impl Shared {
-    fn new(wake: OwnedFd, round_trip: Option<Duration>) -> Self {
+    fn new(waker: Waker, round_trip: Option<Duration>) -> Self {
         Self {
             queue: Mutex::default(),
             drained: Condvar::new(),
@@ -162,14 +162,13 @@ impl Shared {
                 heard: Instant::now(),
             }),
             arrived: Condvar::new(),
-            wake,
+            waker,
             round_trip,
         }
     }
 
     fn wake(&self) {
-        // Fails only when the counter is full, and then the thread is awake already.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        self.waker.wake();
     }
 }
 
@@ -448,22 +447,7 @@ fn carry(mut tls: Tls, shared: &Shared, metadata: &Arc<Quota>) -> io::Result<()>
         if !paused && let Some(error) = unsendable.take() {
             return Err(error);
         }
-        let mut interest = PollFlags::empty();
-        interest.set(PollFlags::IN, !paused);
-        interest.set(PollFlags::OUT, waits);
-        let mut polled = [
-            PollFd::new(&shared.wake, PollFlags::IN),
-            PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
-        ];
-        // The end of a connection that we do not look at would wake us again and again.
-        let looked_at = if interest.is_empty() { 1 } else { 2 };
-        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut polled[..looked_at], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&shared.wake, &mut count);
+        shared.waker.wait(tls.socket(), !paused, waits, timeout)?;
     }
 }
 
@@ -472,6 +456,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, Connection, ServerConnection};
 
@@ -508,9 +493,9 @@ mod tests {
         drop(theirs);
         let tls = ours.into_tls().expect("it is");
         tls.socket().set_nonblocking(true).expect("a socket");
-        let mut polled = [PollFd::from_borrowed_fd(tls.socket().as_fd(), PollFlags::empty())];
+        let mut polled = [PollFd::new(tls.socket(), PollFlags::empty())];
         poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
-        let shared = Shared::new(eventfd(0, EventfdFlags::NONBLOCK).expect("made"), None);
+        let shared = Shared::new(Waker::new().expect("made"), None);
         {
             let mut queue = shared.queue.lock().expect("not poisoned");
             queue.messages.push_back(encode(&Message::Listed));

@@ -1,8 +1,7 @@
 //! Reads files that the receiver may have, aside from the pipeline, and says what they hash to.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
 
 use super::{SendFile, Shared};
 use crate::error::{Error, ErrorKind, Result};
@@ -10,6 +9,8 @@ use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::BLOCK;
 use crate::pipeline::proof::ZEROS;
 use crate::store::Piece;
+use crate::sys::sync::{Mutex, mpsc};
+use crate::sys::thread;
 use crate::wire::message::Message;
 
 /// Most threads that read files for their hashes.

@@ -2,8 +2,7 @@
 //! while that is as quick as memory.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::reading::{Desk, Outlet};
 use super::{Sent, Shared};
@@ -12,6 +11,8 @@ use crate::pipeline::pool::Gate;
 use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
 use crate::pipeline::work::Turn;
+use crate::sys::clock::Instant;
+use crate::sys::thread;
 use crate::throttle::Throttle;
 
 /// How often a worker tries to open a stream before the transfer is given up.
