@@ -305,7 +305,9 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
+    use crate::sys::confined::scratch;
+    use crate::sys::fs::faulty;
+    use tidegate_control::Rng;
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
 
@@ -317,8 +319,7 @@ mod tests {
 
     #[test]
     fn a_log_cut_off_anywhere_keeps_its_whole_records() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let numbers = [1u64, 300, 70_000, u64::MAX];
         let mut ends = vec![8];
@@ -353,8 +354,7 @@ mod tests {
 
     #[test]
     fn damage_before_the_last_sync_point_voids_the_log_and_a_torn_end_does_not() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let (durable, end) = {
             let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
@@ -394,8 +394,7 @@ mod tests {
 
     #[test]
     fn a_log_longer_than_what_is_read_at_once_is_read_both_ways() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let numbers: Vec<u64> = (0..40_000).collect();
         {
@@ -424,10 +423,68 @@ mod tests {
 
     #[test]
     fn a_foreign_file_is_moved_aside() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         std::fs::write(directory.path().join("log"), "somebody else's data").expect("written");
         assert!(read(&root).is_empty());
         assert!(directory.path().join("log.bad").exists());
+    }
+
+    /// One run of a log on `disk` after another, each ended by a crash; `draw` chooses.
+    fn crashes(disk: &faulty::Disk, draw: &mut impl FnMut(usize) -> usize) {
+        let (_directory, root) = scratch();
+        let (mut appended, mut next) = (Vec::new(), 0);
+        for _ in 0..4 {
+            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut durable = appended.len();
+            for _ in 0..draw(12) {
+                match draw(8) {
+                    0..4 => {
+                        log.append([&next]).expect("appended");
+                        appended.push(next);
+                        next += 1 << draw(40);
+                    }
+                    4 => {
+                        appended = appended.split_off(draw(appended.len() + 1));
+                        log.rewrite(&root, MAGIC, &appended).expect("rewritten");
+                        durable = appended.len();
+                    }
+                    _ => {
+                        log.sync().expect("synced");
+                        durable = appended.len();
+                    }
+                }
+            }
+            drop(log);
+            disk.crash(&mut *draw);
+            let seen = read(&root);
+            assert!(seen.len() >= durable, "{seen:?} of {appended:?}, {durable} of them durable");
+            assert_eq!(seen, appended[..seen.len()]);
+            appended = seen;
+        }
+    }
+
+    #[test]
+    fn what_was_synced_survives_any_crash() {
+        for seed in 0..300 {
+            println!("seed {seed}");
+            let mut rng = Rng::new(seed);
+            crashes(&faulty::disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_costs_what_did_not_fit_and_no_more() {
+        let (_directory, root) = scratch();
+        let disk = faulty::disk();
+        let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+        log.append([&1]).expect("appended");
+        // Part of a record fits: it must not stay.
+        disk.set_room(Some(5));
+        assert_eq!(log.append([&2]).expect_err("full").kind, ErrorKind::NoSpace);
+        assert_eq!(log.sync().expect_err("full").kind, ErrorKind::NoSpace);
+        disk.set_room(None);
+        log.append([&3]).expect("there is room again");
+        drop(log);
+        assert_eq!(read(&root), [1, 3]);
     }
 }

@@ -66,6 +66,7 @@ pub struct Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::clock::manual;
 
     #[test]
     fn no_rate_means_no_bucket() {
@@ -82,5 +83,29 @@ mod tests {
         }
         // Ten takes of 10 ms each; the first is free, and up to one burst of arrears is forgiven.
         assert!(start.elapsed() + BURST >= Duration::from_millis(90), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_bucket_keeps_its_rate_to_the_nanosecond() {
+        let clock = manual::stop();
+        let throttle = Throttle::new(Some(BitRate::mbps(80))).expect("a limit");
+        let over = AtomicBool::new(false);
+        let start = Instant::now();
+        for _ in 0..10 {
+            throttle.take(100_000, &over);
+        }
+        // 10 ms each, and the first is free.
+        assert_eq!(start.elapsed(), Duration::from_millis(90));
+        // Of an hour's arrears one burst is left: two that are free, and then one every 10 ms again.
+        clock.advance(Duration::from_secs(3600));
+        let start = Instant::now();
+        for _ in 0..5 {
+            throttle.take(100_000, &over);
+        }
+        assert_eq!(start.elapsed(), Duration::from_millis(40) - BURST);
+        // Who is told that it is over waits no more.
+        throttle.take(100_000_000, &over);
+        throttle.take(1, &AtomicBool::new(true));
+        assert!(start.elapsed() < Duration::from_secs(1));
     }
 }

@@ -490,3 +490,48 @@ fn not_a_directory(place: &RelPath) -> Error {
         format!("cannot create the directory {place}: a file or link of that name is there"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::confined::scratch;
+    use crate::sys::fs::faulty;
+
+    fn entry(size: u64) -> Entry {
+        let kind = Kind::File { size, fingerprint: [1; 16] };
+        let path = RelPath::new("file").expect("a name");
+        Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+    }
+
+    #[test]
+    fn what_is_synced_and_only_that_survives_a_crash() {
+        let (_directory, root) = scratch();
+        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let disk = faulty::disk();
+        let entry = entry(3 * BLOCK);
+        let file = sink.open(&entry, false).expect("opened");
+        file.write_at(0, &[1; 100]).expect("written");
+        file.sync().expect("synced");
+        file.write_at(BLOCK, &[2; 100]).expect("written");
+        disk.crash(|_| 0);
+        let mut buffer = [9; 100];
+        file.read_at(0, &mut buffer).expect("read");
+        assert_eq!(buffer, [1; 100]);
+        file.read_at(BLOCK, &mut buffer).expect("read");
+        assert_eq!(buffer, [0; 100]);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full() {
+        let (_directory, root) = scratch();
+        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let disk = faulty::disk();
+        let file = sink.open(&entry(BLOCK), false).expect("opened");
+        disk.set_room(Some(150));
+        file.write_at(0, &[1; 100]).expect("written");
+        let error = file.write_at(100, &[2; 100]).expect_err("full");
+        assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+        disk.set_room(None);
+        file.write_at(100, &[2; 100]).expect("there is room again");
+    }
+}

@@ -139,6 +139,15 @@ pub fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
     statat(CWD, path, AtFlags::empty())
 }
 
+/// An empty directory, and it as a root.
+#[cfg(test)]
+pub(crate) fn scratch() -> (tempfile::TempDir, Root) {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+    (directory, root)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

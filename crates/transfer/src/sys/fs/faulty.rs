@@ -3,9 +3,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::fstat;
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::{Errno, pwrite};
 
 thread_local! {
@@ -73,6 +73,12 @@ fn inode(file: BorrowedFd<'_>) -> u64 {
     fstat(file).expect("an open file").st_ino
 }
 
+/// The same file, opened anew: a copy of the descriptor would hold its locks.
+fn reopened(file: BorrowedFd<'_>) -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("a file that may be written")
+}
+
 fn content(file: BorrowedFd<'_>) -> Vec<u8> {
     let mut bytes = vec![0; fstat(file).expect("an open file").st_size as usize];
     let length = super::read_at(file, &mut bytes, 0).expect("read");
@@ -97,13 +103,11 @@ pub(super) fn before_write<'d>(file: BorrowedFd<'_>, data: &'d [u8]) -> Result<&
 /// Remembers what is durable of `file`, if that is all of it.
 pub(super) fn before_change(file: BorrowedFd<'_>) {
     with(|state| {
-        state
-            .unsynced
-            .entry(inode(file))
-            .or_insert_with(|| (file.try_clone_to_owned().expect("a descriptor"), content(file)));
+        state.unsynced.entry(inode(file)).or_insert_with(|| (reopened(file), content(file)));
     });
 }
 
-pub(super) fn synced(file: BorrowedFd<'_>) {
-    with(|state| state.unsynced.remove(&inode(file)));
+/// Takes what is in `file` for durable; `false` if the real disk is to see to that.
+pub(super) fn synced(file: BorrowedFd<'_>) -> bool {
+    with(|state| state.unsynced.remove(&inode(file))).is_some()
 }
