@@ -149,7 +149,7 @@ fn main() -> ExitCode {
             let summary = summary::Summary::of_nothing(optimizer, &error);
             let _ = serde_json::to_string(&summary).map(|text| terminal::print(&text));
         }
-        terminal::complain(&format!("{error:#}"));
+        terminal::complain(&exit::in_one_line(&error));
         exit::code_of(&error)
     })
 }

@@ -277,7 +277,7 @@ impl Endpoint {
                     let _here = Here::new(self, origin);
                     let welcome = encode(&Message::Welcome(guest.version));
                     std::io::Write::write_all(&mut channel, &welcome)
-                        .map_err(|error| Error::connection("lost", "a peer", &error))?;
+                        .map_err(|error| Error::connection("lost", "a peer", error))?;
                     hosted::host(self, channel, &guest)
                 }
                 Err(error) => {

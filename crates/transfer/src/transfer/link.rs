@@ -68,7 +68,7 @@ impl Link {
         let config = check_ticket(address, pki)?.client()?;
         let (channel, version) =
             handshake::open_session_at(address, candidates, &config, versions).map_err(passing)?;
-        let lost = |error| Error::connection("lost the connection to", address.place(), &error);
+        let lost = |error| Error::connection("lost the connection to", address.place(), error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
         let (outbox, inbox) = session::start_within(channel, &place, metadata)?;

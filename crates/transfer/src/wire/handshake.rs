@@ -100,10 +100,10 @@ impl From<Unopened> for Error {
 }
 
 impl Unopened {
-    /// `error` in our words, from what `cause` was.
-    fn during(cause: &io::Error, error: Error) -> Self {
+    /// `error` in our words, from a failure of kind `cause`.
+    fn during(cause: io::ErrorKind, error: Error) -> Self {
         use io::ErrorKind as K;
-        match cause.kind() {
+        match cause {
             K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
                 Self::Closed(error)
             }
@@ -115,7 +115,7 @@ impl Unopened {
 /// Where the host of `address` is to be found.
 pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
     net::resolve(&address.host, address.port)
-        .map_err(|error| Error::connection("cannot find", address.place(), &error))
+        .map_err(|error| Error::connection("cannot find", address.place(), error))
 }
 
 /// Connects to one of `candidates` within [`HANDSHAKE_TIME`] each; `address` names them in errors.
@@ -125,14 +125,13 @@ fn dial(address: &Address, candidates: &[SocketAddr]) -> Result<TcpStream> {
     for candidate in candidates {
         match net::connect(candidate, HANDSHAKE_TIME) {
             Ok(socket) => {
-                tcp::prepare(&socket, PATIENCE)
-                    .map_err(|e| Error::connection("cannot set up", &place, &e))?;
+                tcp::prepare(&socket, PATIENCE).map_err(|e| Error::connection("cannot set up", &place, e))?;
                 return Ok(socket);
             }
             Err(error) => last = error,
         }
     }
-    Err(Error::connection("cannot connect to", &place, &last))
+    Err(Error::connection("cannot connect to", &place, last))
 }
 
 /// Connects and completes the TLS handshake.
@@ -150,29 +149,26 @@ fn dial_tls(
     channel
         .set_deadline(Some(Instant::now() + HANDSHAKE_TIME))
         .and_then(|()| channel.finish_handshake())
-        .map_err(|error| Unopened::during(&error, handshake_error(&address.place(), &error)))?;
+        .map_err(|error| Unopened::during(error.kind(), handshake_error(&address.place(), error)))?;
     Ok(channel)
 }
 
-fn handshake_error(place: &str, error: &io::Error) -> Error {
+fn handshake_error(place: &str, error: io::Error) -> Error {
     use rustls::CertificateError::ApplicationVerificationFailure;
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(ApplicationVerificationFailure)) => Error::new(
-            ErrorKind::Authentication,
-            format!(
-                "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
-            ),
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(ApplicationVerificationFailure)) => format!(
+            "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
         ),
-        Some(rustls::Error::InvalidCertificate(why)) => Error::new(
-            ErrorKind::Authentication,
-            format!("refused the endpoint at {place}: its certificate is not trusted: {}", in_words(why)),
-        ),
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            format!("refused the endpoint at {place}: its certificate is not trusted: {}", in_words(why))
+        }
         Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
-            Error::new(ErrorKind::Authentication, format!("the endpoint at {place} refused us: {alert:?}"))
+            format!("the endpoint at {place} refused us: {alert:?}")
         }
         // Anything else may be damage on the way: trying again may help.
-        _ => Error::connection("no TLS connection to", place, error),
-    }
+        _ => return Error::connection("no TLS connection to", place, error),
+    };
+    Error::new(ErrorKind::Authentication, why).because(error)
 }
 
 /// Whether an alert speaks of our certificate rather than of the bytes on the wire.
@@ -245,11 +241,12 @@ fn try_session(
     let hello = Opening::Session(Hello { versions, claims, proof });
     let place = address.place();
     let lost = |error: io::Error| {
-        let told = match error.kind() {
-            io::ErrorKind::InvalidData => handshake_error(&place, &error),
-            _ => Error::connection("lost the connection to", &place, &error),
+        let cause = error.kind();
+        let told = match cause {
+            io::ErrorKind::InvalidData => handshake_error(&place, error),
+            _ => Error::connection("lost the connection to", &place, error),
         };
-        Unopened::during(&error, told)
+        Unopened::during(cause, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
     let version =
@@ -291,7 +288,7 @@ pub fn open_stream_at(
     index: u32,
 ) -> Result<Channel> {
     let place = address.place();
-    let lost = |error: io::Error| Error::connection("lost the connection to", &place, &error);
+    let lost = |error: io::Error| Error::connection("lost the connection to", &place, error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
     let (mut channel, preface, binding) = match plane {
         DataPlane::Tls => {
@@ -335,7 +332,7 @@ pub struct Arrival {
 /// Takes at most [`HANDSHAKE_TIME`] in all, however slowly the peer talks.
 pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Result<Arrival> {
     let deadline = Instant::now() + HANDSHAKE_TIME;
-    let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", &error);
+    let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", error);
     tcp::prepare(&socket, PATIENCE).map_err(lost)?;
     socket.set_read_timeout(Some(HANDSHAKE_TIME)).map_err(lost)?;
     let mut first = [0];
@@ -369,7 +366,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         channel
             .set_deadline(Some(deadline))
             .and_then(|()| channel.finish_handshake())
-            .map_err(|error| Error::connection("no TLS with", "a peer", &error))?;
+            .map_err(|error| Error::connection("no TLS with", "a peer", error))?;
         let exporter = channel.exporter();
         (channel, exporter)
     };

@@ -102,7 +102,7 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
 /// As [`start`]; what large messages take in memory counts in `metadata`.
 pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
-    let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
+    let failed = |error: io::Error| Error::connection("cannot run the session with", peer, error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
     let waker = Waker::new().map_err(failed)?;
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
@@ -123,7 +123,7 @@ pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Resu
                 Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
                     Error::new(ErrorKind::Protocol, format!("the session with {peer}: {error}"))
                 }
-                Err(error) if !closing => Error::connection("lost the session with", &peer, &error),
+                Err(error) if !closing => Error::connection("lost the session with", &peer, error),
                 _ => Error::new(ErrorKind::Connection, format!("the session with {peer} was closed")),
             };
             shared.arrivals.lock().expect("not poisoned").end = Some(error);
