@@ -257,6 +257,23 @@ fn transfer_meets_the_world_in_one_place() {
 }
 
 #[test]
+fn transfer_lists_what_it_publishes() {
+    let text = read(Path::new("crates/transfer/src/lib.rs")).unwrap_or_default();
+    let (listing, modules) =
+        text.split_once("\n//! ```text\n").and_then(|(_, rest)| rest.split_once("```")).unwrap_or_default();
+    let published = |line: &str| line.starts_with("pub mod ");
+    let missing: Vec<String> = (modules.lines().filter(|line| published(line)))
+        .filter_map(declared_module)
+        .filter(|name| !contains_word(listing, name))
+        .map(|name| {
+            format!("crates/transfer/src/lib.rs:1: list {name} in the crate's doc, or make it pub(crate)")
+        })
+        .collect();
+    assert!(modules.contains("pub mod "), "the listing stands in the crate's doc");
+    report("what a crate publishes is said where it is declared:", &missing);
+}
+
+#[test]
 fn source_files_stay_short() {
     let mut problems = Vec::new();
     for file in text_files() {

@@ -2,6 +2,31 @@
 //!
 //! Data is moved by blocking threads, one worker a thread (docs/decisions/0001). Modules are listed
 //! from the ground up: each one imports only from those above it.
+//!
+//! # What is public
+//!
+//! Whoever only wants files moved needs the first two: [`transfer::route::begin`] starts a transfer, and
+//! `tidegate_control`'s loop runs it.
+//!
+//! ```text
+//! transfer    route: From, To, Setup, begin · link: Link · Transfer, Interrupt, Pace, Running, Stepper
+//! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
+//!
+//! error       Error, ErrorKind, Result
+//! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
+//! terms       Terms, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
+//! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
+//! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
+//! hash        Digest, FileHash, block_digest
+//!
+//! store       Source, Sink and what they answer with · file_source, file_sink, abandoned
+//! record_log  RecordLog · journal: Journal · catalogue: Catalogues
+//! pipeline    pool, staging, shortcut, work, proof, recheck, incoming, commit: stages that `get` and `put` share
+//! sys         clock: Instant · confined: Root · processors: CpuTime · memory
+//!
+//! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
+//!             message, handshake, session, channel, frame: for peers that tests script
+//! ```
 
 // Words: names, errors, what is to be moved.
 pub mod text;
@@ -23,7 +48,7 @@ pub mod quota;
 pub mod throttle;
 
 // Words of a transfer, said on the wire and off it.
-pub mod bounded;
+pub(crate) mod bounded;
 
 pub mod counters;
 pub mod offer;
@@ -45,7 +70,7 @@ pub mod ledger;
 // What moves it.
 pub mod pipeline;
 
-pub mod exchange;
+pub(crate) mod exchange;
 
 pub mod transfer;
 

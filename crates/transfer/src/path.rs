@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::show;
 
 /// The directory beside the destination's files that holds the journal and unfinished files.
-pub const WORK_DIR: &[u8] = b".tidegate";
+pub(crate) const WORK_DIR: &[u8] = b".tidegate";
 
 /// Longest path, and longest name in it, in bytes (PATH_MAX and NAME_MAX on Linux).
 const MAX_PATH: usize = 4095;

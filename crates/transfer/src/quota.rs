@@ -206,7 +206,7 @@ impl Share {
 }
 
 /// More is said of entries on their way than may be remembered.
-pub fn too_much_to_remember(quota: &Quota) -> Error {
+pub(crate) fn too_much_to_remember(quota: &Quota) -> Error {
     let most = ByteCount(quota.most() as u64);
     let why =
         format!("more is under way than may be remembered here for one peer ({most}): copy in smaller parts");

@@ -22,7 +22,7 @@ pub struct Memory {
 }
 
 /// Most paths in one list.
-pub const MAX_PATHS: usize = 64 << 10;
+pub(crate) const MAX_PATHS: usize = 64 << 10;
 
 /// Where data comes from, as told to an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

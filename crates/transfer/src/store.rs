@@ -8,8 +8,8 @@
 pub mod abandoned;
 pub mod file_sink;
 pub mod file_source;
-pub mod memory;
-pub mod named;
+pub(crate) mod memory;
+pub(crate) mod named;
 pub(crate) mod work_dir;
 
 use std::ops::Range;

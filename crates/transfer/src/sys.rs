@@ -7,13 +7,13 @@
 
 pub mod clock;
 pub mod confined;
-pub mod fs;
-pub mod host;
-pub mod identity;
+pub(crate) mod fs;
+pub(crate) mod host;
+pub(crate) mod identity;
 pub mod memory;
-pub mod net;
+pub(crate) mod net;
 pub mod processors;
-pub mod random;
-pub mod sync;
-pub mod tcp;
-pub mod thread;
+pub(crate) mod random;
+pub(crate) mod sync;
+pub(crate) mod tcp;
+pub(crate) mod thread;

@@ -3,7 +3,7 @@
 
 pub mod link;
 mod pace;
-pub mod relayed;
+pub(crate) mod relayed;
 pub mod route;
 mod standstill;
 

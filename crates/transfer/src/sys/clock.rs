@@ -80,7 +80,7 @@ impl Sub for Instant {
 
 /// The time of day, which may be set at any moment.
 #[inline]
-pub fn wall() -> SystemTime {
+pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 

@@ -129,13 +129,13 @@ pub fn canonical(path: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// Whether `path`, named by the local user, is a symlink itself.
-pub fn is_link(path: &[u8]) -> bool {
+pub(crate) fn is_link(path: &[u8]) -> bool {
     statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }
 
 /// What `path`, named by the local user, leads to.
-pub fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
+pub(crate) fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
     statat(CWD, path, AtFlags::empty())
 }
 

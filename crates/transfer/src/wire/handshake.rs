@@ -196,7 +196,7 @@ pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Cha
 }
 
 /// The same with the versions that are offered; answers with the one that the endpoint chose as well.
-pub fn open_session_within(
+pub(crate) fn open_session_within(
     address: &Address,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
@@ -207,7 +207,7 @@ pub fn open_session_within(
 /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
 ///
 /// One that is closed before it is welcome is tried again after each of `PAUSES`.
-pub fn open_session_at(
+pub(crate) fn open_session_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,
@@ -278,7 +278,7 @@ pub fn open_stream(
 }
 
 /// The same at one of `candidates`.
-pub fn open_stream_at(
+pub(crate) fn open_stream_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,

@@ -100,7 +100,7 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
 }
 
 /// As [`start`]; what large messages take in memory counts in `metadata`.
-pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
+pub(crate) fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
     let failed = |error: io::Error| Error::connection("cannot run the session with", peer, error);
     tls.socket().set_nonblocking(true).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! TLS 1.3 in two kinds of trust: a pinned certificate (tickets), or a CA on both sides.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,8 +54,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-fn tls_error(action: &str, error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Authentication, format!("{action}: {error}"))
+fn tls_error(action: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Authentication, format!("{action}: {error}")).because(io::Error::other(error))
 }
 
 fn file_error(action: &str, path: &Path, error: impl std::fmt::Display) -> Error {
@@ -242,5 +243,6 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    sys::fs::write_private(path, content).map_err(|error| file_error("cannot write", path, error))
+    sys::fs::write_private(path, content)
+        .map_err(|error| file_error("cannot write", path, &error).because(error))
 }
