@@ -5,9 +5,9 @@
 mod accounts;
 mod hosted;
 mod iperf3;
+mod log_limiter;
 mod reach;
 mod report;
-mod seldom;
 mod strangers;
 mod turns;
 
@@ -40,7 +40,7 @@ use crate::wire::tls::{Identity, write_private};
 use accounts::{Account, Accounts};
 use hosted::Hosted;
 use iperf3::Servers;
-use seldom::Seldom;
+use log_limiter::LogLimiter;
 use strangers::{Answer, Caps, Origin, Strangers};
 use turns::Turns;
 
@@ -89,9 +89,9 @@ pub struct Endpoint {
     catalogues: Catalogues,
     strangers: Mutex<Strangers<TcpStream>>,
     /// Strangers that had to make room, arrivals that failed, and arrivals that could not be served.
-    crowded: Seldom,
-    failed: Seldom,
-    unserved: Seldom,
+    crowded: LogLimiter,
+    failed: LogLimiter,
+    unserved: LogLimiter,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     turns: Turns,
@@ -134,9 +134,9 @@ impl Endpoint {
             secret,
             catalogues,
             strangers: Mutex::new(Strangers::new(Caps::within(host::descriptors() as u64))),
-            crowded: Seldom::default(),
-            failed: Seldom::default(),
-            unserved: Seldom::default(),
+            crowded: LogLimiter::default(),
+            failed: LogLimiter::default(),
+            unserved: LogLimiter::default(),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             turns: Turns::default(),

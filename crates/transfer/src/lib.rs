@@ -27,6 +27,34 @@
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
 //!             message, handshake, session, channel, frame: for peers that tests script
 //! ```
+//!
+//! # A whole transfer
+//!
+//! ```
+//! use std::os::unix::ffi::OsStrExt;
+//! use tidegate_control::{Concurrency, control_loop, optimizer::fixed::Fixed};
+//! use tidegate_transfer::transfer::route::{From, STALL, Setup, To, begin, random_run};
+//! use tidegate_transfer::transfer::{Interrupt, Pace};
+//!
+//! let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! std::fs::write(from.path().join("file"), "content")?;
+//! // With a slash behind it: what is in the directory, not the directory.
+//! let from = From::Local(vec![[from.path().as_os_str().as_bytes(), b"/"].concat()]);
+//! let setup = Setup {
+//!     terms: Default::default(),
+//!     pace: Pace::new(std::time::Duration::from_millis(100)),
+//!     run: random_run(),
+//!     stall: STALL,
+//!     interrupt: Interrupt::default(),
+//!     pki: None,
+//!     catalogues: tidegate_transfer::catalogue::Catalogues::none(),
+//!     share: tidegate_transfer::quota::Share::own(),
+//! };
+//! let mut transfer = begin(&from, &To::Local(to.path().as_os_str().as_bytes().to_vec()), &setup)?;
+//! control_loop::run(&mut transfer, &mut Fixed::new(Default::default()), Concurrency::all(2), |_| {})?;
+//! assert_eq!(std::fs::read(to.path().join("file"))?, b"content");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 // Words: names, errors, what is to be moved.
 pub mod text;

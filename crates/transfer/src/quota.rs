@@ -10,6 +10,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sys::host;
 
 /// So much of something, at most.
+///
+/// ```
+/// use tidegate_transfer::quota::Quota;
+///
+/// let whole = Quota::new(10);
+/// let part = whole.within(6, 0); // at most six of the ten
+/// let held = part.take(4).expect("there is room");
+/// assert!(part.take(3).is_none());
+/// assert_eq!(whole.used(), 4);
+/// drop(held);
+/// assert_eq!(whole.used(), 0);
+/// ```
 #[derive(Debug)]
 pub struct Quota {
     most: usize,

@@ -17,6 +17,17 @@ const BURST: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_millis(50);
 
 /// Lets bytes through at no more than a given rate.
+///
+/// ```
+/// use std::sync::atomic::AtomicBool;
+/// use tidegate_control::BitRate;
+/// use tidegate_transfer::throttle::Throttle;
+///
+/// let throttle = Throttle::new(Some(BitRate::mbps(8))).expect("a rate");
+/// throttle.take(20_000, &AtomicBool::new(false)); // the first is free
+/// throttle.take(20_000, &AtomicBool::new(false)); // 20 ms later
+/// assert!(Throttle::new(None).is_none(), "no limit");
+/// ```
 #[derive(Debug)]
 pub struct Throttle {
     rate: BitRate,

@@ -17,7 +17,7 @@ use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
 
 /// Most servers at a time: more tests would only measure each other.
-const MOST: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 /// How long a server may take to listen.
 const STARTING: Duration = Duration::from_secs(5);
@@ -98,8 +98,8 @@ impl Servers {
 
     fn take(&self, address: IpAddr) -> Result<Taken<'_>> {
         let mut taken = self.taken.lock().expect("not poisoned");
-        if taken.len() >= MOST {
-            let why = format!("{MOST} iperf3 servers run already: try again in a moment");
+        if taken.len() >= MAX_SERVERS {
+            let why = format!("{MAX_SERVERS} iperf3 servers run already: try again in a moment");
             return Err(Error::new(ErrorKind::Busy, why));
         }
         // Any free port may be one of a server that does not listen yet.
@@ -184,8 +184,8 @@ mod tests {
     fn there_are_so_many_servers_and_each_has_a_port() {
         let local = IpAddr::from([127, 0, 0, 1]);
         let servers = Servers::new(0..=0);
-        let mut taken: Vec<_> = (0..MOST).map(|_| servers.take(local).expect("a port")).collect();
-        assert_eq!(taken.iter().map(|one| one.port).collect::<BTreeSet<_>>().len(), MOST);
+        let mut taken: Vec<_> = (0..MAX_SERVERS).map(|_| servers.take(local).expect("a port")).collect();
+        assert_eq!(taken.iter().map(|one| one.port).collect::<BTreeSet<_>>().len(), MAX_SERVERS);
         let error = servers.take(local).expect_err("too many");
         assert_eq!(error.kind, ErrorKind::Busy, "{error}");
         let port = taken.pop().expect("one").port;

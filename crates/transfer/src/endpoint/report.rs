@@ -105,22 +105,10 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::terms::{Compare, DataPlane, Links, Terms, Verify};
-    use crate::throttle::Limits;
+    use crate::terms::Terms;
 
     fn terms() -> Terms {
-        Terms {
-            data_plane: DataPlane::Tls,
-            verify: Verify::Blake3,
-            compare: Compare::Recorded,
-            dry: false,
-            links: Links::Keep,
-            chunk: None,
-            pipelining: true,
-            limits: Limits::default(),
-            staging: ByteCount::mib(4),
-            max_workers: 4,
-        }
+        Terms { chunk: None, staging: ByteCount::mib(4), max_workers: 4, ..Terms::default() }
     }
 
     #[test]

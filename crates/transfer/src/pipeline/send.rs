@@ -95,12 +95,12 @@ pub struct Sent {
 /// The sending end of one transfer.
 #[derive(Debug)]
 pub struct Sender {
-    shared: Arc<Shared>,
+    shared: Arc<SenderState>,
     readers: Pool,
     streams: Pool,
 }
 
-struct Shared {
+struct SenderState {
     source: Box<dyn Source>,
     terms: Terms,
     outbox: Outbox,
@@ -141,9 +141,9 @@ struct Pending {
     finished: bool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SenderState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SenderState").finish_non_exhaustive()
     }
 }
 
@@ -159,7 +159,7 @@ impl Sender {
         share: &Share,
         patience: Option<Duration>,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
@@ -284,7 +284,8 @@ impl Sender {
         self.shared.failure.lock().expect("not poisoned").clone()
     }
 
-    /// Offers nothing more; what was offered is still sent (memory routes end this way).
+    /// Ends all work: nothing more is offered, read or sent, and streams are cut, unless everything was confirmed
+    /// already; then they end properly. Does not wait.
     pub fn stop(&self) {
         self.shared.stop();
         self.readers.close();
@@ -307,7 +308,7 @@ impl Drop for Sender {
     }
 }
 
-impl Shared {
+impl SenderState {
     fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.work.close();

@@ -265,8 +265,6 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::{Compare, DataPlane, Links, Verify};
-    use crate::throttle::Limits;
     use proptest::prelude::*;
     use tidegate_control::ByteCount;
 
@@ -297,18 +295,7 @@ mod tests {
     }
 
     fn terms() -> Terms {
-        Terms {
-            data_plane: DataPlane::Tls,
-            verify: Verify::Blake3,
-            compare: Compare::Recorded,
-            dry: false,
-            links: Links::Keep,
-            chunk: None,
-            pipelining: true,
-            limits: Limits::default(),
-            staging: ByteCount::mib(4),
-            max_workers: 4,
-        }
+        Terms { chunk: None, staging: ByteCount::mib(4), max_workers: 4, ..Terms::default() }
     }
 
     #[test]

@@ -43,17 +43,17 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Sends messages to the peer; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 /// Receives the peer's messages.
 #[derive(Debug)]
 pub struct Inbox {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SessionState {
     queue: Mutex<Queue>,
     drained: Condvar,
     arrivals: Mutex<Arrivals>,
@@ -106,7 +106,7 @@ pub(crate) fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) 
     tls.socket().set_nonblocking(true).map_err(failed)?;
     let waker = Waker::new().map_err(failed)?;
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
-    let shared = Arc::new(Shared::new(waker, round_trip));
+    let shared = Arc::new(SessionState::new(waker, round_trip));
     let ends = (Outbox { shared: Arc::clone(&shared) }, Inbox { shared: Arc::clone(&shared) });
     let (peer, metadata) = (peer.to_owned(), Arc::clone(metadata));
     thread::Builder::new()
@@ -147,7 +147,7 @@ impl Arrivals {
     }
 }
 
-impl Shared {
+impl SessionState {
     fn new(waker: Waker, round_trip: Option<Duration>) -> Self {
         Self {
             queue: Mutex::default(),
@@ -297,7 +297,7 @@ enum Delivered {
 }
 
 impl Received {
-    fn deliver(&mut self, shared: &Shared, metadata: &Arc<Quota>) -> Result<Delivered> {
+    fn deliver(&mut self, shared: &SessionState, metadata: &Arc<Quota>) -> Result<Delivered> {
         let mut used = 0;
         let delivered = loop {
             {
@@ -338,7 +338,7 @@ impl Received {
     }
 }
 
-impl Shared {
+impl SessionState {
     /// Nothing more can be sent: nobody waits for the peer to read any more.
     fn give_up_sending(&self) {
         let mut queue = self.queue.lock().expect("not poisoned");
@@ -374,7 +374,7 @@ enum Sent {
     Some,
 }
 
-fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Result<Sent> {
+fn send_queued(tls: &mut Tls, shared: &SessionState, progress: &mut Instant) -> io::Result<Sent> {
     loop {
         match tls.flush_records() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -395,7 +395,7 @@ fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Re
 }
 
 /// Moves bytes until the peer leaves or we are asked to close.
-fn carry(mut tls: Tls, shared: &Shared, metadata: &Arc<Quota>) -> io::Result<()> {
+fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Result<()> {
     let mut received = Received::default();
     let mut buffer = vec![0; PIECE];
     let mut progress = Instant::now();
@@ -495,7 +495,7 @@ mod tests {
         tls.socket().set_nonblocking(true).expect("a socket");
         let mut polled = [PollFd::new(tls.socket(), PollFlags::empty())];
         poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
-        let shared = Shared::new(Waker::new().expect("made"), None);
+        let shared = SessionState::new(Waker::new().expect("made"), None);
         {
             let mut queue = shared.queue.lock().expect("not poisoned");
             queue.messages.push_back(encode(&Message::Listed));
