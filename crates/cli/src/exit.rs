@@ -42,7 +42,28 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(error.downcast_ref::<Error>().map_or(SOME_FAILED, |error| of_kind(error.kind)))
 }
 
+/// `error` with what it came from, in one line. An [`Error`] says that itself already.
+pub fn in_one_line(error: &anyhow::Error) -> String {
+    let mut ours = false;
+    let chain = error.chain().take_while(|link| !std::mem::replace(&mut ours, link.is::<Error>()));
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// An error about how the command was used.
 pub fn usage(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_came_from_is_said_once() {
+        let error = Error::io("read", b"file", std::io::Error::from_raw_os_error(2));
+        let line = in_one_line(&anyhow::Error::from(error).context("here"));
+        assert_eq!(line, "here: cannot read file: No such file or directory");
+        let line = in_one_line(&anyhow::Error::from(std::io::Error::from_raw_os_error(2)).context("here"));
+        assert_eq!(line, "here: No such file or directory (os error 2)");
+    }
 }

@@ -156,7 +156,7 @@ fn main() -> ExitCode {
             let summary = summary::Summary::of_nothing(optimizer, &error);
             let _ = terminal::print_json(&summary);
         }
-        terminal::complain(&format!("{error:#}"));
+        terminal::complain(&exit::in_one_line(&error));
         exit::code_of(&error)
     })
 }

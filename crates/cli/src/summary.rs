@@ -139,7 +139,7 @@ impl Summary {
             optimizer: optimizer.to_owned(),
             concurrency_mean: PerStage::all(0.0),
             failures: Vec::new(),
-            error: Some(terminal::redact(&format!("{error:#}")).into_owned()),
+            error: Some(terminal::redact(&exit::in_one_line(error)).into_owned()),
             error_kind: ours.map(|error| error.kind),
             log: None,
             unchecked: 0,

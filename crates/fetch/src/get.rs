@@ -28,6 +28,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Limits;
@@ -219,7 +220,8 @@ impl Running for Download {
     }
 
     /// Lets time pass until `until`; `None` once everything has ended.
-    fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+    fn pass(&mut self, until: clock::Instant) -> Result<Option<()>> {
+        let until = Instant::from(until);
         loop {
             if let Some(error) = self.shared().failure() {
                 self.crew.stop();

@@ -29,6 +29,7 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::store::{Found, Listed, Source};
+use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Running, Stepper};
@@ -124,7 +125,8 @@ impl Running for Upload {
     }
 
     /// Lets time pass until `until`, or until everything has arrived.
-    fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+    fn pass(&mut self, until: clock::Instant) -> Result<Option<()>> {
+        let until = Instant::from(until);
         loop {
             if self.shared.settings.interrupt.is_raised() {
                 return Err(Desk::stopped_error());

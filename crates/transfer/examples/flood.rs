@@ -26,7 +26,7 @@ use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
-use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
+use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake;
@@ -338,18 +338,7 @@ fn receive(prey: &Prey, id: u64) -> Request {
 }
 
 fn terms() -> Terms {
-    Terms {
-        data_plane: DataPlane::Tls,
-        verify: Verify::Blake3,
-        compare: Compare::Recorded,
-        dry: false,
-        links: Links::Keep,
-        chunk: None,
-        pipelining: true,
-        limits: Limits::default(),
-        staging: ByteCount::mib(128),
-        max_workers: 512,
-    }
+    Terms { chunk: None, staging: ByteCount::mib(128), max_workers: 512, ..Terms::default() }
 }
 
 fn file(path: &str, size: u64) -> Entry {

@@ -4,9 +4,8 @@
 //! what they were when its root hash was verified. Kept in the state directory, never among the data.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::Timestamp;
 use crate::record_log::RecordLog;
+use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
 
 /// How long a catalogue that nobody uses any more may take to be closed.
 const CLOSING: Duration = Duration::from_millis(200);

@@ -5,29 +5,32 @@
 mod accounts;
 mod hosted;
 mod iperf3;
+mod log_limiter;
 mod reach;
 mod report;
-mod seldom;
 mod strangers;
 mod turns;
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use rustls::ServerConfig;
 
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::quota::{Allowance, Held, descriptors, remember};
+use crate::quota::{Allowance, Held, remember};
+use crate::sys::clock::{self, Instant};
 use crate::sys::confined::{self, Root};
+use crate::sys::net::{self, Shutdown, TcpListener, TcpStream};
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
+use crate::sys::{fs, host, random};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
@@ -37,7 +40,7 @@ use crate::wire::tls::{Identity, write_private};
 use accounts::{Account, Accounts};
 use hosted::Hosted;
 use iperf3::Servers;
-use seldom::Seldom;
+use log_limiter::LogLimiter;
 use strangers::{Answer, Caps, Origin, Strangers};
 use turns::Turns;
 
@@ -86,9 +89,9 @@ pub struct Endpoint {
     catalogues: Catalogues,
     strangers: Mutex<Strangers<TcpStream>>,
     /// Strangers that had to make room, arrivals that failed, and arrivals that could not be served.
-    crowded: Seldom,
-    failed: Seldom,
-    unserved: Seldom,
+    crowded: LogLimiter,
+    failed: LogLimiter,
+    unserved: LogLimiter,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
     turns: Turns,
@@ -115,7 +118,7 @@ impl Endpoint {
             Error::io("use the state directory", config.state.as_os_str().as_bytes(), error)
         })?;
         let catalogues = Catalogues::new(&state)?;
-        let listener = TcpListener::bind(config.listen).map_err(|error| {
+        let listener = net::listen(config.listen).map_err(|error| {
             let kind =
                 if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
             Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
@@ -130,10 +133,10 @@ impl Endpoint {
             tls,
             secret,
             catalogues,
-            strangers: Mutex::new(Strangers::new(Caps::within(descriptors() as u64))),
-            crowded: Seldom::default(),
-            failed: Seldom::default(),
-            unserved: Seldom::default(),
+            strangers: Mutex::new(Strangers::new(Caps::within(host::descriptors() as u64))),
+            crowded: LogLimiter::default(),
+            failed: LogLimiter::default(),
+            unserved: LogLimiter::default(),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
             turns: Turns::default(),
@@ -153,9 +156,7 @@ impl Endpoint {
         let advertised = self.config.advertise.as_ref();
         let host = match advertised {
             Some(place) => place.host.clone(),
-            None if local.ip().is_unspecified() => {
-                rustix::system::uname().nodename().to_string_lossy().into_owned()
-            }
+            None if local.ip().is_unspecified() => String::from_utf8_lossy(&host::name()).into_owned(),
             None => local.ip().to_string(),
         };
         let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
@@ -217,7 +218,7 @@ impl Endpoint {
                     SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
                 });
             }
-            let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1));
+            let _ = net::connect(&address, Duration::from_secs(1));
         }
     }
 
@@ -276,7 +277,7 @@ impl Endpoint {
                     let _here = Here::new(self, origin);
                     let welcome = encode(&Message::Welcome(guest.version));
                     std::io::Write::write_all(&mut channel, &welcome)
-                        .map_err(|error| Error::connection("lost", "a peer", &error))?;
+                        .map_err(|error| Error::connection("lost", "a peer", error))?;
                     hosted::host(self, channel, &guest)
                 }
                 Err(error) => {
@@ -315,7 +316,7 @@ impl Endpoint {
                 Claims::decode(claims)?
             }
         };
-        claims.check_time(SystemTime::now())?;
+        claims.check_time(clock::wall())?;
         let (account, learns_hashes, within) = match &claims.once {
             None => {
                 let account = self.accounts.of(hello.claims.as_deref(), channel.peer_certificate());
@@ -350,7 +351,7 @@ impl Endpoint {
 
     fn issue_one_time(&self, path: &[u8], guest: &Guest) -> Result<String> {
         let Guest { account, learns_hashes, within, .. } = guest;
-        let nonce = *handshake::random_bytes().first_chunk().expect("long enough");
+        let nonce = *random::bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
         let held = remember(&account.share.metadata, 4 * size_of::<OneTime>() + within.len())?;
@@ -443,7 +444,7 @@ fn load_secret(path: &Path) -> Result<Digest> {
     if let Some(secret) = read_secret(path)? {
         return Ok(secret);
     }
-    let secret = handshake::random_bytes();
+    let secret = random::bytes();
     write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
     Ok(secret)
 }

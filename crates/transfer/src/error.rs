@@ -1,6 +1,7 @@
 //! What went wrong, as one line a person can act on and one kind a program can act on.
 
 use std::io;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -40,14 +41,44 @@ pub enum ErrorKind {
 }
 
 /// What failed, where and why, in one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("{message}")]
+///
+/// What it came from, if that happened here, is its [`source`](std::error::Error::source): for programs, as the message
+/// says it already. It is neither sent to a peer nor compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     /// What a program may act on.
     pub kind: ErrorKind,
     /// What a person reads.
     #[serde(deserialize_with = "read_foreign")]
     pub message: String,
+    /// What it came from.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
+}
+
+/// A failure of the operating system, or of TLS within one, that became an [`Error`].
+#[derive(Clone, Debug)]
+pub struct Cause(Arc<io::Error>);
+
+/// Two errors are one if they say the same.
+impl PartialEq for Cause {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Cause {}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| &*cause.0 as _)
+    }
 }
 
 /// What is read was written by somebody else, and is made fit to be shown before anybody can show it.
@@ -61,18 +92,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error of `kind` with a one-line `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), cause: None }
     }
 
     /// `action` on `path` failed in the operating system.
     pub fn io(action: &str, path: &[u8], error: impl Into<io::Error>) -> Self {
         let error = error.into();
         Self::new(kind_of(&error), format!("cannot {action} {}: {}", show(path), plain(&error)))
+            .because(error)
     }
 
     /// The connection to `peer` failed during `action`.
-    pub fn connection(action: &str, peer: impl std::fmt::Display, error: &io::Error) -> Self {
-        Self::new(ErrorKind::Connection, format!("{action} {peer}: {}", plain(error)))
+    pub fn connection(action: &str, peer: impl std::fmt::Display, error: io::Error) -> Self {
+        Self::new(ErrorKind::Connection, format!("{action} {peer}: {}", plain(&error))).because(error)
+    }
+
+    /// The same error, which came from `cause`; the message should say so too.
+    #[must_use]
+    pub fn because(self, cause: io::Error) -> Self {
+        Self { cause: Some(Cause(Arc::new(cause))), ..self }
     }
 
     /// The peer said something that the protocol does not allow.
@@ -119,5 +157,33 @@ fn plain(error: &io::Error) -> String {
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_what_it_came_from_and_does_not_send_it() {
+        let error = Error::io("open", b"file", io::Error::from_raw_os_error(2)).within("here");
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        assert_eq!(source.and_then(io::Error::raw_os_error), Some(2));
+        let bytes = postcard::to_stdvec(&error).expect("plain data");
+        assert_eq!(bytes, postcard::to_stdvec(&(error.kind, &error.message)).expect("plain data"));
+        let read: Error = postcard::from_bytes(&bytes).expect("whole");
+        assert_eq!((read.source().is_none(), read.kind, &read.message), (true, error.kind, &error.message));
+    }
+
+    #[test]
+    fn a_lost_connection_keeps_what_tls_says() {
+        let tls = rustls::Error::DecryptError;
+        let error =
+            Error::connection("lost", "a peer", io::Error::new(io::ErrorKind::InvalidData, tls.clone()));
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        let inner = source.and_then(io::Error::get_ref).and_then(|inner| inner.downcast_ref());
+        assert_eq!(inner, Some(&tls));
     }
 }

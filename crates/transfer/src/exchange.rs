@@ -1,10 +1,9 @@
 //! One end of a running transfer, and the conversation between the two: acts on the peer's messages,
 //! answers its polls, obeys its set-points.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{BitRate, Concurrency};
 
@@ -13,6 +12,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::lanes::{Dialer, in_vain_pause};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
+use crate::sys::clock::Instant;
+use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::Message;

@@ -49,6 +49,20 @@ struct Open {
 ///
 /// Memory: some 64 bytes for every 4 MiB that is there, and 32 for every block of a segment in work. It grows
 /// with what arrives, never with the size a peer claims.
+///
+/// ```
+/// use tidegate_transfer::hash::{FileHash, block_digest, hex};
+/// use tidegate_transfer::manifest::BLOCK;
+///
+/// let content = vec![7; 2 * BLOCK as usize + 1];
+/// let size = content.len() as u64;
+/// let mut hash = FileHash::new(size);
+/// for (index, block) in content.chunks(BLOCK as usize).enumerate().rev() {
+///     let offset = index as u64 * BLOCK;
+///     hash.add_block(offset, block_digest(block, offset, size));
+/// }
+/// assert_eq!(hex(&hash.root().expect("complete")), blake3::hash(&content).to_hex().as_str());
+/// ```
 #[derive(Debug)]
 pub struct FileHash {
     size: u64,

@@ -211,7 +211,7 @@ fn version(entry: &Entry) -> Option<Fingerprint> {
 mod tests {
     use super::*;
     use crate::manifest::Timestamp;
-    use std::os::unix::ffi::OsStrExt;
+    use crate::sys::confined::scratch;
 
     fn entry(name: &str, version: u8) -> Entry {
         let kind = Kind::File { size: 9, fingerprint: [version; 16] };
@@ -221,8 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_left_holds_for_one_version_until_it_is_settled() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (_directory, work) = scratch();
         let (a, b, c) = (entry("a", 1), entry("b", 1), entry("c", 1));
         {
             let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
@@ -243,8 +242,7 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_stays_forgotten_whichever_bit_of_the_journal_flips() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, work) = scratch();
         let path = directory.path().join("journal");
         let (a, b) = (entry("a", 1), entry("b", 1));
         {
@@ -274,8 +272,7 @@ mod tests {
 
     #[test]
     fn what_there_is_no_memory_for_is_as_if_it_had_not_been_recorded() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (_directory, work) = scratch();
         let files: Vec<Entry> = (0..100).map(|number| entry(&format!("f{number}"), 1)).collect();
         {
             let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
@@ -292,8 +289,7 @@ mod tests {
 
     #[test]
     fn that_a_file_begins_anew_is_durable_before_anything_is_done_about_it() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (_directory, work) = scratch();
         let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
         journal.anew([&entry("a", 1)].into_iter()).expect("written");
         assert!(journal.log.is_synced(), "a crash must not bring back what was forgotten");
@@ -303,8 +299,7 @@ mod tests {
 
     #[test]
     fn the_journal_of_an_older_version_is_not_used() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let work = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, work) = scratch();
         let path = directory.path().join("journal");
         let a = entry("a", 1);
         let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");

@@ -1,13 +1,13 @@
 //! The ledger of one transfer: what was listed, moved, skipped and failed. Written by workers, read by
 //! the progress view and the summary.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tidegate_control::Arrival;
 
 use crate::counters::Totals;
 use crate::error::Error;
+use crate::sys::sync::Mutex;
 
 /// Most failures that are kept one by one; further ones are only counted.
 const MAX_FAILURES: usize = 10_000;

@@ -2,6 +2,59 @@
 //!
 //! Data is moved by blocking threads, one worker a thread (docs/decisions/0001). Modules are listed
 //! from the ground up: each one imports only from those above it.
+//!
+//! # What is public
+//!
+//! Whoever only wants files moved needs the first two: [`transfer::route::begin`] starts a transfer, and
+//! `tidegate_control`'s loop runs it.
+//!
+//! ```text
+//! transfer    route: From, To, Setup, begin · link: Link · Transfer, Interrupt, Pace, Running, Stepper
+//! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
+//!
+//! error       Error, ErrorKind, Result
+//! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
+//! terms       Terms, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
+//! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
+//! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
+//! hash        Digest, FileHash, block_digest
+//!
+//! store       Source, Sink and what they answer with · file_source, file_sink, abandoned
+//! record_log  RecordLog · journal: Journal · catalogue: Catalogues
+//! pipeline    pool, staging, shortcut, work, proof, recheck, incoming, commit: stages that `get` and `put` share
+//! sys         clock: Instant · confined: Root · processors: CpuTime · memory
+//!
+//! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
+//!             message, handshake, session, channel, frame: for peers that tests script
+//! ```
+//!
+//! # A whole transfer
+//!
+//! ```
+//! use std::os::unix::ffi::OsStrExt;
+//! use tidegate_control::{Concurrency, control_loop, optimizer::fixed::Fixed};
+//! use tidegate_transfer::transfer::route::{From, STALL, Setup, To, begin, random_run};
+//! use tidegate_transfer::transfer::{Interrupt, Pace};
+//!
+//! let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! std::fs::write(from.path().join("file"), "content")?;
+//! // With a slash behind it: what is in the directory, not the directory.
+//! let from = From::Local(vec![[from.path().as_os_str().as_bytes(), b"/"].concat()]);
+//! let setup = Setup {
+//!     terms: Default::default(),
+//!     pace: Pace::new(std::time::Duration::from_millis(100)),
+//!     run: random_run(),
+//!     stall: STALL,
+//!     interrupt: Interrupt::default(),
+//!     pki: None,
+//!     catalogues: tidegate_transfer::catalogue::Catalogues::none(),
+//!     share: tidegate_transfer::quota::Share::own(),
+//! };
+//! let mut transfer = begin(&from, &To::Local(to.path().as_os_str().as_bytes().to_vec()), &setup)?;
+//! control_loop::run(&mut transfer, &mut Fixed::new(Default::default()), Concurrency::all(2), |_| {})?;
+//! assert_eq!(std::fs::read(to.path().join("file"))?, b"content");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 // Words: names, errors, what is to be moved.
 pub mod text;
@@ -14,13 +67,16 @@ pub mod manifest;
 
 // Tools that know nothing of transfers.
 pub mod hash;
+
+// The world: clocks, threads, files, sockets. Nothing else in this crate speaks to it.
+pub mod sys;
+
 pub mod outage;
 pub mod quota;
-pub mod sys;
 pub mod throttle;
 
 // Words of a transfer, said on the wire and off it.
-pub mod bounded;
+pub(crate) mod bounded;
 
 pub mod counters;
 pub mod offer;
@@ -42,7 +98,7 @@ pub mod ledger;
 // What moves it.
 pub mod pipeline;
 
-pub mod exchange;
+pub(crate) mod exchange;
 
 pub mod transfer;
 

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::ByteCount;
 
 use crate::path::RelPath;
 
@@ -13,10 +12,6 @@ pub const BLOCK: u64 = 128 << 10;
 
 /// What is hashed, journalled and re-sent as one: 32 blocks.
 pub const SEGMENT: u64 = 4 << 20;
-
-/// What one worker is given of a large file unless told otherwise (LDM's parallelism,
-/// ⌈size / chunk⌉ pieces a file).
-pub const DEFAULT_CHUNK: ByteCount = ByteCount::mib(64);
 
 /// Longest file that any file system here holds (`off_t`); a peer that claims more is refused.
 pub const MAX_SIZE: u64 = i64::MAX as u64;
@@ -89,7 +84,7 @@ impl Entry {
 }
 
 /// The number of segments of a file of `size` bytes; an empty file has one, empty.
-pub fn segment_count(size: u64) -> u64 {
+pub(crate) fn segment_count(size: u64) -> u64 {
     size.div_ceil(SEGMENT).max(1)
 }
 

@@ -14,7 +14,7 @@ use crate::manifest::FileId;
 pub const WINDOW: usize = 8192;
 
 /// Most bytes of memory that they take.
-pub const WINDOW_BYTES: usize = 4 << 20;
+pub(crate) const WINDOW_BYTES: usize = 4 << 20;
 
 /// Entries in one offer.
 pub const OFFER_ENTRIES: usize = 256;

@@ -1,7 +1,9 @@
 //! How long somebody who does not answer is waited for: briefly where nobody ever answered, for a name or a port may
 //! be wrong, and as long as asked for where somebody did, for a host that goes away mostly comes back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
 
 /// How long who never answered is waited for at most.
 const STRANGER: Duration = Duration::from_secs(30);
@@ -46,7 +48,8 @@ impl Outage {
     }
 
     /// Nobody answered at `now`, whom to wait for up to `retry_for` from the first such time on.
-    pub fn failed(&mut self, now: Instant, retry_for: Duration) -> Next {
+    pub fn failed(&mut self, now: impl Into<Instant>, retry_for: Duration) -> Next {
+        let now = now.into();
         let since = *self.since.get_or_insert(now);
         self.failures = self.failures.saturating_add(1);
         let most = if self.known { retry_for } else { retry_for.min(STRANGER) };

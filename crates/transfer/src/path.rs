@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::text::show;
 
 /// The directory beside the destination's files that holds the journal and unfinished files.
-pub const WORK_DIR: &[u8] = b".tidegate";
+pub(crate) const WORK_DIR: &[u8] = b".tidegate";
 
 /// Longest path, and longest name in it, in bytes (PATH_MAX and NAME_MAX on Linux).
 const MAX_PATH: usize = 4095;
@@ -18,6 +18,18 @@ const MAX_NAME: usize = 255;
 /// A checked path: not empty, relative, `/`-separated, without `.`, `..`, empty or over-long names.
 ///
 /// Deserialising checks too, so a peer cannot hand over a hostile name.
+///
+/// ```
+/// use tidegate_transfer::path::RelPath;
+///
+/// let path = RelPath::new("run/file")?;
+/// assert_eq!(path.split(), (&b"run"[..], &b"file"[..]));
+/// assert_eq!(path.join(b"part")?.as_bytes(), b"run/file/part");
+/// for unsafe_name in ["", "/etc/passwd", "../secret", "a//b", "a/./b"] {
+///     assert!(RelPath::new(unsafe_name).is_err());
+/// }
+/// # Ok::<(), tidegate_transfer::error::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct RelPath(Vec<u8>);

@@ -11,12 +11,12 @@ pub mod staging;
 pub mod work;
 
 // The sender.
-pub mod lanes;
-pub mod send;
+pub(crate) mod lanes;
+pub(crate) mod send;
 
 // The receiver.
 pub mod commit;
 pub mod incoming;
-pub mod intake;
-pub mod receive;
+pub(crate) mod intake;
+pub(crate) mod receive;
 pub mod recheck;

@@ -7,8 +7,21 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tidegate_control::ByteCount;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::host;
 
 /// So much of something, at most.
+///
+/// ```
+/// use tidegate_transfer::quota::Quota;
+///
+/// let whole = Quota::new(10);
+/// let part = whole.within(6, 0); // at most six of the ten
+/// let held = part.take(4).expect("there is room");
+/// assert!(part.take(3).is_none());
+/// assert_eq!(whole.used(), 4);
+/// drop(held);
+/// assert_eq!(whole.used(), 0);
+/// ```
 #[derive(Debug)]
 pub struct Quota {
     most: usize,
@@ -174,7 +187,7 @@ impl Share {
             threads: whole(each.threads),
             staging: whole(half),
             metadata: whole(half),
-            descriptors: Quota::new(descriptors() / 2),
+            descriptors: Quota::new(host::descriptors() / 2),
         }
     }
 
@@ -199,19 +212,13 @@ impl Share {
             threads: Quota::unlimited(),
             staging: Quota::unlimited(),
             metadata: Quota::new(512 << 20),
-            descriptors: Quota::new(descriptors() / 2),
+            descriptors: Quota::new(host::descriptors() / 2),
         }
     }
 }
 
-/// How many descriptors this process may have.
-pub fn descriptors() -> usize {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
-}
-
 /// More is said of entries on their way than may be remembered.
-pub fn too_much_to_remember(quota: &Quota) -> Error {
+pub(crate) fn too_much_to_remember(quota: &Quota) -> Error {
     let most = ByteCount(quota.most() as u64);
     let why =
         format!("more is under way than may be remembered here for one peer ({most}): copy in smaller parts");

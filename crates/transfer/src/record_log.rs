@@ -11,17 +11,17 @@
 //! the log, since a later record may say that an earlier one holds no longer. A file that is no log at all is
 //! moved aside, never trusted.
 
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
-use std::os::unix::fs::FileExt;
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::confined::Root;
+use crate::sys::fs::{
+    self, AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, renameat, unlinkat,
+};
 
 /// Longest record; anything longer is damage.
 const MAX_RECORD: usize = 1 << 20;
@@ -36,7 +36,7 @@ const SYNC_POINT_LENGTH: usize = 16;
 /// An open log of records of type `R`.
 #[derive(Debug)]
 pub struct RecordLog<R> {
-    file: File,
+    file: OwnedFd,
     name: String,
     /// Where the last whole record or sync point ends.
     end: u64,
@@ -48,22 +48,22 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     /// Opens or creates the log `name` in `directory`, shows each sound record to `on_record`, and
     /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
     pub fn open(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<Self> {
-        let failed = |error: io::Error| Error::io("open", name.as_bytes(), error);
+        let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
         let open = || {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
-            directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+            directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR)
         };
-        let lock = |file: &File| match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        let lock = |file: &OwnedFd| match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => Err(Error::new(
                 ErrorKind::Busy,
                 format!("{name} is in use: another transfer with this destination is running"),
             )),
-            Err(error) => Err(failed(error.into())),
+            Err(error) => Err(failed(error)),
         };
-        let mut file = open().map_err(|error| failed(error.into()))?;
-        let stat = fstat(&file).map_err(|error| failed(error.into()))?;
-        let owner = fstat(directory).map_err(|error| failed(error.into()))?.st_uid;
+        let mut file = open().map_err(failed)?;
+        let stat = fstat(&file).map_err(failed)?;
+        let owner = fstat(directory).map_err(failed)?.st_uid;
         if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 || stat.st_uid != owner {
             // What is written to it might be written to somebody else's file, and what it says be somebody else's word.
             let why = format!(
@@ -85,19 +85,17 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             }
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
-            renameat(directory, name, directory, format!("{name}.bad")).map_err(|e| failed(e.into()))?;
-            file = open().map_err(|error| failed(error.into()))?;
+            renameat(directory, name, directory, format!("{name}.bad")).map_err(failed)?;
+            file = open().map_err(failed)?;
             lock(&file)?;
         }
+        fs::ftruncate(&file, sound).map_err(failed)?;
         if sound == 0 {
-            file.set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| file.write_all(magic))
+            fs::write_at(&file, magic, 0).map_err(failed)?;
+            if !head.is_empty() {
                 // What is not used now must not be back after a crash.
-                .and_then(|()| if head.is_empty() { Ok(()) } else { file.sync_data() })
-                .map_err(failed)?;
-        } else {
-            file.set_len(sound).and_then(|()| file.seek(SeekFrom::Start(sound))).map_err(failed)?;
+                fs::fdatasync(&file).map_err(failed)?;
+            }
         }
         let end = sound.max(start);
         Ok(Self { file, name: name.to_owned(), end, synced: false, records: PhantomData })
@@ -114,9 +112,9 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Err(error) = self.file.write_all(bytes) {
+        if let Err(error) = fs::write_at(&self.file, bytes, self.end) {
             // Records behind a part of one would never be read.
-            let _ = self.file.set_len(self.end).and_then(|()| self.file.seek(SeekFrom::Start(self.end)));
+            let _ = fs::ftruncate(&self.file, self.end);
             return Err(Error::io("write", self.name.as_bytes(), error));
         }
         self.end += bytes.len() as u64;
@@ -128,7 +126,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         if self.synced {
             return Ok(());
         }
-        self.file.sync_data().map_err(|error| Error::io("write", self.name.as_bytes(), error))?;
+        fs::fdatasync(&self.file).map_err(|error| Error::io("write", self.name.as_bytes(), error))?;
         self.write(&sync_point(self.end))?;
         self.synced = true;
         Ok(())
@@ -141,17 +139,17 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Replaces the log by one that holds just `records`.
     pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
-        let failed = |error: io::Error| Error::io("write", self.name.as_bytes(), error);
+        let failed = |error: Errno| Error::io("write", self.name.as_bytes(), error);
         let fresh = format!("{}.new", self.name);
         let _ = unlinkat(directory, fresh.as_str(), AtFlags::empty());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR);
-        let mut file = File::from(file.map_err(|error| failed(error.into()))?);
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| failed(error.into()))?;
+        let file =
+            directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
         let bytes = [&magic[..], &encode(records)].concat();
-        file.write_all(&bytes).map_err(failed)?;
-        file.sync_data().map_err(failed)?;
-        renameat(directory, &fresh, directory, &self.name).map_err(|error| failed(error.into()))?;
+        fs::write_at(&file, &bytes, 0).map_err(failed)?;
+        fs::fdatasync(&file).map_err(failed)?;
+        renameat(directory, &fresh, directory, &self.name).map_err(failed)?;
         self.file = file;
         self.end = bytes.len() as u64;
         self.synced = false;
@@ -160,7 +158,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Shows every record again, the last one first.
     pub fn replay_back(&self, magic: &[u8; 8], mut on_record: impl FnMut(R)) -> Result<()> {
-        let failed = |error: io::Error| Error::io("read", self.name.as_bytes(), error);
+        let failed = |error: Errno| Error::io("read", self.name.as_bytes(), error);
         // Where pieces begin that are small enough to be turned around in memory.
         let mut pieces = Vec::new();
         let mut walk = Walk::new(&self.file, magic.len() as u64);
@@ -220,7 +218,7 @@ fn has_sync_point(bytes: &[u8]) -> bool {
 
 /// Reads a log a window at a time, however long it is.
 struct Walk<'f> {
-    file: &'f File,
+    file: &'f OwnedFd,
     /// Where the next record begins.
     at: u64,
     window: Vec<u8>,
@@ -234,33 +232,26 @@ enum Step<R> {
 }
 
 impl<'f> Walk<'f> {
-    fn new(file: &'f File, at: u64) -> Self {
+    fn new(file: &'f OwnedFd, at: u64) -> Self {
         Self { file, at, window: Vec::new(), window_at: at }
     }
 
     /// The next `length` bytes, or as many as there are.
-    fn peek(&mut self, length: usize) -> io::Result<&[u8]> {
+    fn peek(&mut self, length: usize) -> Result<&[u8], Errno> {
         let mut ahead = (self.at - self.window_at) as usize;
         if self.window.len().saturating_sub(ahead) < length {
             self.window.drain(..ahead.min(self.window.len()));
             (self.window_at, ahead) = (self.at, 0);
-            let mut filled = self.window.len();
+            let kept = self.window.len();
             self.window.resize(length.max(WINDOW), 0);
-            while filled < self.window.len() {
-                match self.file.read_at(&mut self.window[filled..], self.window_at + filled as u64) {
-                    Ok(0) => break,
-                    Ok(count) => filled += count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            self.window.truncate(filled);
+            let read = fs::read_at(self.file, &mut self.window[kept..], self.window_at + kept as u64)?;
+            self.window.truncate(kept + read);
         }
         Ok(&self.window[ahead..self.window.len().min(ahead + length)])
     }
 
     /// What is next; `None` where nothing sound follows.
-    fn next<R: for<'a> Deserialize<'a>>(&mut self) -> io::Result<Option<Step<R>>> {
+    fn next<R: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<Step<R>>, Errno> {
         let at = self.at;
         let head = self.peek(SYNC_POINT_LENGTH)?;
         if head == sync_point(at) {
@@ -282,7 +273,7 @@ impl<'f> Walk<'f> {
     }
 
     /// Shows each record as far as they are sound; answers with where that ends.
-    fn each<R: for<'a> Deserialize<'a>>(mut self, mut on_record: impl FnMut(R)) -> io::Result<u64> {
+    fn each<R: for<'a> Deserialize<'a>>(mut self, mut on_record: impl FnMut(R)) -> Result<u64, Errno> {
         while let Some(step) = self.next()? {
             if let Step::Record(record) = step {
                 on_record(record);
@@ -292,7 +283,7 @@ impl<'f> Walk<'f> {
     }
 
     /// Whether a sync point stands anywhere from here on.
-    fn finds_sync_point(mut self) -> io::Result<bool> {
+    fn finds_sync_point(mut self) -> Result<bool, Errno> {
         loop {
             let window = self.peek(WINDOW)?;
             let length = window.len();
@@ -314,7 +305,9 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
+    use crate::sys::confined::scratch;
+    use crate::sys::fs::faulty;
+    use tidegate_control::Rng;
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
 
@@ -326,8 +319,7 @@ mod tests {
 
     #[test]
     fn a_log_cut_off_anywhere_keeps_its_whole_records() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let numbers = [1u64, 300, 70_000, u64::MAX];
         let mut ends = vec![8];
@@ -362,8 +354,7 @@ mod tests {
 
     #[test]
     fn damage_before_the_last_sync_point_voids_the_log_and_a_torn_end_does_not() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let (durable, end) = {
             let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
@@ -403,8 +394,7 @@ mod tests {
 
     #[test]
     fn a_log_longer_than_what_is_read_at_once_is_read_both_ways() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         let path = directory.path().join("log");
         let numbers: Vec<u64> = (0..40_000).collect();
         {
@@ -433,10 +423,69 @@ mod tests {
 
     #[test]
     fn a_foreign_file_is_moved_aside() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+        let (directory, root) = scratch();
         std::fs::write(directory.path().join("log"), "somebody else's data").expect("written");
         assert!(read(&root).is_empty());
         assert!(directory.path().join("log.bad").exists());
+    }
+
+    /// One run of a log on `disk` after another, each ended by a crash; `draw` chooses.
+    fn crashes(disk: &faulty::Disk, draw: &mut impl FnMut(usize) -> usize) {
+        let (_directory, root) = scratch();
+        let (mut appended, mut next) = (Vec::new(), 0);
+        for _ in 0..4 {
+            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut durable = appended.len();
+            for _ in 0..draw(12) {
+                match draw(8) {
+                    0..4 => {
+                        log.append([&next]).expect("appended");
+                        appended.push(next);
+                        next += 1 << draw(40);
+                    }
+                    4 => {
+                        appended = appended.split_off(draw(appended.len() + 1));
+                        log.rewrite(&root, MAGIC, &appended).expect("rewritten");
+                        durable = appended.len();
+                    }
+                    _ => {
+                        log.sync().expect("synced");
+                        durable = appended.len();
+                    }
+                }
+            }
+            drop(log);
+            disk.crash(&mut *draw);
+            let seen = read(&root);
+            assert!(seen.len() >= durable, "{seen:?} of {appended:?}, {durable} of them durable");
+            assert_eq!(seen, appended[..seen.len()]);
+            appended = seen;
+        }
+    }
+
+    #[test]
+    fn what_was_synced_survives_any_crash() {
+        let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 3000 } else { 60 };
+        for seed in 0..seeds {
+            println!("seed {seed}");
+            let mut rng = Rng::new(seed);
+            crashes(&faulty::disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_costs_what_did_not_fit_and_no_more() {
+        let (_directory, root) = scratch();
+        let disk = faulty::disk();
+        let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+        log.append([&1]).expect("appended");
+        // Part of a record fits: it must not stay.
+        disk.set_room(Some(5));
+        assert_eq!(log.append([&2]).expect_err("full").kind, ErrorKind::NoSpace);
+        assert_eq!(log.sync().expect_err("full").kind, ErrorKind::NoSpace);
+        disk.set_room(None);
+        log.append([&3]).expect("there is room again");
+        drop(log);
+        assert_eq!(read(&root), [1, 3]);
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 
 use crate::bounded::at_most;
-use crate::sys::identity::Identity;
+use crate::sys::identity::FileIdentity;
 
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.
@@ -22,7 +22,7 @@ pub struct Memory {
 }
 
 /// Most paths in one list.
-pub const MAX_PATHS: usize = 64 << 10;
+pub(crate) const MAX_PATHS: usize = 64 << 10;
 
 /// Where data comes from, as told to an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub struct SourceRoot {
     /// What it is called at the destination; empty for a directory's contents.
     pub name: Vec<u8>,
     /// Which one it is, if the receiver is on the same host.
-    pub identity: Identity,
+    pub identity: FileIdentity,
 }
 
 impl SourceRoot {

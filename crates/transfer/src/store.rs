@@ -8,8 +8,8 @@
 pub mod abandoned;
 pub mod file_sink;
 pub mod file_source;
-pub mod memory;
-pub mod named;
+pub(crate) mod memory;
+pub(crate) mod named;
 pub(crate) mod work_dir;
 
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub struct Listed {
 
 /// What a read of one block gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum BlockContent {
     /// The buffer is filled.
     Data,
     /// All of it is a hole; the buffer was not touched.
@@ -74,7 +74,7 @@ pub trait Source: Send + Sync {
 pub trait RangeReader: Send {
     /// Fills `buffer` from `offset`, or fails with [`ErrorKind::Changed`](crate::error::ErrorKind)
     /// unless the file is still the version that was listed.
-    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece>;
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent>;
 
     /// The open file, if the kernel can send from it.
     fn sendable(&self) -> Option<&Arc<OwnedFd>> {

@@ -1,7 +1,19 @@
-//! What is Linux-only: confined path resolution, processor time, the allocator, and the kernel's view of a TCP connection.
+//! The world outside the process: the only place in this crate that reads a clock, starts a thread, waits, or speaks to
+//! the file system, the network and the kernel (`crates/cli/tests/tidy.rs` holds that).
+//!
+//! Each module is named after the one of `std` it stands for and has its shape, so that a caller differs by an import
+//! only, and so that a simulation replaces what it needs in one place. Nothing here is a trait object: it all compiles to
+//! the call beneath it (docs/decisions/0010).
 
+pub mod clock;
 pub mod confined;
-pub mod identity;
+pub(crate) mod fs;
+pub(crate) mod host;
+pub(crate) mod identity;
 pub mod memory;
+pub(crate) mod net;
 pub mod processors;
-pub mod tcp;
+pub(crate) mod random;
+pub(crate) mod sync;
+pub(crate) mod tcp;
+pub(crate) mod thread;

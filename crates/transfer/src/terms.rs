@@ -59,7 +59,8 @@ pub struct Terms {
     pub verify: Verify,
     /// When a file counts as already there.
     pub compare: Compare,
-    /// Whether anything is written at all; `tidegate verify` only compares.
+    /// Whether both sides are only compared, as `tidegate verify` does: nothing is written at the destination, and a file
+    /// that is missing there or differs counts as failed.
     pub dry: bool,
     /// What to do about symbolic links.
     pub links: Links,
@@ -73,4 +74,29 @@ pub struct Terms {
     pub staging: ByteCount,
     /// Most workers a stage.
     pub max_workers: u16,
+}
+
+/// What a transfer is like unless asked otherwise; others are made from it by struct update.
+///
+/// ```
+/// use tidegate_transfer::terms::{Terms, Verify};
+///
+/// let terms = Terms { verify: Verify::Block, ..Terms::default() };
+/// assert!(terms.pipelining && !terms.dry);
+/// ```
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            data_plane: DataPlane::default(),
+            verify: Verify::default(),
+            compare: Compare::default(),
+            dry: false,
+            links: Links::default(),
+            chunk: Some(ByteCount::mib(64)),
+            pipelining: true,
+            limits: Limits::default(),
+            staging: ByteCount::mib(16),
+            max_workers: 16,
+        }
+    }
 }

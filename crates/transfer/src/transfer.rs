@@ -3,16 +3,15 @@
 
 pub mod link;
 mod pace;
-pub mod relayed;
+pub(crate) mod relayed;
 pub mod route;
 mod standstill;
 
 pub use pace::{Pace, Running, Stepper};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
 
@@ -20,6 +19,9 @@ use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
+use crate::sys::clock::Instant;
+use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::thread;
 use crate::transfer::route::Setup;
 use crate::transfer::standstill::Standstill;
 use crate::wire::message::Message;

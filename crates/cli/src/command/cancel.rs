@@ -48,7 +48,7 @@ pub fn run(args: &CancelArgs) -> anyhow::Result<ExitCode> {
         (Some(error), true) if refused.is_empty() => Err(error),
         (Some(last), _) => {
             for error in refused.iter().chain([&last]) {
-                terminal::complain(&format!("{error:#}"));
+                terminal::complain(&exit::in_one_line(error));
             }
             Ok(ExitCode::from(exit::SOME_FAILED))
         }

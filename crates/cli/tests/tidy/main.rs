@@ -9,6 +9,7 @@ mod files;
 mod modules;
 mod names;
 mod pages;
+mod seams;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository root exists")

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
-use super::rust::{Import, code_lines, contains_word, declared_module, imports};
+use super::rust::{Import, code_lines, declared_module, imports};
 use super::{has_extension, read, report, text_files};
 
 /// A module's path from the crate's root.
@@ -257,33 +257,6 @@ fn a_module_imports_only_from_modules_listed_above_it() {
         }
     }
     report("lib.rs lists modules from the ground up, and imports never go up:", &problems);
-}
-
-#[test]
-fn control_has_no_io_no_clock_and_no_thread() {
-    let mut problems = Vec::new();
-    for file in text_files().iter().filter(|path| path.starts_with("crates/control/src")) {
-        let text = read(file).unwrap_or_default();
-        let code = code_lines(&text);
-        let mut complain = |line: usize, what: &str| {
-            problems.push(format!(
-                "{}:{line}: `{what}` does not belong in crate control; let the caller do it and hand in the result",
-                file.display()
-            ));
-        };
-        for import in imports(&code, &["std"]).iter().filter(|import| import.path[0] == "std") {
-            let name = import.path.get(1).map_or("", String::as_str);
-            if ["fs", "net", "thread", "env", "process", "io"].contains(&name) {
-                complain(import.line, &format!("std::{name}"));
-            }
-        }
-        for (i, line) in code.iter().enumerate() {
-            for clock in ["Instant", "SystemTime"].iter().filter(|clock| contains_word(line, clock)) {
-                complain(i + 1, clock);
-            }
-        }
-    }
-    report("crate control performs no I/O, owns no clock and starts no thread:", &problems);
 }
 
 #[test]

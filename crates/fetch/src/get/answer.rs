@@ -153,7 +153,7 @@ impl Worker<'_> {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(error) => {
                         shared.staging.release(block);
-                        let error = Error::connection("reading", place(&body.file, body.mirror), &error);
+                        let error = Error::connection("reading", place(&body.file, body.mirror), error);
                         return End::Lost(range.start, error);
                     }
                 }

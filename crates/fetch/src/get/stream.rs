@@ -83,11 +83,7 @@ impl Worker<'_> {
                 Ok(n) => n,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    return Err(Broken::Source(Error::connection(
-                        "reading",
-                        place(file, job.mirror),
-                        &error,
-                    )));
+                    return Err(Broken::Source(Error::connection("reading", place(file, job.mirror), error)));
                 }
             };
             self.count(n);

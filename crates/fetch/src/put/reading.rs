@@ -62,7 +62,7 @@ impl<'a> Front<'a> {
             return Err(Desk::stopped_error());
         }
         let buffer = &mut block.bytes[..length];
-        if self.reader.read(self.range.start, buffer)? == tidegate_transfer::store::Piece::Zero {
+        if self.reader.read(self.range.start, buffer)? == tidegate_transfer::store::BlockContent::Zero {
             buffer.fill(0);
         }
         block.length = length;

@@ -2,11 +2,12 @@
 //! so does everything that is done with one certificate of the site's PKI.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::{Allowance, Held, Share};
+use crate::sys::sync::Mutex;
 
 /// Names an account: a hash of the ticket's claims, or of the certificate.
 pub type AccountId = Digest;

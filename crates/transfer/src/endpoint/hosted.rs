@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_control::{ByteCount, Environment};
 
@@ -28,12 +28,15 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::named::{Reached, Scope};
+use crate::sys::clock::Instant;
 use crate::sys::confined::path_of;
+use crate::sys::random;
+use crate::sys::sync::Mutex;
+use crate::sys::thread;
 use crate::terms::{Compare, DataPlane, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
-use crate::wire::handshake::random_bytes;
 use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
@@ -390,7 +393,7 @@ fn serve(
     make: impl FnOnce() -> Side,
 ) -> Result<()> {
     let hosted =
-        Arc::new(Hosted { token: random_bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
+        Arc::new(Hosted { token: random::bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
     endpoint.register(&hosted);
     let side = {
         // Streams that arrive at once wait here until there is an end to give them to.
@@ -432,7 +435,7 @@ fn relay(
         share: share.clone(),
     };
     let (id, sink) = match spec {
-        SourceSpec::Zero(_) => (*random_bytes().first_chunk().expect("long enough"), SinkSpec::Null),
+        SourceSpec::Zero(_) => (*random::bytes().first_chunk().expect("long enough"), SinkSpec::Null),
         SourceSpec::Files(paths) => {
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"relay", &endpoint.absolute, &names, &address.identity(), &address.path]);
@@ -444,7 +447,7 @@ fn relay(
             reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
         route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
     };
-    outbox.send(&Message::Accepted { token: random_bytes() });
+    outbox.send(&Message::Accepted { token: random::bytes() });
     if version >= SHORT_EPOCHS_SINCE {
         let round_trip = transfer.round_trip().unwrap_or_default();
         outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
@@ -498,7 +501,7 @@ fn step(
     interrupt: &Interrupt,
 ) -> Result<Option<tidegate_control::Observation>> {
     let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
                 if !matches!(inbox.receive_within(Duration::from_millis(10)), Ok(None)) {

@@ -6,17 +6,18 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Read};
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sys::net;
+use crate::sys::sync::{Mutex, mpsc};
+use crate::sys::thread;
 
 /// Most servers at a time: more tests would only measure each other.
-const MOST: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 /// How long a server may take to listen.
 const STARTING: Duration = Duration::from_secs(5);
@@ -97,15 +98,15 @@ impl Servers {
 
     fn take(&self, address: IpAddr) -> Result<Taken<'_>> {
         let mut taken = self.taken.lock().expect("not poisoned");
-        if taken.len() >= MOST {
-            let why = format!("{MOST} iperf3 servers run already: try again in a moment");
+        if taken.len() >= MAX_SERVERS {
+            let why = format!("{MAX_SERVERS} iperf3 servers run already: try again in a moment");
             return Err(Error::new(ErrorKind::Busy, why));
         }
         // Any free port may be one of a server that does not listen yet.
         let ports = std::iter::repeat_n(self.ports.clone(), if *self.ports.end() == 0 { TRIES } else { 1 });
         let mut untaken = ports.flatten().filter(|port| !taken.contains(port));
         let free = untaken.find_map(|port| {
-            let listener = TcpListener::bind((address, port)).ok()?;
+            let listener = net::listen((address, port)).ok()?;
             listener.local_addr().ok().map(|local| local.port()).filter(|port| !taken.contains(port))
         });
         let port = free.ok_or_else(|| {
@@ -175,14 +176,16 @@ fn listens(output: ChildStdout) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
     fn there_are_so_many_servers_and_each_has_a_port() {
         let local = IpAddr::from([127, 0, 0, 1]);
         let servers = Servers::new(0..=0);
-        let mut taken: Vec<_> = (0..MOST).map(|_| servers.take(local).expect("a port")).collect();
-        assert_eq!(taken.iter().map(|one| one.port).collect::<BTreeSet<_>>().len(), MOST);
+        let mut taken: Vec<_> = (0..MAX_SERVERS).map(|_| servers.take(local).expect("a port")).collect();
+        assert_eq!(taken.iter().map(|one| one.port).collect::<BTreeSet<_>>().len(), MAX_SERVERS);
         let error = servers.take(local).expect_err("too many");
         assert_eq!(error.kind, ErrorKind::Busy, "{error}");
         let port = taken.pop().expect("one").port;

@@ -1,13 +1,14 @@
 //! One line in the log for each transfer: who had what done, how it went, and why it failed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::error::{ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::spec::{SinkSpec, SourceSpec};
+use crate::sys::clock::Instant;
 use crate::text::show;
 use crate::wire::message::Request;
 use crate::wire::ticket::Address;
@@ -104,22 +105,10 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::terms::{Compare, DataPlane, Links, Terms, Verify};
-    use crate::throttle::Limits;
+    use crate::terms::Terms;
 
     fn terms() -> Terms {
-        Terms {
-            data_plane: DataPlane::Tls,
-            verify: Verify::Blake3,
-            compare: Compare::Recorded,
-            dry: false,
-            links: Links::Keep,
-            chunk: None,
-            pipelining: true,
-            limits: Limits::default(),
-            staging: ByteCount::mib(4),
-            max_workers: 4,
-        }
+        Terms { chunk: None, staging: ByteCount::mib(4), max_workers: 4, ..Terms::default() }
     }
 
     #[test]

@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
 
 /// Most strangers at a time, however many descriptors there are: each has a thread.
-const MOST: usize = 1024;
+const MAX_STRANGERS: usize = 1024;
 
 /// Fewest of them that are worth listening for.
 const FEWEST: usize = 8;
@@ -52,8 +54,8 @@ pub struct Caps {
 impl Caps {
     /// As a process with so many descriptors can bear.
     pub fn within(descriptors: u64) -> Self {
-        let total = usize::try_from(descriptors / DESCRIPTORS_A_STRANGER).unwrap_or(MOST);
-        let total = total.clamp(FEWEST, MOST);
+        let total = usize::try_from(descriptors / DESCRIPTORS_A_STRANGER).unwrap_or(MAX_STRANGERS);
+        let total = total.clamp(FEWEST, MAX_STRANGERS);
         Self { total, proven: total / 2, unproven: total / 4 }
     }
 }
@@ -229,8 +231,11 @@ mod tests {
     fn few_descriptors_bear_few_strangers() {
         assert_eq!(Caps::within(256), Caps { total: 32, proven: 16, unproven: 8 });
         assert_eq!(Caps::within(0).total, FEWEST);
-        assert_eq!(Caps::within(1 << 20), Caps { total: MOST, proven: MOST / 2, unproven: MOST / 4 });
-        assert_eq!(Caps::within(u64::MAX).total, MOST);
+        assert_eq!(
+            Caps::within(1 << 20),
+            Caps { total: MAX_STRANGERS, proven: MAX_STRANGERS / 2, unproven: MAX_STRANGERS / 4 }
+        );
+        assert_eq!(Caps::within(u64::MAX).total, MAX_STRANGERS);
     }
 
     #[test]

@@ -4,13 +4,15 @@
 //! done with another one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::endpoint::accounts::AccountId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::{RunId, TransferId};
+use crate::sys::clock::Instant;
+use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::thread;
 use crate::wire::session::Outbox;
 
 /// How long a run that is to end may take to let go.
@@ -185,6 +187,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
+    use crate::sys::clock::manual;
 
     const KEY: Key = ([1; 32], [7; 16]);
 
@@ -215,7 +218,7 @@ mod tests {
 
     fn wait_for(flag: &AtomicBool) {
         while !flag.load(SeqCst) {
-            thread::yield_now();
+            std::thread::yield_now();
         }
     }
 
@@ -294,5 +297,27 @@ mod tests {
         let _ours = turns.take(([2; 32], KEY.1), &candidate(None)).expect("its turn");
         let _other = turns.take((KEY.0, [8; 16]), &candidate(None)).expect("its turn");
         assert!(!theirs.session.stopped.load(SeqCst));
+    }
+
+    #[test]
+    fn another_run_is_waited_for_as_long_as_it_takes_to_see_that_it_was_left() {
+        let _clock = manual::stop();
+        let turns = Turns::default();
+        let _turn = turns.take(KEY, &candidate(Some(1))).expect("nobody before it");
+        let began = Instant::now();
+        let error = turns.take(KEY, &candidate(Some(2))).expect_err("one is alive");
+        assert_eq!((error.kind, began.elapsed()), (ErrorKind::Busy, SILENT + LOOK));
+    }
+
+    #[test]
+    fn an_older_run_that_does_not_let_go_is_not_waited_for_any_longer() {
+        let _clock = manual::stop();
+        let turns = Turns::default();
+        let older = candidate(Some(1));
+        let _turn = turns.take(KEY, &older).expect("nobody before it");
+        let began = Instant::now();
+        let error = turns.take(KEY, &candidate(Some(1))).expect_err("it holds on");
+        assert_eq!((error.kind, began.elapsed()), (ErrorKind::Busy, LET_GO));
+        assert!(older.session.stopped.load(SeqCst));
     }
 }

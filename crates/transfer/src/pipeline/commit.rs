@@ -1,9 +1,8 @@
 //! The last step: what is complete becomes durable, is recorded, and gets its name, in groups so that
 //! small files share the cost; what is verified of unfinished files is recorded about once a second.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Verified};
 use crate::error::{ErrorKind, Result};
@@ -14,6 +13,10 @@ use crate::offer::Outcome;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::Quota;
 use crate::store::{Sink, SinkFile};
+use crate::sys::clock::Instant;
+use crate::sys::sync::Mutex;
+use crate::sys::sync::mpsc::{Receiver, RecvTimeoutError};
+use crate::sys::thread;
 
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
@@ -146,7 +149,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)>
 fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<()>> {
     let share = group.len().div_ceil(SYNCERS).max(FEW);
     let sync = |files: &[Complete]| files.iter().map(|file| file.part.sync()).collect::<Vec<_>>();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let mut shares = group.chunks(share);
         let first = shares.next().unwrap_or_default();
         let others: Vec<_> = shares
@@ -171,10 +174,10 @@ fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<()>> {
 }
 
 fn spawn<'s, T: Send + 's>(
-    scope: &'s std::thread::Scope<'s, '_>,
+    scope: &'s thread::Scope<'s, '_>,
     work: impl FnOnce() -> T + Send + 's,
-) -> Option<std::thread::ScopedJoinHandle<'s, T>> {
-    std::thread::Builder::new().name("sync".to_owned()).spawn_scoped(scope, work).ok()
+) -> Option<thread::ScopedJoinHandle<'s, T>> {
+    thread::Builder::new().name("sync".to_owned()).spawn_scoped(scope, work).ok()
 }
 
 /// Makes verified segments durable, then says so in the journal.

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{Entry, FileId, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::{Sink, SinkFile};
+use crate::sys::sync::{Mutex, MutexGuard};
 use crate::terms::Verify;
 
 /// What a hash that waits for its segment takes in memory, about, and the steps that what changes is counted in.

@@ -53,7 +53,7 @@ pub fn take_in<T>(
     verify: Verify,
     desk: &impl Desk<T>,
 ) -> Result<()> {
-    let lost = |error: io::Error| Error::connection("lost", "a data stream", &error);
+    let lost = |error: io::Error| Error::connection("lost", "a data stream", error);
     // Bytes that arrived behind the last whole frame of the previous block.
     let mut carried: Vec<u8> = Vec::with_capacity(BUFFER);
     loop {

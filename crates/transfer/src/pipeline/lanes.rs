@@ -3,19 +3,21 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::BLOCK;
 use crate::pipeline::staging::Block;
+use crate::sys::clock::Instant;
+use crate::sys::net::{self, Shutdown, TcpStream};
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::tcp::{self, TcpInfo};
 use crate::terms::DataPlane;
 use crate::wire::channel::Channel;
@@ -248,7 +250,7 @@ impl<F> Lanes<F> {
         let Some(flight) = flights.live.remove(&index) else { return Vec::new() };
         retire(&mut flights.retired, &flight.socket);
         // A worker may be blocked on it.
-        let _ = flight.socket.shutdown(std::net::Shutdown::Both);
+        let _ = flight.socket.shutdown(Shutdown::Both);
         flight.unconfirmed.into()
     }
 
@@ -256,12 +258,8 @@ impl<F> Lanes<F> {
     /// got to know a stream cannot miss it, and an idle worker does not look.
     pub fn broken(&self) -> Vec<u32> {
         let flights = self.flights.lock().expect("not poisoned");
-        let broken = |flight: &Flight<F>| {
-            let mut polled = [PollFd::new(&flight.socket, PollFlags::IN | PollFlags::RDHUP)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            // Receivers say nothing on a stream: anything to read is its end.
-            !flight.unconfirmed.is_empty() && matches!(poll(&mut polled, Some(&now)), Ok(n) if n > 0)
-        };
+        // Receivers say nothing on a stream: anything to read is its end.
+        let broken = |flight: &Flight<F>| !flight.unconfirmed.is_empty() && net::is_readable(&flight.socket);
         flights.live.iter().filter(|(_, flight)| broken(flight)).map(|(index, _)| *index).collect()
     }
 
@@ -314,7 +312,7 @@ impl<F> Lanes<F> {
         let mut flights = self.flights.lock().expect("not poisoned");
         flights.closed = true;
         for flight in flights.live.values() {
-            let _ = flight.socket.shutdown(std::net::Shutdown::Both);
+            let _ = flight.socket.shutdown(Shutdown::Both);
         }
     }
 

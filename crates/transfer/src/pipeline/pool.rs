@@ -1,12 +1,13 @@
 //! A pool of workers whose number can change while they run. Too many of them park between blocks and
 //! keep what they hold, such as a warm connection, until they rest; none is ended before the transfer is.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::quota::{Held, Quota};
+use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::thread::{self, JoinHandle};
 
 /// Lets the first `n` of a pool's workers run.
 #[derive(Debug, Default)]

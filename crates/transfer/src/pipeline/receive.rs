@@ -1,13 +1,10 @@
 //! The receiving end: says what it wants, takes it in, writes it, and commits what is verified.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{Shutdown, TcpStream};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::Concurrency;
 
@@ -27,8 +24,13 @@ use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share, remember};
 use crate::store::Sink;
+use crate::sys::clock::Instant;
+use crate::sys::net::{Shutdown, TcpStream};
 use crate::sys::processors::CpuTime;
+use crate::sys::sync::mpsc;
+use crate::sys::sync::{Mutex, RwLock};
 use crate::sys::tcp;
+use crate::sys::thread::{self, JoinHandle};
 use crate::terms::Terms;
 use crate::wire::channel::Channel;
 use crate::wire::message::Message;

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::Concurrency;
 
@@ -22,7 +21,10 @@ use crate::pipeline::staging::Staging;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
+use crate::sys::clock::Instant;
 use crate::sys::processors::CpuTime;
+use crate::sys::sync::{Condvar, Mutex, mpsc};
+use crate::sys::thread;
 use crate::terms::Terms;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
@@ -93,12 +95,12 @@ pub struct Sent {
 /// The sending end of one transfer.
 #[derive(Debug)]
 pub struct Sender {
-    shared: Arc<Shared>,
+    shared: Arc<SenderState>,
     readers: Pool,
     streams: Pool,
 }
 
-struct Shared {
+struct SenderState {
     source: Box<dyn Source>,
     terms: Terms,
     outbox: Outbox,
@@ -139,9 +141,9 @@ struct Pending {
     finished: bool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SenderState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SenderState").finish_non_exhaustive()
     }
 }
 
@@ -157,7 +159,7 @@ impl Sender {
         share: &Share,
         patience: Option<Duration>,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
@@ -282,7 +284,8 @@ impl Sender {
         self.shared.failure.lock().expect("not poisoned").clone()
     }
 
-    /// Offers nothing more; what was offered is still sent (memory routes end this way).
+    /// Ends all work: nothing more is offered, read or sent, and streams are cut, unless everything was confirmed
+    /// already; then they end properly. Does not wait.
     pub fn stop(&self) {
         self.shared.stop();
         self.readers.close();
@@ -305,7 +308,7 @@ impl Drop for Sender {
     }
 }
 
-impl Shared {
+impl SenderState {
     fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.work.close();

@@ -4,7 +4,9 @@
 //! workers. As soon as the work takes longer than a queue would cost, it goes back to the pool.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
 
 /// A late return from the scheduler must not count for a slow medium: on a busy host it costs one block in
 /// twenty a few milliseconds.
@@ -64,7 +66,7 @@ impl Shortcut {
     }
 
     fn is_open_at(&self, now: Instant) -> bool {
-        let now = now.duration_since(self.started).as_nanos() as u64;
+        let now = now.saturating_duration_since(self.started).as_nanos() as u64;
         self.enabled && self.allowed.load(Relaxed) > 0 && now >= self.closed_until.load(Relaxed)
     }
 

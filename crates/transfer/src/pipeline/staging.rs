@@ -4,12 +4,13 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use tidegate_control::ByteCount;
 
 use crate::manifest::BLOCK;
 use crate::quota::{Held, Quota};
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::frame::HEADER;
 
 /// Room for a full block with its header, and for the header that follows it on the wire.

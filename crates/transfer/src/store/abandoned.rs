@@ -1,11 +1,9 @@
 //! Unfinished transfers that nobody came back to: what they left beneath a directory, and its removal.
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 use tidegate_control::ByteCount;
 
 use crate::error::{Error, Result};
@@ -13,6 +11,8 @@ use crate::path::{WORK_DIR, is_reserved};
 use crate::spec::TransferId;
 use crate::store::work_dir::{JOURNAL, empty_and_remove};
 use crate::sys::confined::Root;
+use crate::sys::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
+use crate::sys::{clock, host};
 use crate::text::show;
 
 /// How long an unfinished transfer can be continued after its last run.
@@ -134,7 +134,7 @@ pub(super) fn expire(base: &Root, id: &TransferId) {
     let now = data_encoding::HEXLOWER.encode(id);
     let mut old = Vec::new();
     let looked = in_directory(base, b"", &mut |abandoned| {
-        let is_ours = fstat(&abandoned.dir).is_ok_and(|stat| stat.st_uid == geteuid().as_raw());
+        let is_ours = fstat(&abandoned.dir).is_ok_and(|stat| stat.st_uid == host::user());
         if abandoned.idle >= EXPIRY && abandoned.name != now && is_ours {
             old.push(abandoned);
         }
@@ -208,6 +208,6 @@ fn idle(dir: &Root) -> Duration {
         let time = Duration::new(u64::try_from(stat.st_mtime).unwrap_or_default(), stat.st_mtime_nsec as u32);
         newest = newest.max(time);
     });
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(newest)
 }

@@ -6,14 +6,10 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
-use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, fallocate, fchmod, fdatasync,
-    fstat, fsync, ftruncate, futimens, renameat, symlinkat, utimensat,
-};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
@@ -24,7 +20,12 @@ use crate::store::abandoned;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing};
 use crate::sys::confined::{self, Root};
+use crate::sys::fs::{
+    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat,
+    futimens, readlinkat, renameat, symlinkat, utimensat,
+};
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
+use crate::sys::sync::Mutex;
 use crate::text::show;
 
 /// Directories kept open so that small files need no path resolution each.
@@ -152,8 +153,7 @@ impl FileSink {
         let (parent, name) = place.split();
         let failed = |error| Error::io("create the link", place.as_bytes(), error);
         let parent = self.directory(parent).map_err(failed)?;
-        let same =
-            rustix::fs::readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
+        let same = readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
         if !same {
             let part = part_name(place);
             let work = self.work_dir()?;
@@ -237,7 +237,7 @@ impl Sink for FileSink {
         let fd = fd.map_err(|error| error.within(format_args!("cannot create {place}")))?;
         // One block or less is written whole; anything longer starts as one hole.
         if entry.size() > BLOCK || keep {
-            ftruncate(&fd, entry.size()).map_err(failed)?;
+            fs::ftruncate(&fd, entry.size()).map_err(failed)?;
         }
         Ok(Box::new(PartFile {
             fd,
@@ -278,7 +278,7 @@ impl Sink for FileSink {
         let directories = std::mem::take(&mut *self.renamed_into.lock().expect("not poisoned"));
         let mut failed = Vec::new();
         for (path, directory) in directories {
-            match fsync(&*directory) {
+            match fs::fsync(&*directory) {
                 // Some file systems cannot sync a directory; then nobody can do better.
                 Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => {}
                 Err(error) => {
@@ -332,47 +332,27 @@ impl PartFile {
 
 impl SinkFile for PartFile {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let mut done = 0;
-        while done < data.len() {
-            match pwrite(&self.fd, &data[done..], offset + done as u64) {
-                Ok(0) => {
-                    return Err(Error::new(
-                        ErrorKind::NoSpace,
-                        format!("cannot write {}: the device takes no more", self.place),
-                    ));
-                }
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(self.failed(error)),
-            }
-        }
-        Ok(())
+        fs::write_at(&self.fd, data, offset).map_err(|error| self.failed(error))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let failed = |error| Error::io("read back", self.place.as_bytes(), error);
-        let mut done = 0;
-        while done < buffer.len() {
-            match pread(&self.fd, &mut buffer[done..], offset + done as u64) {
-                Ok(0) => return Err(failed(Errno::IO)),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(failed(error)),
-            }
+        match fs::read_at(&self.fd, buffer, offset).map_err(failed)? {
+            read if read < buffer.len() => Err(failed(Errno::IO)),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
         if !self.stale.load(Relaxed) {
             // A new part is one hole already, unless it is too small to have been sized.
             if self.size <= BLOCK {
-                ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
+                fs::ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
             }
             return Ok(());
         }
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.fd, punch, offset, length) {
+        match fs::fallocate(&self.fd, punch, offset, length) {
             Ok(()) => Ok(()),
             Err(Errno::NOTSUP | Errno::NOSYS) => self.write_at(offset, &vec![0; length as usize]),
             Err(error) => Err(self.failed(error)),
@@ -392,7 +372,7 @@ impl SinkFile for PartFile {
 
     fn sync(&self) -> Result<()> {
         // A sealed file's times and mode must last too.
-        let synced = if self.sealed.load(Relaxed) { fsync(&self.fd) } else { fdatasync(&self.fd) };
+        let synced = if self.sealed.load(Relaxed) { fs::fsync(&self.fd) } else { fs::fdatasync(&self.fd) };
         synced.map_err(|error| self.failed(error))
     }
 }
@@ -423,15 +403,9 @@ fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Opt
             return Ok(None);
         }
         let want = (size - offset).min(BLOCK) as usize;
-        let mut filled = 0;
-        while filled < want {
-            match pread(file, &mut buffer[filled..want], offset + filled as u64) {
-                // Shorter than it was a moment ago: certainly another file.
-                Ok(0) => return Ok(Some([0; 32])),
-                Ok(n) => filled += n,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
+        // Shorter than it was a moment ago: certainly another file.
+        if fs::read_at(file, &mut buffer[..want], offset)? < want {
+            return Ok(Some([0; 32]));
         }
         hash.add_block(offset, block_digest(&buffer[..want], offset, size));
         offset += BLOCK;
@@ -441,10 +415,7 @@ fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Opt
 
 fn times(mtime: Timestamp) -> Timestamps {
     let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
-        last_modification: time,
-    }
+    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time }
 }
 
 /// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.
@@ -518,4 +489,49 @@ fn not_a_directory(place: &RelPath) -> Error {
         ErrorKind::Denied,
         format!("cannot create the directory {place}: a file or link of that name is there"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::confined::scratch;
+    use crate::sys::fs::faulty;
+
+    fn entry(size: u64) -> Entry {
+        let kind = Kind::File { size, fingerprint: [1; 16] };
+        let path = RelPath::new("file").expect("a name");
+        Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+    }
+
+    #[test]
+    fn what_is_synced_and_only_that_survives_a_crash() {
+        let (_directory, root) = scratch();
+        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let disk = faulty::disk();
+        let entry = entry(3 * BLOCK);
+        let file = sink.open(&entry, false).expect("opened");
+        file.write_at(0, &[1; 100]).expect("written");
+        file.sync().expect("synced");
+        file.write_at(BLOCK, &[2; 100]).expect("written");
+        disk.crash(|_| 0);
+        let mut buffer = [9; 100];
+        file.read_at(0, &mut buffer).expect("read");
+        assert_eq!(buffer, [1; 100]);
+        file.read_at(BLOCK, &mut buffer).expect("read");
+        assert_eq!(buffer, [0; 100]);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_to_be_full() {
+        let (_directory, root) = scratch();
+        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let disk = faulty::disk();
+        let file = sink.open(&entry(BLOCK), false).expect("opened");
+        disk.set_room(Some(150));
+        file.write_at(0, &[1; 100]).expect("written");
+        let error = file.write_at(100, &[2; 100]).expect_err("full");
+        assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+        disk.set_room(None);
+        file.write_at(100, &[2; 100]).expect("there is room again");
+    }
 }

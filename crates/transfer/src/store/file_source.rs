@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, readlinkat, statat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +15,7 @@ use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::confined::Root;
+use crate::sys::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, readlinkat, statat};
 use crate::sys::identity::fingerprint;
 use crate::terms::Links;
 use crate::text::show;

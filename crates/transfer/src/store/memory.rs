@@ -7,7 +7,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::spec::Memory;
-use crate::store::{Found, Listed, Piece, RangeReader, Sink, SinkFile, Source, Standing};
+use crate::store::{BlockContent, Found, Listed, RangeReader, Sink, SinkFile, Source, Standing};
 
 /// One file of zeros.
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +34,13 @@ impl Source for ZeroSource {
 struct Zeros;
 
 impl RangeReader for Zeros {
-    fn read(&mut self, _: u64, buffer: &mut [u8]) -> Result<Piece> {
+    fn read(&mut self, _: u64, buffer: &mut [u8]) -> Result<BlockContent> {
         // Bytes, not a hole: the point is to load the network. A staging buffer that only ever held
         // zeros is not cleared again.
         if buffer.first() != Some(&0) || buffer.last() != Some(&0) {
             buffer.fill(0);
         }
-        Ok(Piece::Data)
+        Ok(BlockContent::Data)
     }
 }
 

@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{is_reserved, split};
 use crate::sys::confined::{Root, path_of, stat_trusted};
+use crate::sys::fs::{FileType, fstat};
 use crate::sys::identity::{identity, with_ancestors};
 use crate::text::show;
 

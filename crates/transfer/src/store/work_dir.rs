@@ -7,17 +7,17 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, fstat,
-    futimens, mkdirat, unlinkat,
-};
 use rustix::io::Errno;
-use rustix::process::geteuid;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::WORK_DIR;
 use crate::spec::TransferId;
 use crate::sys::confined::Root;
+use crate::sys::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, fstat,
+    futimens, mkdirat, unlinkat,
+};
+use crate::sys::host;
 use crate::text::show;
 
 /// What the journal is called in it, whose lock shows that a run goes on.
@@ -51,7 +51,7 @@ impl WorkDir {
         let path = path_of(&name);
         let failed = |error| Error::io("use", &path, error);
         let stat = fstat(&dir).map_err(failed)?;
-        if stat.st_uid != geteuid().as_raw() && identity(&dir).ok() != Some(stat.st_uid) {
+        if stat.st_uid != host::user() && identity(&dir).ok() != Some(stat.st_uid) {
             return Err(refused(&path, &format!("it belongs to user {}", stat.st_uid)));
         }
         if !is_new {
@@ -197,7 +197,7 @@ fn cannot_make(base: &Root, path: &[u8], error: Errno) -> Error {
         Errno::LOOP => refused(path, "it is a symbolic link"),
         Errno::NOTDIR => refused(path, "it is no directory"),
         Errno::ACCESS | Errno::PERM => match base.stat(WORK_DIR) {
-            Ok(stat) if stat.st_uid != geteuid().as_raw() => {
+            Ok(stat) if stat.st_uid != host::user() => {
                 let why = format!(
                     "cannot create {}: user {} has unfinished transfers there and lets nobody else begin one",
                     show(path),

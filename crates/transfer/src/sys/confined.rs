@@ -129,14 +129,23 @@ pub fn canonical(path: &[u8]) -> Result<Vec<u8>, Errno> {
 }
 
 /// Whether `path`, named by the local user, is a symlink itself.
-pub fn is_link(path: &[u8]) -> bool {
+pub(crate) fn is_link(path: &[u8]) -> bool {
     statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }
 
 /// What `path`, named by the local user, leads to.
-pub fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
+pub(crate) fn stat_trusted(path: &[u8]) -> Result<Stat, Errno> {
     statat(CWD, path, AtFlags::empty())
+}
+
+/// An empty directory, and it as a root.
+#[cfg(test)]
+pub(crate) fn scratch() -> (tempfile::TempDir, Root) {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
+    (directory, root)
 }
 
 #[cfg(test)]

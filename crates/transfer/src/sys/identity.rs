@@ -2,20 +2,20 @@
 
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
+use super::clock;
+use super::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 
 /// A hash of what the kernel calls it by, and of this run of this host: it tells others nothing but whether two are one.
-pub type Identity = [u8; 16];
+pub type FileIdentity = [u8; 16];
 
 /// What `stat` belongs to.
-pub fn identity(stat: &Stat) -> Identity {
+pub fn identity(stat: &Stat) -> FileIdentity {
     hash(&[stat.st_dev, stat.st_ino], boot())
 }
 
 /// What tells this version of a file from others: its identity, size and times.
-pub fn fingerprint(stat: &Stat) -> Identity {
+pub fn fingerprint(stat: &Stat) -> FileIdentity {
     let numbers = [
         stat.st_dev,
         stat.st_ino,
@@ -29,7 +29,7 @@ pub fn fingerprint(stat: &Stat) -> Identity {
 }
 
 /// The directory `dir` and all that contain it, as far as they may be looked at; innermost first.
-pub fn with_ancestors(dir: &impl AsFd) -> Vec<Identity> {
+pub fn with_ancestors(dir: &impl AsFd) -> Vec<FileIdentity> {
     let mut found = Vec::new();
     let mut next = openat(dir, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     while let Ok(dir) = next {
@@ -43,7 +43,7 @@ pub fn with_ancestors(dir: &impl AsFd) -> Vec<Identity> {
     found
 }
 
-fn hash(numbers: &[u64], salt: &[u8]) -> Identity {
+fn hash(numbers: &[u64], salt: &[u8]) -> FileIdentity {
     let mut hasher = blake3::Hasher::new();
     for number in numbers {
         hasher.update(&number.to_le_bytes());
@@ -55,7 +55,7 @@ fn hash(numbers: &[u64], salt: &[u8]) -> Identity {
 fn boot() -> &'static [u8] {
     static BOOT: OnceLock<Vec<u8>> = OnceLock::new();
     BOOT.get_or_init(|| {
-        let ours = || format!("{} {:?}", std::process::id(), SystemTime::now()).into_bytes();
+        let ours = || format!("{} {:?}", std::process::id(), clock::wall()).into_bytes();
         std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|_| ours())
     })
 }

@@ -68,7 +68,7 @@ impl Link {
         let config = check_ticket(address, pki)?.client()?;
         let (channel, version) =
             handshake::open_session_at(address, candidates, &config, versions).map_err(passing)?;
-        let lost = |error| Error::connection("lost the connection to", address.place(), &error);
+        let lost = |error| Error::connection("lost the connection to", address.place(), error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
         let (outbox, inbox) = session::start_within(channel, &place, metadata)?;
@@ -187,8 +187,7 @@ mod tests {
     use super::*;
     use crate::endpoint::{Config, Endpoint};
     use crate::spec::{Memory, SourceSpec};
-    use crate::terms::{Compare, DataPlane, Links, Terms, Verify};
-    use crate::throttle::Limits;
+    use crate::terms::{Terms, Verify};
     use crate::wire::ticket::Claims;
 
     fn endpoint(directory: &Path) -> (Arc<Endpoint>, Address) {
@@ -221,16 +220,11 @@ mod tests {
             let link = Link::open_within(&address, None, (1, newest)).expect("let in");
             let source = SourceSpec::Zero(Memory { bytes: ByteCount::mib(1) });
             let terms = Terms {
-                data_plane: DataPlane::Tls,
                 verify: Verify::Block,
-                compare: Compare::Recorded,
-                dry: false,
-                links: Links::Keep,
                 chunk: None,
-                pipelining: true,
-                limits: Limits::default(),
                 staging: ByteCount::mib(4),
                 max_workers: 4,
+                ..Terms::default()
             };
             let request =
                 Request::SendTo { source, destination: address.to_bytes(), pace_ms: (100, 0), terms };

@@ -1,11 +1,12 @@
 //! How time is cut into epochs: what is waited for, what is left out, and what is measured, for whatever
 //! moves bytes and can count them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{Concurrency, Observation};
 
 use crate::error::Result;
+use crate::sys::clock::Instant;
 
 /// How often a short epoch is looked into.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,12 +1,13 @@
 //! A third-party transfer as its initiator sees it: the sending endpoint runs the epochs, we decide.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
+use crate::sys::clock::Instant;
 use crate::transfer::link::Link;
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};

@@ -24,12 +24,12 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::sys::confined::{self, Root};
+use crate::sys::{host, random};
 use crate::terms::Terms;
 use crate::text::show;
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace};
-use crate::wire::handshake;
 use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
@@ -39,7 +39,7 @@ pub const STALL: Duration = Duration::from_secs(30);
 
 /// A name for a new run.
 pub fn random_run() -> RunId {
-    *handshake::random_bytes().first_chunk().expect("long enough")
+    *random::bytes().first_chunk().expect("long enough")
 }
 
 /// Where data comes from.
@@ -152,7 +152,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             push(Box::new(source), address, Link::open(address, setup.pki.as_ref())?, request, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
-            let id = *handshake::random_bytes().first_chunk().expect("long enough");
+            let id = *random::bytes().first_chunk().expect("long enough");
             let request = Request::Receive { id, sink: SinkSpec::Null, terms: setup.terms.clone() };
             let link = Link::open(address, setup.pki.as_ref())?;
             push(Box::new(ZeroSource(*memory)), address, link, request, setup)
@@ -346,7 +346,7 @@ pub fn leads_nowhere(path: &[u8]) -> Error {
 
 /// What names the local source, so that a second run finds the first one's journal.
 fn local_identity(paths: &[Vec<u8>]) -> Result<Vec<u8>> {
-    let mut identity = rustix::system::uname().nodename().to_bytes().to_vec();
+    let mut identity = host::name();
     for path in paths {
         identity.push(0);
         identity.extend(confined::canonical(path).map_err(|error| Error::io("read", path, error))?);

@@ -1,9 +1,10 @@
 //! Notices that nothing moves at either end, and says where it stands. A stream that delivers nothing is replaced
 //! (docs/protocol.md); a disk that does not answer can only be waited for, and whoever waits should know.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Snapshot;
+use crate::sys::clock::Instant;
 
 /// Part of a processor that is work: what is hashed or compared moves no counter.
 const WORK: f64 = 0.05;

@@ -1,11 +1,13 @@
 //! One connection, encrypted or not, with blocking reads and writes.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::Connection;
+
+use crate::sys::clock::Instant;
+use crate::sys::net::{self, Shutdown, TcpStream};
 
 /// What TLS reads from the socket at once: several records a system call.
 const TLS_READ: usize = 256 << 10;
@@ -101,42 +103,13 @@ impl Channel {
         &mut self,
         bytes: &[u8],
         file: BorrowedFd<'_>,
-        mut offset: u64,
+        offset: u64,
         length: usize,
     ) -> io::Result<()> {
-        use rustix::io::Errno;
-        use rustix::net::{SendFlags, send};
-        let Self::Clear(socket) = self else { return Err(io::ErrorKind::Unsupported.into()) };
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            // More: the header shares a segment with what follows.
-            match send(&*socket, rest, SendFlags::MORE | SendFlags::NOSIGNAL) {
-                Ok(n) => rest = &rest[n..],
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+        match self {
+            Self::Clear(socket) => net::send_with_file(socket, bytes, file, offset, length),
+            Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
-        let end = offset + length as u64;
-        while offset < end {
-            let left = (end - offset) as usize;
-            match rustix::fs::sendfile(&*socket, file, Some(&mut offset), left) {
-                // The file has become shorter, and the frame cannot be completed.
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) | Err(Errno::INTR) => {}
-                // Some file systems cannot; then the bytes go by way of memory.
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                    let mut buffer = vec![0; left];
-                    let n = rustix::io::pread(file, &mut buffer, offset)?;
-                    if n == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    socket.write_all(&buffer[..n])?;
-                    offset += n as u64;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 
     /// Tells the peer that nothing more comes, without losing what is under way.

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{BLOCK, FileId};
 
 /// Bytes of a frame's header.
-pub const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 32;
 
 /// The version of the frame's layout.
 const VERSION: u8 = 1;

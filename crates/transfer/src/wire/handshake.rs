@@ -4,10 +4,9 @@
 //! [`Opening`]. Nothing else is looked at before it has been proved.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -15,7 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::sys::clock::Instant;
+use crate::sys::net::{self, TcpStream};
+use crate::sys::random;
 use crate::sys::tcp;
+use crate::sys::thread;
 use crate::terms::DataPlane;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
@@ -97,10 +100,10 @@ impl From<Unopened> for Error {
 }
 
 impl Unopened {
-    /// `error` in our words, from what `cause` was.
-    fn during(cause: &io::Error, error: Error) -> Self {
+    /// `error` in our words, from a failure of kind `cause`.
+    fn during(cause: io::ErrorKind, error: Error) -> Self {
         use io::ErrorKind as K;
-        match cause.kind() {
+        match cause {
             K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
                 Self::Closed(error)
             }
@@ -111,10 +114,8 @@ impl Unopened {
 
 /// Where the host of `address` is to be found.
 pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
-    match (address.host.as_str(), address.port).to_socket_addrs() {
-        Ok(found) => Ok(found.collect()),
-        Err(error) => Err(Error::connection("cannot find", address.place(), &error)),
-    }
+    net::resolve(&address.host, address.port)
+        .map_err(|error| Error::connection("cannot find", address.place(), error))
 }
 
 /// Connects to one of `candidates` within [`HANDSHAKE_TIME`] each; `address` names them in errors.
@@ -122,16 +123,15 @@ fn dial(address: &Address, candidates: &[SocketAddr]) -> Result<TcpStream> {
     let place = address.place();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for candidate in candidates {
-        match TcpStream::connect_timeout(candidate, HANDSHAKE_TIME) {
+        match net::connect(candidate, HANDSHAKE_TIME) {
             Ok(socket) => {
-                tcp::prepare(&socket, PATIENCE)
-                    .map_err(|e| Error::connection("cannot set up", &place, &e))?;
+                tcp::prepare(&socket, PATIENCE).map_err(|e| Error::connection("cannot set up", &place, e))?;
                 return Ok(socket);
             }
             Err(error) => last = error,
         }
     }
-    Err(Error::connection("cannot connect to", &place, &last))
+    Err(Error::connection("cannot connect to", &place, last))
 }
 
 /// Connects and completes the TLS handshake.
@@ -149,29 +149,26 @@ fn dial_tls(
     channel
         .set_deadline(Some(Instant::now() + HANDSHAKE_TIME))
         .and_then(|()| channel.finish_handshake())
-        .map_err(|error| Unopened::during(&error, handshake_error(&address.place(), &error)))?;
+        .map_err(|error| Unopened::during(error.kind(), handshake_error(&address.place(), error)))?;
     Ok(channel)
 }
 
-fn handshake_error(place: &str, error: &io::Error) -> Error {
+fn handshake_error(place: &str, error: io::Error) -> Error {
     use rustls::CertificateError::ApplicationVerificationFailure;
-    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        Some(rustls::Error::InvalidCertificate(ApplicationVerificationFailure)) => Error::new(
-            ErrorKind::Authentication,
-            format!(
-                "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
-            ),
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(rustls::Error::InvalidCertificate(ApplicationVerificationFailure)) => format!(
+            "refused the endpoint at {place}: its certificate is not the one the ticket names: is the ticket of this endpoint?"
         ),
-        Some(rustls::Error::InvalidCertificate(why)) => Error::new(
-            ErrorKind::Authentication,
-            format!("refused the endpoint at {place}: its certificate is not trusted: {}", in_words(why)),
-        ),
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            format!("refused the endpoint at {place}: its certificate is not trusted: {}", in_words(why))
+        }
         Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
-            Error::new(ErrorKind::Authentication, format!("the endpoint at {place} refused us: {alert:?}"))
+            format!("the endpoint at {place} refused us: {alert:?}")
         }
         // Anything else may be damage on the way: trying again may help.
-        _ => Error::connection("no TLS connection to", place, error),
-    }
+        _ => return Error::connection("no TLS connection to", place, error),
+    };
+    Error::new(ErrorKind::Authentication, why).because(error)
 }
 
 /// Whether an alert speaks of our certificate rather than of the bytes on the wire.
@@ -199,7 +196,7 @@ pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Cha
 }
 
 /// The same with the versions that are offered; answers with the one that the endpoint chose as well.
-pub fn open_session_within(
+pub(crate) fn open_session_within(
     address: &Address,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
@@ -210,7 +207,7 @@ pub fn open_session_within(
 /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
 ///
 /// One that is closed before it is welcome is tried again after each of `PAUSES`.
-pub fn open_session_at(
+pub(crate) fn open_session_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,
@@ -221,7 +218,7 @@ pub fn open_session_at(
     loop {
         match (try_session(address, candidates, config, versions), pauses.next()) {
             (Err(Unopened::Closed(_)), Some(pause)) if begun.elapsed() < HANDSHAKE_TIME => {
-                let draw = u32::from(random_bytes()[0]);
+                let draw = u32::from(random::bytes()[0]);
                 thread::sleep(*pause / 2 + *pause * draw / 512);
             }
             (result, _) => return result,
@@ -244,11 +241,12 @@ fn try_session(
     let hello = Opening::Session(Hello { versions, claims, proof });
     let place = address.place();
     let lost = |error: io::Error| {
-        let told = match error.kind() {
-            io::ErrorKind::InvalidData => handshake_error(&place, &error),
-            _ => Error::connection("lost the connection to", &place, &error),
+        let cause = error.kind();
+        let told = match cause {
+            io::ErrorKind::InvalidData => handshake_error(&place, error),
+            _ => Error::connection("lost the connection to", &place, error),
         };
-        Unopened::during(&error, told)
+        Unopened::during(cause, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
     let version =
@@ -280,7 +278,7 @@ pub fn open_stream(
 }
 
 /// The same at one of `candidates`.
-pub fn open_stream_at(
+pub(crate) fn open_stream_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,
@@ -290,7 +288,7 @@ pub fn open_stream_at(
     index: u32,
 ) -> Result<Channel> {
     let place = address.place();
-    let lost = |error: io::Error| Error::connection("lost the connection to", &place, &error);
+    let lost = |error: io::Error| Error::connection("lost the connection to", &place, error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
     let (mut channel, preface, binding) = match plane {
         DataPlane::Tls => {
@@ -334,7 +332,7 @@ pub struct Arrival {
 /// Takes at most [`HANDSHAKE_TIME`] in all, however slowly the peer talks.
 pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Result<Arrival> {
     let deadline = Instant::now() + HANDSHAKE_TIME;
-    let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", &error);
+    let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", error);
     tcp::prepare(&socket, PATIENCE).map_err(lost)?;
     socket.set_read_timeout(Some(HANDSHAKE_TIME)).map_err(lost)?;
     let mut first = [0];
@@ -354,7 +352,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         let binding = match &preface {
             CLEAR_PREFACE => Vec::new(),
             NONCE_PREFACE => {
-                let nonce = random_bytes();
+                let nonce = random::bytes();
                 channel.write_all(&nonce).map_err(lost)?;
                 nonce.to_vec()
             }
@@ -368,7 +366,7 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         channel
             .set_deadline(Some(deadline))
             .and_then(|()| channel.finish_handshake())
-            .map_err(|error| Error::connection("no TLS with", "a peer", &error))?;
+            .map_err(|error| Error::connection("no TLS with", "a peer", error))?;
         let exporter = channel.exporter();
         (channel, exporter)
     };
@@ -402,12 +400,4 @@ fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) 
         }
     }
     Ok(())
-}
-
-/// Thirty-two bytes from the operating system's generator.
-pub fn random_bytes() -> Digest {
-    let mut bytes = [0; 32];
-    let provider = rustls::crypto::ring::default_provider();
-    provider.secure_random.fill(&mut bytes).expect("the operating system has randomness");
-    bytes
 }

@@ -22,29 +22,29 @@ use crate::terms::Terms;
 pub const VERSIONS: (u16, u16) = (1, 6);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
-pub const IPERF3_SINCE: u16 = 2;
+pub(crate) const IPERF3_SINCE: u16 = 2;
 
 /// The version since which a clear data stream proves itself without waiting for a nonce, one round trip sooner.
 pub const PROMPT_SINCE: u16 = 3;
 
 /// The version since which the initiator of a third-party transfer learns the round trip and may ask for short epochs.
-pub const SHORT_EPOCHS_SINCE: u16 = 4;
+pub(crate) const SHORT_EPOCHS_SINCE: u16 = 4;
 
 /// The version since which an endpoint tells runs of one transfer apart, and streams that deliver nothing are replaced.
-pub const RUN_SINCE: u16 = 5;
+pub(crate) const RUN_SINCE: u16 = 5;
 
 /// The version since which a sender can be asked for the hash of a file that looks changed, and a third party tells how
 /// many files only got another mode or time.
-pub const TELL_SINCE: u16 = 6;
+pub(crate) const TELL_SINCE: u16 = 6;
 
 /// The highest version within both ranges.
-pub fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
+pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
     let version = ours.1.min(theirs.1);
     (version >= ours.0.max(theirs.0)).then_some(version)
 }
 
 /// Longest message before the peer has proved who it is, and after.
-pub const MAX_UNAUTHENTICATED: usize = 64 << 10;
+pub(crate) const MAX_UNAUTHENTICATED: usize = 64 << 10;
 /// Longest message of an authenticated peer.
 pub const MAX_MESSAGE: usize = 4 << 20;
 
@@ -265,8 +265,6 @@ pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::{Compare, DataPlane, Links, Verify};
-    use crate::throttle::Limits;
     use proptest::prelude::*;
     use tidegate_control::ByteCount;
 
@@ -297,18 +295,7 @@ mod tests {
     }
 
     fn terms() -> Terms {
-        Terms {
-            data_plane: DataPlane::Tls,
-            verify: Verify::Blake3,
-            compare: Compare::Recorded,
-            dry: false,
-            links: Links::Keep,
-            chunk: None,
-            pipelining: true,
-            limits: Limits::default(),
-            staging: ByteCount::mib(4),
-            max_workers: 4,
-        }
+        Terms { chunk: None, staging: ByteCount::mib(4), max_workers: 4, ..Terms::default() }
     }
 
     #[test]

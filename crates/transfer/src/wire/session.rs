@@ -4,16 +4,16 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
-
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::quota::{Held, Quota, remember};
+use crate::sys::clock::{self, Instant};
+use crate::sys::net::Waker;
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::tcp;
+use crate::sys::thread;
 use crate::wire::channel::{Channel, Tls};
 use crate::wire::message::{MAX_MESSAGE, Message, announced, decode, encode};
 
@@ -43,22 +43,22 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Sends messages to the peer; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 /// Receives the peer's messages.
 #[derive(Debug)]
 pub struct Inbox {
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SessionState {
     queue: Mutex<Queue>,
     drained: Condvar,
     arrivals: Mutex<Arrivals>,
     arrived: Condvar,
-    wake: OwnedFd,
+    waker: Waker,
     round_trip: Option<Duration>,
 }
 
@@ -100,13 +100,13 @@ pub fn start(channel: Channel, peer: &str) -> Result<(Outbox, Inbox)> {
 }
 
 /// As [`start`]; what large messages take in memory counts in `metadata`.
-pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
+pub(crate) fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Result<(Outbox, Inbox)> {
     let tls = channel.into_tls().ok_or_else(|| Error::protocol("a session needs TLS"))?;
-    let failed = |error: io::Error| Error::connection("cannot run the session with", peer, &error);
+    let failed = |error: io::Error| Error::connection("cannot run the session with", peer, error);
     tls.socket().set_nonblocking(true).map_err(failed)?;
-    let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|e| failed(e.into()))?;
+    let waker = Waker::new().map_err(failed)?;
     let round_trip = tcp::info(tls.socket()).map(|info| info.least_rtt).filter(|rtt| !rtt.is_zero());
-    let shared = Arc::new(Shared::new(wake, round_trip));
+    let shared = Arc::new(SessionState::new(waker, round_trip));
     let ends = (Outbox { shared: Arc::clone(&shared) }, Inbox { shared: Arc::clone(&shared) });
     let (peer, metadata) = (peer.to_owned(), Arc::clone(metadata));
     thread::Builder::new()
@@ -123,7 +123,7 @@ pub fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) -> Resu
                 Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Error>()) => {
                     Error::new(ErrorKind::Protocol, format!("the session with {peer}: {error}"))
                 }
-                Err(error) if !closing => Error::connection("lost the session with", &peer, &error),
+                Err(error) if !closing => Error::connection("lost the session with", &peer, error),
                 _ => Error::new(ErrorKind::Connection, format!("the session with {peer} was closed")),
             };
             shared.arrivals.lock().expect("not poisoned").end = Some(error);
@@ -139,7 +139,7 @@ impl Arrivals {
         match self.limit {
             None => Ok(Duration::MAX),
             // The clock may be set meanwhile: it is looked at again.
-            Some((end, why)) => match end.duration_since(SystemTime::now()) {
+            Some((end, why)) => match end.duration_since(clock::wall()) {
                 Ok(left) if !left.is_zero() => Ok(left.min(Duration::from_secs(60))),
                 _ => Err(Error::new(ErrorKind::Authentication, why)),
             },
@@ -147,8 +147,8 @@ impl Arrivals {
     }
 }
 
-impl Shared {
-    fn new(wake: OwnedFd, round_trip: Option<Duration>) -> Self {
+impl SessionState {
+    fn new(waker: Waker, round_trip: Option<Duration>) -> Self {
         Self {
             queue: Mutex::default(),
             drained: Condvar::new(),
@@ -162,14 +162,13 @@ impl Shared {
                 heard: Instant::now(),
             }),
             arrived: Condvar::new(),
-            wake,
+            waker,
             round_trip,
         }
     }
 
     fn wake(&self) {
-        // Fails only when the counter is full, and then the thread is awake already.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        self.waker.wake();
     }
 }
 
@@ -298,7 +297,7 @@ enum Delivered {
 }
 
 impl Received {
-    fn deliver(&mut self, shared: &Shared, metadata: &Arc<Quota>) -> Result<Delivered> {
+    fn deliver(&mut self, shared: &SessionState, metadata: &Arc<Quota>) -> Result<Delivered> {
         let mut used = 0;
         let delivered = loop {
             {
@@ -339,7 +338,7 @@ impl Received {
     }
 }
 
-impl Shared {
+impl SessionState {
     /// Nothing more can be sent: nobody waits for the peer to read any more.
     fn give_up_sending(&self) {
         let mut queue = self.queue.lock().expect("not poisoned");
@@ -375,7 +374,7 @@ enum Sent {
     Some,
 }
 
-fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Result<Sent> {
+fn send_queued(tls: &mut Tls, shared: &SessionState, progress: &mut Instant) -> io::Result<Sent> {
     loop {
         match tls.flush_records() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -396,7 +395,7 @@ fn send_queued(tls: &mut Tls, shared: &Shared, progress: &mut Instant) -> io::Re
 }
 
 /// Moves bytes until the peer leaves or we are asked to close.
-fn carry(mut tls: Tls, shared: &Shared, metadata: &Arc<Quota>) -> io::Result<()> {
+fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Result<()> {
     let mut received = Received::default();
     let mut buffer = vec![0; PIECE];
     let mut progress = Instant::now();
@@ -448,22 +447,7 @@ fn carry(mut tls: Tls, shared: &Shared, metadata: &Arc<Quota>) -> io::Result<()>
         if !paused && let Some(error) = unsendable.take() {
             return Err(error);
         }
-        let mut interest = PollFlags::empty();
-        interest.set(PollFlags::IN, !paused);
-        interest.set(PollFlags::OUT, waits);
-        let mut polled = [
-            PollFd::new(&shared.wake, PollFlags::IN),
-            PollFd::from_borrowed_fd(tls.socket().as_fd(), interest),
-        ];
-        // The end of a connection that we do not look at would wake us again and again.
-        let looked_at = if interest.is_empty() { 1 } else { 2 };
-        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut polled[..looked_at], timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&shared.wake, &mut count);
+        shared.waker.wait(tls.socket(), !paused, waits, timeout)?;
     }
 }
 
@@ -472,6 +456,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, Connection, ServerConnection};
 
@@ -508,9 +493,9 @@ mod tests {
         drop(theirs);
         let tls = ours.into_tls().expect("it is");
         tls.socket().set_nonblocking(true).expect("a socket");
-        let mut polled = [PollFd::from_borrowed_fd(tls.socket().as_fd(), PollFlags::empty())];
+        let mut polled = [PollFd::new(tls.socket(), PollFlags::empty())];
         poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
-        let shared = Shared::new(eventfd(0, EventfdFlags::NONBLOCK).expect("made"), None);
+        let shared = SessionState::new(Waker::new().expect("made"), None);
         {
             let mut queue = shared.queue.lock().expect("not poisoned");
             queue.messages.push_back(encode(&Message::Listed));

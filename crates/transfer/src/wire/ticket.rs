@@ -88,6 +88,16 @@ pub fn proof(key: &Digest, purpose: &str, binding: &[u8]) -> blake3::Hash {
 }
 
 /// The secret part of an address.
+///
+/// ```
+/// use tidegate_transfer::wire::ticket::{Claims, Ticket, derive_key};
+///
+/// let claims = Claims { write: false, path: b"public".to_vec(), ..Claims::FULL };
+/// assert!(claims.covers(b"public/file") && !claims.covers(b"publicity"));
+/// let claims = claims.encode();
+/// let ticket = Ticket { fingerprint: [1; 32], key: derive_key(&[2; 32], &claims), claims };
+/// assert_eq!(Ticket::parse(&ticket.encode()), Some(ticket));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// SHA-256 of the endpoint's certificate.

@@ -1,8 +1,6 @@
 //! TLS 1.3 in two kinds of trust: a pinned certificate (tickets), or a CA on both sides.
 
-use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, S
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::sys;
 
 /// A certificate and its key, and for mutual TLS the CA that the peer's must be signed by.
 #[derive(Debug)]
@@ -55,8 +54,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-fn tls_error(action: &str, error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Authentication, format!("{action}: {error}"))
+fn tls_error(action: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Authentication, format!("{action}: {error}")).because(io::Error::other(error))
 }
 
 fn file_error(action: &str, path: &Path, error: impl std::fmt::Display) -> Error {
@@ -244,16 +243,6 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    let write = || {
-        if let Some(directory) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        }
-        let temporary = path.with_extension(format!("new{}", std::process::id()));
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().map_err(|error: std::io::Error| file_error("cannot write", path, error))
+    sys::fs::write_private(path, content)
+        .map_err(|error| file_error("cannot write", path, &error).because(error))
 }

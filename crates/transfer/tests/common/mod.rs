@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount, Concurrency, Environment, PerStage};
+use tidegate_control::{BitRate, Concurrency, Environment, PerStage};
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::endpoint::{Config, Endpoint};
@@ -16,7 +16,7 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
-use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
+use tidegate_transfer::terms::Terms;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, STALL, Setup, To, Transfer, begin, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
@@ -35,18 +35,7 @@ pub struct Fixture {
 }
 
 pub fn terms() -> Terms {
-    Terms {
-        data_plane: DataPlane::Tls,
-        verify: Verify::Blake3,
-        compare: Compare::Recorded,
-        dry: false,
-        links: Links::Keep,
-        chunk: Some(ByteCount::mib(64)),
-        pipelining: true,
-        limits: Limits::default(),
-        staging: ByteCount::mib(16),
-        max_workers: 16,
-    }
+    Terms::default()
 }
 
 impl Fixture {

@@ -95,7 +95,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
                 Err(error) => Err(error.into()),
             }
         };
-        imported.error = read.err().map(|error| format!("{error:#}"));
+        imported.error = read.err().map(|error| exit::in_one_line(&error));
         if !args.open.json {
             tell(&imported)?;
         }

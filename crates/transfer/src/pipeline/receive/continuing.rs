@@ -2,8 +2,8 @@
 //! there: by a thread of their own, so that other files need not wait for that.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, mpsc};
 
 use super::Shared;
 use crate::error::Result;
@@ -13,6 +13,7 @@ use crate::offer::Verdict;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::recheck::still_there;
 use crate::quota::remember;
+use crate::sys::sync::mpsc;
 use crate::wire::message::Message;
 
 /// Segments that are told at once while a file is still read: 64 MiB.

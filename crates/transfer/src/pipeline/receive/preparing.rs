@@ -2,9 +2,8 @@
 //! to that.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use super::continuing::Continued;
@@ -18,6 +17,8 @@ use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::{Held, remember};
 use crate::store::Standing;
+use crate::sys::sync::mpsc;
+use crate::sys::thread;
 use crate::terms::{Compare, Verify};
 use crate::wire::message::Message;
 

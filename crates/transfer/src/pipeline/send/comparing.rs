@@ -1,15 +1,16 @@
 //! Reads files that the receiver may have, aside from the pipeline, and says what they hash to.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
 
-use super::{SendFile, Shared};
+use super::{SendFile, SenderState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::BLOCK;
 use crate::pipeline::proof::ZEROS;
-use crate::store::Piece;
+use crate::store::BlockContent;
+use crate::sys::sync::{Mutex, mpsc};
+use crate::sys::thread;
 use crate::wire::message::Message;
 
 /// Most threads that read files for their hashes.
@@ -18,7 +19,7 @@ const COMPARERS: usize = 4;
 /// A file to be read for its root hash, and what the receiver has; `None` if it only wants to be told.
 pub(super) type Comparison = (Arc<SendFile>, Option<Digest>);
 
-impl Shared {
+impl SenderState {
     /// Leaves it to a thread of its own: reading whole files would hold up every other message.
     pub(super) fn compare_aside(self: &Arc<Self>, comparison: Comparison) {
         let mut comparisons = self.comparisons.lock().expect("not poisoned");
@@ -88,8 +89,8 @@ impl Shared {
             }
             let length = (file.size - offset).min(BLOCK) as usize;
             let data = match reader.read(offset, &mut buffer[..length])? {
-                Piece::Data => &buffer[..length],
-                Piece::Zero => &ZEROS[..length],
+                BlockContent::Data => &buffer[..length],
+                BlockContent::Zero => &ZEROS[..length],
             };
             hash.add_block(offset, block_digest(data, offset, file.size));
             offset += length as u64;

@@ -1,17 +1,19 @@
 //! Offers what the source lists, a window of entries at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Asked, SendFile, Shared};
+use super::{Asked, SendFile, SenderState};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
 use crate::offer::{OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
 use crate::store::{Found, Listed};
+use crate::sys::clock::Instant;
+use crate::sys::sync::Mutex;
 use crate::wire::message::Message;
 
-impl Shared {
+impl SenderState {
     pub(super) fn list(&self) {
         let mut next: FileId = 0;
         let mut batch: Vec<Listed> = Vec::new();

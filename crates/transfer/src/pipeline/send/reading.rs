@@ -5,15 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{SendFile, Sent, Shared};
+use super::{SendFile, SenderState, Sent};
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, FileTail};
-use crate::pipeline::work::{Claim, Turn, Work};
-use crate::store::{Piece, RangeReader};
+use crate::pipeline::work::{Admission, Claim, Work};
+use crate::store::{BlockContent, RangeReader};
 use crate::terms::{DataPlane, Verify};
 use crate::throttle::Throttle;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
@@ -36,7 +36,7 @@ pub(super) trait Outlet {
 
 /// Fills staging, as long as reader `index` may.
 struct Queued<'s> {
-    shared: &'s Shared,
+    shared: &'s SenderState,
     index: u16,
     gate: &'s Gate,
 }
@@ -62,36 +62,36 @@ impl Outlet for Queued<'_> {
 }
 
 /// What one reader has at hand.
-pub(super) struct Desk {
+pub(super) struct ReaderState {
     throttle: Option<Throttle>,
     scratch: Vec<u8>,
     /// Segments it completed and has not told the receiver of.
     hashes: Vec<(FileId, u64, Digest)>,
 }
 
-impl Desk {
-    pub(super) fn new(shared: &Shared) -> Self {
+impl ReaderState {
+    pub(super) fn new(shared: &SenderState) -> Self {
         let throttle = Throttle::new(shared.terms.limits.read);
         Self { throttle, scratch: vec![0; BLOCK as usize], hashes: Vec::new() }
     }
 }
 
-impl Shared {
+impl SenderState {
     /// What one reader does until the transfer ends.
     pub(super) fn read(&self, index: u16, gate: &Gate) {
-        let mut desk = Desk::new(self);
-        let turn = || if self.direct.load(Relaxed) { Turn::Wait } else { Turn::Take };
+        let mut own = ReaderState::new(self);
+        let turn = || if self.direct.load(Relaxed) { Admission::Wait } else { Admission::Take };
         while gate.pass(index) {
             let Some(work) = self.work.take(turn) else { return };
-            self.read_work(work, &mut Queued { shared: self, index, gate }, &mut desk);
+            self.read_work(work, &mut Queued { shared: self, index, gate }, &mut own);
         }
     }
 
     /// Reads `work` into `outlet`; what is left of it when the outlet stops goes to others.
-    pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) {
+    pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, own: &mut ReaderState) {
         match work {
             Work::Chunk(claim) => {
-                let closed = self.read_chunk(&claim, outlet, desk).unwrap_or_else(|error| {
+                let closed = self.read_chunk(&claim, outlet, own).unwrap_or_else(|error| {
                     self.abandon(&claim.file, error);
                     false
                 });
@@ -105,12 +105,17 @@ impl Shared {
                     self.work.give_back(&claim);
                 }
             }
-            Work::Bundle(files) => self.read_bundle(&files, outlet, desk),
+            Work::Bundle(files) => self.read_bundle(&files, outlet, own),
         }
     }
 
     /// Whether the last block that it delivered was marked as the claim's last.
-    fn read_chunk(&self, claim: &Claim<SendFile>, outlet: &mut dyn Outlet, desk: &mut Desk) -> Result<bool> {
+    fn read_chunk(
+        &self,
+        claim: &Claim<SendFile>,
+        outlet: &mut dyn Outlet,
+        own: &mut ReaderState,
+    ) -> Result<bool> {
         let (file, mut closed) = (&claim.file, false);
         if file.ended.load(Relaxed) {
             return Ok(closed);
@@ -124,8 +129,8 @@ impl Shared {
             };
             closed = claim.is_done();
             block.work = (claim.number, closed);
-            let read = self.read_frame(file, &mut *reader, range, &mut block, desk);
-            self.tell(&mut desk.hashes);
+            let read = self.read_frame(file, &mut *reader, range, &mut block, own);
+            self.tell(&mut own.hashes);
             match read {
                 Ok(()) => outlet.deliver(block),
                 Err(error) => {
@@ -146,7 +151,7 @@ impl Shared {
     }
 
     /// Packs whole small files into as few blocks as possible.
-    fn read_bundle(&self, files: &[Arc<SendFile>], outlet: &mut dyn Outlet, desk: &mut Desk) {
+    fn read_bundle(&self, files: &[Arc<SendFile>], outlet: &mut dyn Outlet, own: &mut ReaderState) {
         let Some(mut block) = outlet.block() else { return };
         for file in files {
             if file.ended.load(Relaxed) {
@@ -164,12 +169,12 @@ impl Shared {
             let read = self
                 .source
                 .open(&file.listed, 0..file.size)
-                .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, desk));
+                .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, own));
             if let Err(error) = read {
                 self.abandon(file, error);
             }
         }
-        self.tell(&mut desk.hashes);
+        self.tell(&mut own.hashes);
         if block.frames.is_empty() { self.staging.release(block) } else { outlet.deliver(block) }
     }
 
@@ -180,10 +185,10 @@ impl Shared {
         reader: &mut dyn RangeReader,
         range: Range<u64>,
         block: &mut Block<Sent>,
-        desk: &mut Desk,
+        own: &mut ReaderState,
     ) -> Result<()> {
         let length = (range.end - range.start) as usize;
-        if let Some(throttle) = &desk.throttle {
+        if let Some(throttle) = &own.throttle {
             throttle.take(length, &self.stopped);
         }
         // On a clear stream the kernel can send a large block from the file itself. It is read all the
@@ -194,17 +199,17 @@ impl Shared {
         let file_tail = if in_place { reader.sendable().cloned() } else { None };
         let start = block.length + HEADER;
         let buffer = match &file_tail {
-            Some(_) => &mut desk.scratch[..length],
+            Some(_) => &mut own.scratch[..length],
             None => &mut block.bytes[start..start + length],
         };
         let piece = reader.read(range.start, buffer)?;
         let verify = self.terms.verify;
         let (kind, proof) = match piece {
-            Piece::Data => (FrameKind::Data, Proof::of(buffer, range.start, file.size, verify)),
-            Piece::Zero => (FrameKind::Zero, Proof::of_zeros(length, range.start, file.size, verify)),
+            BlockContent::Data => (FrameKind::Data, Proof::of(buffer, range.start, file.size, verify)),
+            BlockContent::Zero => (FrameKind::Zero, Proof::of_zeros(length, range.start, file.size, verify)),
         };
         if verify == Verify::Blake3 {
-            desk.hashes.extend(file.add_hash(range.start, proof.digest));
+            own.hashes.extend(file.add_hash(range.start, proof.digest));
         }
         let checksum = proof.checksum;
         let frame = Frame { kind, length: length as u32, file: file.id, checksum, offset: range.start };

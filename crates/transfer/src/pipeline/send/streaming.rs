@@ -2,16 +2,17 @@
 //! while that is as quick as memory.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::reading::{Desk, Outlet};
-use super::{Sent, Shared};
+use super::reading::{Outlet, ReaderState};
+use super::{SenderState, Sent};
 use crate::pipeline::lanes::{Lane, in_vain_pause};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
-use crate::pipeline::work::Turn;
+use crate::pipeline::work::Admission;
+use crate::sys::clock::Instant;
+use crate::sys::thread;
 use crate::throttle::Throttle;
 
 /// How often a worker tries to open a stream before the transfer is given up.
@@ -41,7 +42,7 @@ impl Berth {
 
 /// Sends what its worker has just read, with no queue and no other core in between.
 struct Direct<'s> {
-    shared: &'s Shared,
+    shared: &'s SenderState,
     index: u16,
     gate: &'s Gate,
     berth: &'s mut Berth,
@@ -71,22 +72,22 @@ impl Outlet for Direct<'_> {
     }
 }
 
-impl Shared {
+impl SenderState {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
         let mut berth = Berth::default();
-        let mut desk = Desk::new(self);
+        let mut reader = ReaderState::new(self);
         // Blocks that the read pool has left come first.
         let direct = || self.direct.load(Relaxed);
-        let turn = || if direct() && self.staging.is_empty() { Turn::Take } else { Turn::Leave };
+        let turn = || if direct() && self.staging.is_empty() { Admission::Take } else { Admission::Leave };
         while gate.pass(index) {
             self.rest(berth.pause());
             if let Some(work) = self.work.take(turn) {
                 let (berth, throttle) = (&mut berth, throttle.as_ref());
                 let mut outlet =
                     Direct { shared: self, index, gate, berth, throttle, pass: None, stranded: false };
-                self.read_work(work, &mut outlet, &mut desk);
+                self.read_work(work, &mut outlet, &mut reader);
                 continue;
             }
             match self.staging.take_while(|| !direct() || self.stopped.load(Relaxed)) {

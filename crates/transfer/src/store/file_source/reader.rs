@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{SeekFrom, Stat, fstat, seek};
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::Fingerprint;
-use crate::store::{Piece, RangeReader};
+use crate::store::{BlockContent, RangeReader};
+use crate::sys::fs::{self, SeekFrom, Stat, fstat, seek};
 use crate::sys::identity::fingerprint;
 use crate::text::show;
 
@@ -75,20 +75,15 @@ impl RangeReader for FileReader {
         Some(&self.fd)
     }
 
-    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<Piece> {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent> {
         let piece = if self.in_hole(&(offset..offset + buffer.len() as u64)) {
-            Piece::Zero
+            BlockContent::Zero
         } else {
-            let mut filled = 0;
-            while filled < buffer.len() {
-                match pread(&self.fd, &mut buffer[filled..], offset + filled as u64) {
-                    Ok(0) => return Err(changed(&self.path, "it became shorter")),
-                    Ok(n) => filled += n,
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(Error::io("read", &self.path, error)),
-                }
+            let read = fs::read_at(&self.fd, buffer, offset);
+            if read.map_err(|error| Error::io("read", &self.path, error))? < buffer.len() {
+                return Err(changed(&self.path, "it became shorter"));
             }
-            Piece::Data
+            BlockContent::Data
         };
         // After the read: what was read belongs to the version that was listed.
         self.check(&fstat(&self.fd).map_err(|error| Error::io("read", &self.path, error))?)?;

@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,6 +9,7 @@ use crate::path::{RelPath, split};
 use crate::spec::SourceRoot;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::{self, Root};
+use crate::sys::fs::{FileType, Mode, OFlags, fstat};
 use crate::sys::identity::identity;
 use crate::terms::Links;
 use crate::text::show;

@@ -1,16 +1,18 @@
 //! Log lines about what a stranger can bring about as often as it likes: one a second, with a count.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
+use crate::sys::sync::Mutex;
 
 /// Least time between two lines of a kind.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// One kind of event.
 #[derive(Debug, Default)]
-pub struct Seldom(Mutex<(Option<Instant>, u64)>);
+pub struct LogLimiter(Mutex<(Option<Instant>, u64)>);
 
-impl Seldom {
+impl LogLimiter {
     /// One more at `now`: how often it happened since the last line, if a line is due.
     pub fn count(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().expect("not poisoned");
@@ -29,10 +31,10 @@ mod tests {
 
     #[test]
     fn a_thousand_events_are_one_line() {
-        let (seldom, now) = (Seldom::default(), Instant::now());
-        assert_eq!(seldom.count(now), Some(1));
-        let lines = (0..1000).filter_map(|i| seldom.count(now + i * EVERY / 2000)).count();
+        let (log_limiter, now) = (LogLimiter::default(), Instant::now());
+        assert_eq!(log_limiter.count(now), Some(1));
+        let lines = (0..1000).filter_map(|i| log_limiter.count(now + i * EVERY / 2000)).count();
         assert_eq!(lines, 0);
-        assert_eq!(seldom.count(now + EVERY), Some(1001));
+        assert_eq!(log_limiter.count(now + EVERY), Some(1001));
     }
 }

@@ -1,0 +1,113 @@
+//! Files. What changes content or makes it durable is ours, so that a test's disk can fail, or lose at a crash what was
+//! not synced; the rest is the kernel's as it is. Paths are resolved in [`confined`](super::confined).
+
+pub use rustix::fs::{
+    AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
+    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, mkdirat, openat, readlinkat, renameat,
+    seek, statat, symlinkat, unlinkat, utimensat,
+};
+
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::io::{Errno, pread};
+
+#[cfg(test)]
+pub mod faulty;
+
+/// Writes all of `data` at `offset`.
+///
+/// # Errors
+///
+/// `ENOSPC` also where the device takes nothing and says nothing.
+#[inline]
+pub fn write_at(file: impl AsFd, data: &[u8], offset: u64) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < data.len() {
+        match write_some(&file, &data[done..], offset + done as u64) {
+            Ok(0) => return Err(Errno::NOSPC),
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn write_some(file: &impl AsFd, data: &[u8], offset: u64) -> Result<usize, Errno> {
+    #[cfg(test)]
+    let data = faulty::before_write(file.as_fd(), data)?;
+    rustix::io::pwrite(file, data, offset)
+}
+
+/// Fills `buffer` from `offset` on; answers with how much there was.
+#[inline]
+pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match pread(&file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Makes `file` so long.
+#[inline]
+pub fn ftruncate(file: impl AsFd, length: u64) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::before_change(file.as_fd());
+    rustix::fs::ftruncate(file, length)
+}
+
+/// Allocates a range of `file`, or makes it a hole.
+#[inline]
+pub fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::before_change(file.as_fd());
+    rustix::fs::fallocate(file, mode, offset, length)
+}
+
+/// Makes content and everything about `file` durable.
+#[inline]
+pub fn fsync(file: impl AsFd) -> Result<(), Errno> {
+    #[cfg(test)]
+    if faulty::synced(file.as_fd()) {
+        return Ok(());
+    }
+    rustix::fs::fsync(file)
+}
+
+/// Makes the content of `file` durable.
+#[inline]
+pub fn fdatasync(file: impl AsFd) -> Result<(), Errno> {
+    #[cfg(test)]
+    if faulty::synced(file.as_fd()) {
+        return Ok(());
+    }
+    rustix::fs::fdatasync(file)
+}
+
+/// The text in the file that the local user calls `path`.
+pub fn read_to_string(path: &Path) -> std::io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// Writes a file that only its owner may read, whole or not at all, in a directory that is made if need be.
+pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    if let Some(directory) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let temporary = path.with_extension(format!("new{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}

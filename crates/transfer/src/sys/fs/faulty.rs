@@ -1,0 +1,113 @@
+//! A disk that fills up, and one that loses at a crash what was not synced, for tests of one thread: what others write
+//! does not count. Names are kept, as by a file system that journals them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, fstat};
+use rustix::io::{Errno, pwrite};
+
+thread_local! {
+    static DISK: RefCell<Option<State>> = const { RefCell::new(None) };
+}
+
+/// So many bytes reach the medium together.
+const SECTOR: usize = 16;
+
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes that still fit; `None` for any number.
+    room: Option<usize>,
+    /// By inode: the file, and what of it is durable.
+    unsynced: BTreeMap<u64, (OwnedFd, Vec<u8>)>,
+}
+
+/// The disk beneath what this thread writes, until dropped.
+#[derive(Debug)]
+pub struct Disk(());
+
+/// Puts a disk beneath what this thread writes, on which everything is durable so far.
+pub fn disk() -> Disk {
+    DISK.set(Some(State::default()));
+    Disk(())
+}
+
+impl Disk {
+    /// Lets `room` more bytes be written, and no more; `None` lets any number.
+    pub fn set_room(&self, room: Option<usize>) {
+        with(|state| state.room = room);
+    }
+
+    /// Power fails: of what was not synced some sectors are on the medium and others are not, as `draw` has it, which
+    /// answers with numbers below the one given.
+    pub fn crash(&self, mut draw: impl FnMut(usize) -> usize) {
+        let lost = with(|state| std::mem::take(&mut state.unsynced)).unwrap_or_default();
+        for (file, durable) in lost.into_values() {
+            let written = content(file.as_fd());
+            let (least, most) = (durable.len().min(written.len()), durable.len().max(written.len()));
+            let mut left = vec![0; least + draw(most - least + 1)];
+            for at in (0..left.len()).step_by(SECTOR) {
+                let from = if draw(2) == 0 { &durable } else { &written };
+                for (to, byte) in left[at..].iter_mut().take(SECTOR).zip(from.iter().skip(at)) {
+                    *to = *byte;
+                }
+            }
+            rustix::fs::ftruncate(&file, 0).expect("truncated");
+            assert_eq!(pwrite(&file, &left, 0), Ok(left.len()));
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        DISK.set(None);
+    }
+}
+
+fn with<T>(act: impl FnOnce(&mut State) -> T) -> Option<T> {
+    DISK.with_borrow_mut(|state| state.as_mut().map(act))
+}
+
+fn inode(file: BorrowedFd<'_>) -> u64 {
+    fstat(file).expect("an open file").st_ino
+}
+
+/// The same file, opened anew: a copy of the descriptor would hold its locks.
+fn reopened(file: BorrowedFd<'_>) -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).expect("a file that may be written")
+}
+
+fn content(file: BorrowedFd<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; fstat(file).expect("an open file").st_size as usize];
+    let length = super::read_at(file, &mut bytes, 0).expect("read");
+    bytes.truncate(length);
+    bytes
+}
+
+/// As much of `data` as fits.
+pub(super) fn before_write<'d>(file: BorrowedFd<'_>, data: &'d [u8]) -> Result<&'d [u8], Errno> {
+    before_change(file);
+    let taken = with(|state| {
+        let taken = state.room.map_or(data.len(), |room| room.min(data.len()));
+        state.room = state.room.map(|room| room - taken);
+        taken
+    });
+    match taken {
+        Some(0) if !data.is_empty() => Err(Errno::NOSPC),
+        taken => Ok(&data[..taken.unwrap_or(data.len())]),
+    }
+}
+
+/// Remembers what is durable of `file`, if that is all of it.
+pub(super) fn before_change(file: BorrowedFd<'_>) {
+    with(|state| {
+        state.unsynced.entry(inode(file)).or_insert_with(|| (reopened(file), content(file)));
+    });
+}
+
+/// Takes what is in `file` for durable; `false` if the real disk is to see to that.
+pub(super) fn synced(file: BorrowedFd<'_>) -> bool {
+    with(|state| state.unsynced.remove(&inode(file))).is_some()
+}
