@@ -1,6 +1,7 @@
 //! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
 //! writers the path can use.
 
+mod capped;
 mod chart;
 mod drive;
 mod exit;
@@ -12,7 +13,6 @@ mod remotes;
 mod s3;
 mod service;
 mod settings;
-mod share;
 mod summary;
 mod terminal;
 mod whole_file;

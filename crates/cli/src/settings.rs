@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_control::optimizer::model_based::FARTHEST;
-use tidegate_control::optimizer::policy::{Choice, Learned};
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::policy::{Policy, Recipe};
+use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, build, needs_policy};
+use tidegate_control::policy::Policy;
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::utility::{LossTerm, Utility};
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
+use tidegate_control::{BitRate, ByteCount};
 use tidegate_train::online::Online;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{Error, Result};
@@ -224,33 +222,31 @@ fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteC
 /// The most a policy file may hold; the largest trained here has 3 MB.
 const MAX_POLICY: u64 = 64 << 20;
 
-/// The rule called `name`; one that was learned is read from `policy`.
-pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
-    let choice = match name {
-        "policy" | "discrete_rl" => Choice::Mean,
-        // As their papers do in production.
-        "ldm" | "automdt" | "automdt_discrete" => Choice::Sampled,
-        // Going on to learn takes being asked to.
-        "policy:sampled" | "policy:online" => Choice::Sampled,
-        _ => return build(name, options).map_err(|error| usage(error.to_string())),
-    };
+/// The rule called `name`; one that was learned decides by what the file `policy` holds.
+pub fn rule(name: &str, options: OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
+    if !needs_policy(name) {
+        return build(name, &options).map_err(|error| usage(error.to_string()));
+    }
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
-    let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let policy = Some(read_policy(file).map_err(wrong)?);
+    let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options };
+    build(name, &options).map_err(|error| match error {
+        OptimizerError::Recipe { name, recipe } => {
+            wrong(format!("was trained by the recipe {recipe}, not {name}"))
+        }
+        error => usage(error.to_string()),
+    })
+}
+
+fn read_policy(file: &Path) -> Result<Policy, String> {
+    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
-    opened.take(MAX_POLICY + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    opened.take(MAX_POLICY + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_POLICY {
-        return Err(wrong("is too large to be a policy".to_owned()));
+        return Err("is too large to be a policy".to_owned());
     }
-    let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let wanted: Option<Recipe> = name.parse().ok();
-    if wanted.is_some_and(|wanted| wanted != policy.recipe) {
-        return Err(wrong(format!("was trained by the recipe {}, not {name}", policy.recipe)));
-    }
-    if name == "policy:online" {
-        return Ok(Box::new(Online::new(policy, options.seed)));
-    }
-    Ok(Box::new(Learned::new(policy, choice, options.seed)))
+    Policy::from_bytes(&bytes).map_err(|error| error.to_string())
 }
 
 impl ControlArgs {
@@ -270,33 +266,7 @@ impl ControlArgs {
             _ => {}
         }
         let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
-        rule(&self.optimizer, &options, self.policy.as_deref())
-    }
-
-    /// The set-point to begin with. A host with few processors is not helped by more workers than
-    /// those while nothing else is known, and a short transfer ends before any rule acts; `streams` is what
-    /// the other end is known to bear from the first second. Those of a far path wait more than they work.
-    pub fn start(
-        &self,
-        optimizer: &mut dyn Optimizer,
-        (bounds, round_trip): (PerStage<Bounds>, Option<Duration>),
-        streams: Option<u16>,
-    ) -> Concurrency {
-        if let Some(round_trip) = round_trip {
-            optimizer.expect(round_trip);
-        }
-        let rule = optimizer.start(bounds);
-        let is_far = round_trip >= Some(FARTHEST);
-        let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
-        match self.start {
-            Some(n) => bounds.clamp(PerStage::all(n)),
-            None if self.optimizer == "auto" => {
-                let mut start = rule.map(|n| n.min(processors.max(1)));
-                start.network = streams.unwrap_or(if is_far { rule.network } else { start.network });
-                bounds.clamp(start)
-            }
-            None => rule,
-        }
+        rule(&self.optimizer, options, self.policy.as_deref())
     }
 
     /// How the transfer is driven.
@@ -421,7 +391,14 @@ pub fn setup(terms: Terms, pace: Pace, trust: &TrustArgs, interrupt: Interrupt) 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+
     use clap::Parser;
+    use tidegate_control::simulation::{Simulation, simulate};
+    use tidegate_control::{
+        Bounds, Concurrency, Environment, Host, Observation, PerStage, Scenario, SimulatorOptions, run,
+    };
 
     use super::*;
 
@@ -431,17 +408,52 @@ mod tests {
         control: ControlArgs,
     }
 
+    fn control(words: &[&str]) -> ControlArgs {
+        Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control
+    }
+
+    /// What the loop asks of this host at first.
+    fn start(words: &[&str], host: Host) -> Concurrency {
+        let control = control(words);
+        let mut rule = control.optimizer().expect("a rule");
+        let mut script = Script { host, seen: VecDeque::new() };
+        let mut start = PerStage::all(0);
+        let start_by = control.start.map(PerStage::all);
+        let Ok(()) = run(&mut script, &mut *rule, start_by, |_, next| start = next.setpoint);
+        start
+    }
+
+    /// Shows what it was given to show, whatever is asked for.
+    struct Script {
+        host: Host,
+        seen: VecDeque<Observation>,
+    }
+
+    impl Environment for Script {
+        type Error = Infallible;
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            PerStage::all(Bounds::new(1, 32))
+        }
+
+        fn host(&self) -> Host {
+            self.host
+        }
+
+        fn step(&mut self, _: Concurrency) -> Result<Option<Observation>, Infallible> {
+            Ok(self.seen.pop_front())
+        }
+    }
+
     #[test]
     fn a_far_path_begins_with_more_streams_and_no_more_readers() {
-        let start = |words: &[&str], ms: u64| {
-            let control = Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control;
-            let mut rule = control.optimizer().expect("a rule");
-            let round_trip = Some(Duration::from_millis(ms));
-            control.start(&mut *rule, (PerStage::all(Bounds::new(1, 32)), round_trip), None)
-        };
-        assert!(start(&[], 1).network <= 2);
-        let far = start(&[], 100);
+        let at = |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
+        assert!(start(&[], at(1)).network <= 2);
+        let far = start(&[], at(100));
         assert!(far.network == 8 && far.read <= 2 && far.write <= 2, "{far:?}");
-        assert_eq!(start(&["--start", "3"], 100), PerStage::all(3), "unless another number is asked for");
+        assert_eq!(start(&["--start", "3"], at(100)), PerStage::all(3), "unless another number is asked for");
+        let one = |words: &[&str]| start(words, Host { processors: Some(1), ..Host::default() });
+        assert_eq!(one(&[]), PerStage::all(1), "one processor, one worker");
+        assert_eq!(one(&["--optimizer", "model_based"]), PerStage::all(2), "which is a matter of `auto` alone");
     }
 }

@@ -26,7 +26,7 @@ pub struct CpuLoad {
 }
 
 /// What one epoch showed: the only thing an optimizer ever sees.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The end of the interval, counted from the start of the transfer.
     pub at: Duration,

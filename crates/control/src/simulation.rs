@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::control_loop::{Epoch, run};
-use crate::environment::Environment;
 use crate::optimizer::Optimizer;
 use crate::scenario::Scenario;
 use crate::simulator::{Delivered, Simulator, SimulatorOptions};
@@ -62,9 +61,8 @@ pub fn simulate(
     options: SimulatorOptions,
 ) -> Simulation {
     let mut simulator = Simulator::new(scenario.clone(), options).recording();
-    let start = start.unwrap_or_else(|| optimizer.start(simulator.bounds()));
     let mut epochs = Vec::new();
-    match run(&mut simulator, optimizer, start, |epoch| epochs.push(epoch.clone())) {
+    match run(&mut simulator, optimizer, start, |epoch, _| epochs.extend(epoch.cloned())) {
         Ok(()) => {}
         Err(never) => match never {},
     }

@@ -319,6 +319,9 @@ fn seconds(nanos: u64) -> f64 {
 impl Environment for Simulator {
     type Error = Infallible;
 
+    // No scenario has processors, and what is said of its path is for those who look: what is known of the host is
+    // the default, which limits no rule's start.
+
     fn bounds(&self) -> PerStage<Bounds> {
         self.bounds
     }

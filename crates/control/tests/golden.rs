@@ -21,12 +21,9 @@ fn trace(mut rule: impl StageOptimizer, alpha: u64, link: u64, max: u16, probes:
                 interval: Duration::from_secs(3),
                 n,
                 throughput: BitRate::mbps((u64::from(n) * alpha).min(link)),
-                loss: 0.0,
-                rtt: None,
-                output: None,
-                remaining: None,
+                ..StageSample::default()
             };
-            n = rule.propose(&sample, bounds);
+            n = rule.propose(&sample, bounds).n;
             probed
         })
         .collect()
@@ -85,12 +82,9 @@ fn the_repaired_gradient_holds_on_a_slope_of_zero() {
         interval: Duration::from_secs(3),
         n: 7,
         throughput: BitRate::mbps(900),
-        loss: 0.0,
-        rtt: None,
-        output: None,
-        remaining: None,
+        ..StageSample::default()
     };
     let bounds = Bounds::new(1, 30);
-    assert_eq!(rule.propose(&sample, bounds), 8);
-    assert_eq!(rule.propose(&sample, bounds), 7);
+    assert_eq!(rule.propose(&sample, bounds).n, 8);
+    assert_eq!(rule.propose(&sample, bounds).n, 7);
 }

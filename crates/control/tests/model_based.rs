@@ -4,7 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use tidegate_control::optimizer::model_based::{Config, ModelBased};
-use tidegate_control::{BitRate, Bounds, Concurrency, CpuLoad, Ends, Observation, Optimizer, PerStage};
+use tidegate_control::{
+    BitRate, Bounds, Concurrency, CpuLoad, Ends, Host, Observation, Optimizer, PerStage, Proposal,
+};
 
 /// An epoch on a path that gives every worker of every stage 1 Gbit/s, with this load on both hosts.
 fn seen(n: Concurrency, load: Option<CpuLoad>) -> Observation {
@@ -13,12 +15,8 @@ fn seen(n: Concurrency, load: Option<CpuLoad>) -> Observation {
         interval: Duration::from_secs(1),
         concurrency: n,
         throughput: n.map(|n| BitRate::mbps(1000 * u64::from(n))),
-        staging_free: Ends::default(),
-        staging_capacity: Ends::default(),
-        loss: None,
-        rtt: None,
         cpu: Ends { sender: load, receiver: load },
-        remaining: None,
+        ..Observation::default()
     }
 }
 
@@ -26,10 +24,10 @@ fn seen(n: Concurrency, load: Option<CpuLoad>) -> Observation {
 fn proposals(load: Option<CpuLoad>) -> Vec<Concurrency> {
     let bounds = PerStage::all(Bounds::new(1, 64));
     let mut rule = ModelBased::new(Config::default());
-    let mut n = rule.start(bounds);
+    let mut n = rule.start(bounds, &Host::default()).setpoint;
     let mut all = vec![n];
     for _ in 0..40 {
-        n = rule.propose(&seen(n, load), bounds);
+        n = rule.propose(&seen(n, load), bounds).setpoint;
         all.push(n);
     }
     all
@@ -53,47 +51,49 @@ fn a_host_busy_with_the_work_of_others_does() {
 fn only_the_stages_of_the_host_that_is_used_up_stay() {
     let bounds = PerStage::all(Bounds::new(1, 64));
     let mut rule = ModelBased::new(Config::default());
-    let start = rule.start(bounds);
+    let start = rule.start(bounds, &Host::default()).setpoint;
     let load = CpuLoad { ours: 0.9, idle: 0.05 };
     let epoch = Observation { cpu: Ends { sender: None, receiver: Some(load) }, ..seen(start, None) };
-    let next = rule.propose(&epoch, bounds);
+    let next = rule.propose(&epoch, bounds).setpoint;
     assert!(next.read > start.read, "{next:?}");
     assert_eq!((next.network, next.write), (start.network, start.write));
 }
 
 /// So many epochs on a link of `mbps` with workers of 50 Mbit/s; short ones of the ramp, in which many have just
 /// begun, show a sixth less of the link. What the rule asked for last.
-fn on_a_link(rule: &mut ModelBased, mut n: Concurrency, mbps: f64, epochs: usize) -> Concurrency {
+fn on_a_link(rule: &mut ModelBased, mut next: Proposal, mbps: f64, epochs: usize) -> Proposal {
     let bounds = PerStage::all(Bounds::new(1, 64));
     for _ in 0..epochs {
-        let (seconds, share) = if rule.short_epochs() { (0.25, 0.84) } else { (1.0, 1.0) };
+        let n = next.setpoint;
+        let (seconds, share) = if next.short_epochs { (0.25, 0.84) } else { (1.0, 1.0) };
         let rate = (50.0 * f64::from(n.network)).min(share * mbps);
         let epoch = Observation {
             interval: Duration::from_secs_f64(seconds),
             throughput: PerStage::all(BitRate::from_bps(rate * 1e6)),
             ..seen(n, None)
         };
-        n = rule.propose(&epoch, bounds);
+        next = rule.propose(&epoch, bounds);
     }
-    n
+    next
 }
 
 #[test]
 fn a_short_epoch_whose_workers_have_just_begun_does_not_hide_what_the_link_carries() {
     let mut rule = ModelBased::new(Config::default());
-    let start = rule.start(PerStage::all(Bounds::new(1, 64)));
-    let settled = on_a_link(&mut rule, start, 980.0, 9);
+    let start = rule.start(PerStage::all(Bounds::new(1, 64)), &Host::default());
+    let settled = on_a_link(&mut rule, start, 980.0, 9).setpoint;
     assert_eq!(settled.network, 20, "{settled:?}");
 }
 
 #[test]
 fn what_little_a_probe_finds_is_kept() {
     let mut rule = ModelBased::new(Config::default());
-    let start = rule.start(PerStage::all(Bounds::new(1, 64)));
+    let start = rule.start(PerStage::all(Bounds::new(1, 64)), &Host::default());
     let settled = on_a_link(&mut rule, start, 1000.0, 9);
     // Workers and link have both become as much quicker as a probe does not begin again for.
-    let wider = on_a_link(&mut rule, settled, 50.0 * f64::from(settled.network) + 40.0, 16);
-    assert_eq!(wider.network, settled.network + 1, "{settled:?}");
+    let enough = settled.setpoint.network;
+    let wider = on_a_link(&mut rule, settled, 50.0 * f64::from(enough) + 40.0, 16);
+    assert_eq!(wider.setpoint.network, enough + 1);
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_ramp_aims_the_higher_the_nearer_the_other_end_is() {
     let bounds = PerStage::all(Bounds::new(1, 64));
     for (rtt, third) in [(Some(1), 32), (Some(30), 16), (Some(100), 12), (None, 16)] {
         let mut rule = ModelBased::new(Config::default());
-        let mut n = rule.start(bounds);
+        let mut n = rule.start(bounds, &Host::default()).setpoint;
         for _ in 0..2 {
             let epoch = Observation { rtt: rtt.map(Duration::from_millis), ..seen(n, None) };
-            n = rule.propose(&epoch, bounds);
+            n = rule.propose(&epoch, bounds).setpoint;
         }
         assert_eq!(n, PerStage::all(third), "{rtt:?} ms");
     }
@@ -119,10 +119,12 @@ fn a_server_that_few_connections_exhaust_is_asked_for_no_more_than_twice_as_many
         let mut seen_most = 0;
         for _ in 0..10 {
             let mbps = 100 * u64::from(n.network.min(enough));
-            n = rule.propose(
-                &Observation { throughput: PerStage::all(BitRate::mbps(mbps)), ..seen(n, None) },
-                bounds,
-            );
+            n = rule
+                .propose(
+                    &Observation { throughput: PerStage::all(BitRate::mbps(mbps)), ..seen(n, None) },
+                    bounds,
+                )
+                .setpoint;
             seen_most = seen_most.max(n.network);
         }
         assert_eq!((seen_most, n.network), (most, settled), "{enough}");
@@ -164,7 +166,7 @@ impl FarLink {
     /// What the rule asks for, and the goodput of it, in a minute.
     fn minute(rule: &mut ModelBased) -> Vec<(u16, f64)> {
         let bounds = PerStage::new(Bounds::fixed(1), Bounds::new(1, 64), Bounds::fixed(1));
-        let (mut link, mut n) = (Self { health: Vec::new() }, rule.start(bounds));
+        let (mut link, mut n) = (Self { health: Vec::new() }, rule.start(bounds, &Host::default()).setpoint);
         let mut epochs = Vec::new();
         for _ in 0..60 {
             let (goodput, loss) = link.epoch(n.network);
@@ -175,7 +177,7 @@ impl FarLink {
                 rtt: Some(Duration::from_millis(100)),
                 ..seen(n, None)
             };
-            n = rule.propose(&epoch, bounds);
+            n = rule.propose(&epoch, bounds).setpoint;
         }
         epochs
     }
@@ -196,10 +198,10 @@ fn a_ramp_ends_where_much_is_lost_for_the_first_time() {
     let bounds = PerStage::all(Bounds::new(1, 64));
     for (rtt, grows) in [(30, true), (100, false)] {
         let mut rule = ModelBased::new(Config::default());
-        let mut n = rule.start(bounds);
+        let mut n = rule.start(bounds, &Host::default()).setpoint;
         for loss in [0.0, 0.06] {
             let rtt = Some(Duration::from_millis(rtt));
-            let next = rule.propose(&Observation { rtt, loss: Some(loss), ..seen(n, None) }, bounds);
+            let next = rule.propose(&Observation { rtt, loss: Some(loss), ..seen(n, None) }, bounds).setpoint;
             assert_eq!(next.network > n.network, loss == 0.0 || grows, "{rtt:?}");
             n = next;
         }
@@ -222,7 +224,9 @@ fn streams(
         let (mbps, loss) = path(f64::from(n.network));
         let throughput = PerStage::all(BitRate::from_bps(mbps * 1e6));
         let rtt = Some(Duration::from_millis(rtt));
-        n = rule.propose(&Observation { throughput, rtt, loss: Some(loss), ..seen(n, None) }, bounds);
+        n = rule
+            .propose(&Observation { throughput, rtt, loss: Some(loss), ..seen(n, None) }, bounds)
+            .setpoint;
         all.push(n.network);
     }
     all
@@ -255,8 +259,9 @@ fn the_farthest_paths_keep_streams_to_spare_which_are_its_probe_for_a_wider_link
 fn a_far_path_that_is_known_to_be_one_begins_with_more_streams_whose_rate_is_believed() {
     for (rtt, first) in [(39, 2), (40, 8)] {
         let mut rule = ModelBased::new(Config::default());
-        rule.expect(Duration::from_millis(rtt));
-        assert_eq!(rule.start(PerStage::all(Bounds::new(1, 64))), PerStage::new(2, first, 2), "{rtt} ms");
+        let host = Host { round_trip: Some(Duration::from_millis(rtt)), ..Host::default() };
+        let start = rule.start(PerStage::all(Bounds::new(1, 64)), &host).setpoint;
+        assert_eq!(start, PerStage::new(2, first, 2), "{rtt} ms");
         // Eight fill the link, and it is not tried whether fewer would.
         let all = streams(&mut rule, rtt, 8, 20, |n| ((100.0 * n).min(800.0), 0.0));
         assert_eq!(all.iter().any(|&n| n < 8), first == 2, "{rtt} ms: {all:?}");
@@ -393,9 +398,8 @@ fn a_full_queue_makes_no_path_a_far_one() {
     // One of the farthest keeps streams to spare: 24 for 20.
     for (expected, enough) in [(None, 24), (Some(20), 20)] {
         let mut rule = ModelBased::new(Config::default());
-        if let Some(expected) = expected {
-            rule.expect(Duration::from_millis(expected));
-        }
+        let host = Host { round_trip: expected.map(Duration::from_millis), ..Host::default() };
+        rule.start(PerStage::all(Bounds::new(1, 64)), &host);
         assert_eq!(settled(&mut rule, 60), enough, "{expected:?}");
     }
 }

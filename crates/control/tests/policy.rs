@@ -8,7 +8,7 @@ use tidegate_control::optimizer::Optimizer;
 use tidegate_control::optimizer::policy::{Choice, Learned};
 use tidegate_control::policy::{Actions, Block, Network, Policy, Recipe, Scales, Shape};
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Ends, Observation, PerStage, Rng, Scenario, SimulatorOptions, simulate,
+    BitRate, Bounds, ByteCount, Ends, Host, Observation, PerStage, Rng, Scenario, SimulatorOptions, simulate,
 };
 
 fn scales(recipe: Recipe) -> Scales {
@@ -49,10 +49,7 @@ fn seen(mbps: u64, n: u16) -> Observation {
         throughput: PerStage::all(BitRate::mbps(mbps)),
         staging_free: Ends { sender: ByteCount::mib(5), receiver: ByteCount::mib(9) },
         staging_capacity: Ends { sender: ByteCount::mib(10), receiver: ByteCount::mib(10) },
-        loss: None,
-        rtt: None,
-        cpu: Ends::default(),
-        remaining: None,
+        ..Observation::default()
     }
 }
 
@@ -149,9 +146,9 @@ fn a_policy_stays_within_any_bounds() {
             for _ in 0..200 {
                 let low = rng.integer(1, 20);
                 let bounds = PerStage::all(Bounds::new(low, rng.integer(low, 60)));
-                let start = rule.start(bounds);
+                let start = rule.start(bounds, &Host::default()).setpoint;
                 assert_eq!(bounds.clamp(start), start);
-                let n = rule.propose(&seen(rng.next_u64() % 5_000, rng.integer(0, 90)), bounds);
+                let n = rule.propose(&seen(rng.next_u64() % 5_000, rng.integer(0, 90)), bounds).setpoint;
                 assert_eq!(bounds.clamp(n), n, "seed {seed}, {recipe}: {n:?}");
             }
             assert!(!rule.has_fallen_back());

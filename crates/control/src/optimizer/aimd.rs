@@ -5,7 +5,7 @@
 //! the same n twice and |Δ| > ε adds one; different n and δ > ε adds one, δ < −ε takes one away;
 //! everything else holds. Additive only, so a path that needs K streams is learned in K epochs.
 
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 
 /// What to do in the second epoch, which the equations leave undefined.
@@ -65,17 +65,13 @@ impl Aimd {
 }
 
 impl StageOptimizer for Aimd {
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let last = (seen.n, seen.throughput.as_mbps());
         let step = match self.previous.replace(last) {
             Some(before) => self.step(before, last),
             None => i32::from(self.config.start == Start::Step),
         };
-        bounds.clamp_f64(f64::from(seen.n) + f64::from(step))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.previous.map(|(_, mbps)| mbps)
+        StageProposal::new(bounds.clamp_f64(f64::from(seen.n) + f64::from(step)), last.1)
     }
 }
 
@@ -92,10 +88,7 @@ mod tests {
             interval: Duration::from_secs(1),
             n,
             throughput: BitRate::mbps(mbps),
-            loss: 0.0,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
@@ -104,7 +97,7 @@ mod tests {
         let mut rule = Aimd::new(Config { epsilon: 0.05, start: Start::Step });
         let bounds = Bounds::new(1, 10);
         rule.propose(&sample(before.0, before.1), bounds);
-        rule.propose(&sample(last.0, last.1), bounds)
+        rule.propose(&sample(last.0, last.1), bounds).n
     }
 
     #[test]
@@ -143,11 +136,11 @@ mod tests {
     fn both_starts_do_what_they_say() {
         let bounds = Bounds::new(1, 10);
         let mut step = Aimd::new(Config::default());
-        assert_eq!(step.propose(&sample(1, 100), bounds), 2);
+        assert_eq!(step.propose(&sample(1, 100), bounds).n, 2);
         let mut hold = Aimd::new(Config { start: Start::Hold, ..Config::default() });
-        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
-        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
-        assert_eq!(hold.propose(&sample(1, 110), bounds), 2);
+        assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
+        assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
+        assert_eq!(hold.propose(&sample(1, 110), bounds).n, 2);
     }
 
     #[test]
@@ -157,7 +150,7 @@ mod tests {
         let mut trace = Vec::new();
         for _ in 0..14 {
             trace.push(n);
-            n = rule.propose(&sample(n, (u64::from(n) * 100).min(1000)), Bounds::new(1, 64));
+            n = rule.propose(&sample(n, (u64::from(n) * 100).min(1000)), Bounds::new(1, 64)).n;
         }
         assert_eq!(trace, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11, 11]);
     }

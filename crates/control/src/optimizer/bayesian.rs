@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::gaussian_process::{GaussianProcess, Kernel};
-use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageSample};
+use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageProposal, StageSample};
 use crate::rng::Rng;
 use crate::stage::Bounds;
 use crate::utility::Utility;
@@ -59,7 +59,6 @@ pub struct Bayesian {
     wanted: Option<[u16; 3]>,
     /// The adaptive bound, while it is below the most there may be.
     bound: Option<u16>,
-    last_score: Option<f64>,
 }
 
 impl Bayesian {
@@ -73,7 +72,6 @@ impl Bayesian {
             gains: [0.0; 3],
             wanted: None,
             bound: None,
-            last_score: None,
         }
     }
 
@@ -202,9 +200,8 @@ impl StageOptimizer for Bayesian {
         self.rng.integer(bounds.min, bounds.max)
     }
 
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let score = self.config.utility.score(seen.throughput.as_mbps(), seen.n, seen.loss);
-        self.last_score = Some(score);
         let value = if self.config.repaired { -score } else { (-score).round_ties_even() };
         self.window.push_back((seen.n, value));
         if self.window.len() > WINDOW {
@@ -213,11 +210,7 @@ impl StageOptimizer for Bayesian {
         self.probes += 1;
         self.adapt(seen.n, value, bounds);
         let most = self.bound.map_or(bounds.max, |bound| bounds.clamp(bound));
-        self.next(Bounds::new(bounds.min, most))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_score
+        StageProposal::new(self.next(Bounds::new(bounds.min, most)), score)
     }
 
     fn epoch_length(&self) -> Duration {
@@ -241,9 +234,7 @@ mod tests {
             n,
             throughput: BitRate::from_mbps(mbps),
             loss,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
@@ -258,7 +249,7 @@ mod tests {
         let mut trace = Vec::new();
         for _ in 0..probes {
             trace.push(n);
-            n = bounds.clamp(rule.propose(&sample(n, (500.0 * f64::from(n)).min(10_000.0), 0.0), bounds));
+            n = bounds.clamp(rule.propose(&sample(n, (500.0 * f64::from(n)).min(10_000.0), 0.0), bounds).n);
         }
         trace
     }
@@ -332,10 +323,10 @@ mod tests {
         for n in [10, 40] {
             rule.propose(&sample(n, 1000.0, 0.0), bounds);
         }
-        assert!(rule.propose(&sample(30, 1000.0, 0.5), bounds) <= 30);
+        assert!(rule.propose(&sample(30, 1000.0, 0.5), bounds).n <= 30);
         assert_eq!((rule.bound, rule.window.len(), rule.probes), (Some(30), 0, 0));
         // At the bound, with a positive utility, it rises by five, and what was seen is lost again.
-        assert!(rule.propose(&sample(30, 1000.0, 0.0), bounds) <= 35);
+        assert!(rule.propose(&sample(30, 1000.0, 0.0), bounds).n <= 35);
         assert_eq!((rule.bound, rule.window.len()), (Some(35), 0));
 
         let mut rule = repaired(1);
@@ -357,7 +348,7 @@ mod tests {
                 for _ in 0..24 {
                     // Without K every n scores the same.
                     rule.config.utility.k = 1.0;
-                    n = rule.propose(&sample(n, mbps, 0.0), bounds);
+                    n = rule.propose(&sample(n, mbps, 0.0), bounds).n;
                     assert_eq!(n, bounds.clamp(n));
                 }
             }

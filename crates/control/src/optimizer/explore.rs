@@ -6,8 +6,9 @@
 //! hit that (a stage that five of 32 workers fill: less than one epoch in ten), and that is why the papers
 //! need minutes. [`Draw::Isolate`] arranges for it.
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::rng::Rng;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
@@ -85,16 +86,16 @@ impl Explore {
 }
 
 impl Optimizer for Explore {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        self.draw(bounds)
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
+        self.draw(bounds).into()
     }
 
-    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         if self.age < self.config.hold_epochs {
             self.age += 1;
-            return bounds.clamp(self.current);
+            return bounds.clamp(self.current).into();
         }
-        self.draw(bounds)
+        self.draw(bounds).into()
     }
 }
 

@@ -1,7 +1,8 @@
 //! A set-point that never moves: the baseline every adaptive rule is compared with.
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, Concurrency, PerStage};
 
 /// What is held.
@@ -31,11 +32,11 @@ impl Fixed {
 }
 
 impl Optimizer for Fixed {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        bounds.clamp(self.config.setpoint)
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
+        bounds.clamp(self.config.setpoint).into()
     }
 
-    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
-        bounds.clamp(self.config.setpoint)
+    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        bounds.clamp(self.config.setpoint).into()
     }
 }

@@ -26,7 +26,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::observation::Remaining;
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::units::{ByteCount, parse_duration};
 
@@ -161,15 +161,9 @@ impl Fts3 {
         let enough = if self.config.aggressive { queue.saturating_mul(MAX_STREAMS) } else { queue };
         if next > n && u64::from(next) > enough { n } else { next }
     }
-}
 
-impl StageOptimizer for Fts3 {
-    fn start(&mut self, bounds: Bounds) -> u16 {
-        let range = Self::range(bounds);
-        range.min.midpoint(range.max)
-    }
-
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    /// The number for the next epoch, which is the same until an interval has passed.
+    fn next(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
         self.window.add(seen);
         let passed = seen.at.saturating_sub(self.window.begun);
         // The epoch that ends nearest to the interval's end.
@@ -194,9 +188,18 @@ impl StageOptimizer for Fts3 {
         (self.average, self.file_size, self.decided) = (average, file_size, seen.at);
         next
     }
+}
 
-    fn utility(&self) -> Option<f64> {
-        Some(self.average * 8.0 / 1e6)
+impl StageOptimizer for Fts3 {
+    fn start(&mut self, bounds: Bounds) -> u16 {
+        let range = Self::range(bounds);
+        range.min.midpoint(range.max)
+    }
+
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
+        let n = self.next(seen, bounds);
+        // Bytes a second, as FTS counts, in Mbit/s.
+        StageProposal::new(n, self.average * 8.0 / 1e6)
     }
 }
 
@@ -229,7 +232,7 @@ mod tests {
         (1..=minutes)
             .map(|at| {
                 let ran = n;
-                n = rule.propose(&minute(at, n, mbps(at, n), None), bounds);
+                n = rule.propose(&minute(at, n, mbps(at, n), None), bounds).n;
                 ran
             })
             .collect()
@@ -257,7 +260,7 @@ mod tests {
     fn rule_4_holds_while_the_queue_empties() {
         let after = |files, mib| {
             let mut rule = Fts3::new(Config::default());
-            rule.propose(&minute(1, 10, 100, Some((files, mib))), BOUNDS)
+            rule.propose(&minute(1, 10, 100, Some((files, mib))), BOUNDS).n
         };
         // Ten are on their way: of 21 files eleven wait, of 19 nine.
         assert_eq!([after(21, 21), after(19, 19)], [11, 10]);
@@ -274,7 +277,7 @@ mod tests {
         let mut seen = Vec::new();
         for at in 1..=9 {
             let throughput = if at <= 4 { BitRate::mbps(100) } else { BitRate(6_400) };
-            n = rule.propose(&StageSample { throughput, ..minute(at, n, 0, None) }, BOUNDS);
+            n = rule.propose(&StageSample { throughput, ..minute(at, n, 0, None) }, BOUNDS).n;
             seen.push(n);
         }
         assert_eq!(seen, [11, 12, 13, 14, 14, 14, 13, 13, 13]);
@@ -284,7 +287,7 @@ mod tests {
     fn rule_5_blames_smaller_files_before_workers() {
         let mut rule = Fts3::new(Config::default());
         let mut decide =
-            |at, n, mbps, files, mib| rule.propose(&minute(at, n, mbps, Some((files, mib))), BOUNDS);
+            |at, n, mbps, files, mib| rule.propose(&minute(at, n, mbps, Some((files, mib))), BOUNDS).n;
         assert_eq!(decide(1, 10, 800, 100_000, 900_000), 11);
         // 100 files of 1000 MiB, and a rise.
         assert_eq!(decide(2, 11, 800, 99_900, 800_000), 12);
@@ -321,7 +324,7 @@ mod tests {
         );
         let after = |n, files, aggressive| {
             let mut rule = Fts3::new(Config { aggressive, ..Config::default() });
-            rule.propose(&minute(1, n, 100, Some((files, 1))), BOUNDS)
+            rule.propose(&minute(1, n, 100, Some((files, 1))), BOUNDS).n
         };
         // Ten are on their way, and ten wait: an eleventh finds nothing to do, unless it may have 16 streams.
         assert_eq!([after(10, 20, false), after(10, 20, true)], [10, 12]);
@@ -339,7 +342,7 @@ mod tests {
                     interval: Duration::from_millis(900),
                     ..minute(0, n, 500, None)
                 };
-                n = rule.propose(&epoch, BOUNDS);
+                n = rule.propose(&epoch, BOUNDS).n;
             }
             n
         };

@@ -24,8 +24,9 @@ pub use epoch::FARTHEST;
 use epoch::Seen;
 use healing::Healing;
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// The rule's constants; all but the first two are relative and so free of units.
@@ -157,6 +158,12 @@ pub struct ModelBased {
     healing: Healing,
 }
 
+impl Default for ModelBased {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
 fn gained(before: f64, now: f64, expected: f64, share: f64) -> bool {
     now >= before * (1.0 + share * (expected - 1.0))
@@ -256,21 +263,9 @@ impl ModelBased {
     }
 }
 
-impl Optimizer for ModelBased {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        let mut start = PerStage::all(self.config.start);
-        if self.round_trip >= Some(FARTHEST) {
-            start.network = (f64::from(start.network) * self.config.growth) as u16;
-            self.few.network = start.network;
-        }
-        bounds.clamp(start)
-    }
-
-    fn expect(&mut self, round_trip: Duration) {
-        self.round_trip = Some(round_trip);
-    }
-
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+impl ModelBased {
+    /// The set-point after an epoch.
+    fn next(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
         let Some(seen) = Seen::of(seen, bounds, self.config.margin, self.round_trip) else {
             return bounds.map(|bounds| bounds.min);
@@ -297,22 +292,39 @@ impl Optimizer for ModelBased {
         bounds.clamp(next)
     }
 
-    fn utility(&self) -> Option<f64> {
-        self.goodput
-    }
-
-    fn reason(&self) -> Option<&'static str> {
-        Some(match self.phase {
+    /// What it asks for, with what it has to say.
+    fn proposal(&self, setpoint: Concurrency) -> Proposal {
+        let reason = match self.phase {
             Phase::Ramp => "on its way up: more of what holds the path back",
             Phase::Cap { .. } => "more workers brought too little: looks once more",
             Phase::Trim { .. } => "takes away what is not needed",
             Phase::Climb { .. } => "doubles what holds the path back as long as it pays",
             Phase::Hold { .. } => "content: holds",
             Phase::Probe { .. } => "tries a fifth more, in case the path got wider",
-        })
+        };
+        Proposal {
+            setpoint,
+            utility: self.goodput,
+            notice: None,
+            reason: Some(reason),
+            short_epochs: self.phase == Phase::Ramp,
+        }
+    }
+}
+
+impl Optimizer for ModelBased {
+    fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+        self.round_trip = host.round_trip.or(self.round_trip);
+        let mut start = PerStage::all(self.config.start);
+        if self.round_trip >= Some(FARTHEST) {
+            start.network = (f64::from(start.network) * self.config.growth) as u16;
+            self.few.network = start.network;
+        }
+        self.proposal(bounds.clamp(start))
     }
 
-    fn short_epochs(&self) -> bool {
-        self.phase == Phase::Ramp
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        let next = self.next(seen, bounds);
+        self.proposal(next)
     }
 }

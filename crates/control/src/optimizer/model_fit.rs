@@ -7,7 +7,7 @@
 //! The paper estimates once, before a transfer. What it cannot notice, neither can this rule: a path that got
 //! wider while each stream moves what it did.
 
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::throughput_model::choice::Reason;
 use crate::throughput_model::sampling::{self, Threshold};
@@ -73,13 +73,12 @@ pub struct ModelFit {
     /// What was seen since the path last changed.
     samples: Vec<Sample>,
     revisions: u32,
-    last_mbps: Option<f64>,
 }
 
 impl ModelFit {
     /// A rule that has seen nothing.
     pub const fn new(config: Config) -> Self {
-        Self { config, phase: None, samples: Vec::new(), revisions: 0, last_mbps: None }
+        Self { config, phase: None, samples: Vec::new(), revisions: 0 }
     }
 
     /// What the models said when the set-point was chosen; none while sampling.
@@ -175,10 +174,9 @@ impl StageOptimizer for ModelFit {
         self.sample(bounds)
     }
 
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
-        self.last_mbps = Some(seen.throughput.as_mbps());
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let sample = Sample::new(seen.n, seen.throughput);
-        match self.phase.take() {
+        let n = match self.phase.take() {
             None => {
                 let first = self.sample(bounds);
                 match self.phase.take() {
@@ -191,11 +189,8 @@ impl StageOptimizer for ModelFit {
             }
             Some(Phase::Sample { doubling, disobeyed }) => self.sampled(doubling, disobeyed, sample, bounds),
             Some(Phase::Hold(hold)) => self.held(hold, sample, bounds),
-        }
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_mbps
+        };
+        StageProposal::new(n, seen.throughput.as_mbps())
     }
 }
 
@@ -212,10 +207,7 @@ mod tests {
             interval: Duration::from_secs(1),
             n,
             throughput: BitRate::from_mbps(mbps),
-            loss: 0.0,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
@@ -227,7 +219,7 @@ mod tests {
         for epoch in 0..epochs {
             trace.push(n);
             let bounds = bounds(epoch);
-            n = bounds.clamp(rule.propose(&seen(n, mbps(epoch, n)), bounds));
+            n = bounds.clamp(rule.propose(&seen(n, mbps(epoch, n)), bounds).n);
         }
         trace
     }
@@ -302,7 +294,7 @@ mod tests {
             for _ in 0..60 {
                 let bounds = Bounds::new(rng.integer(0, 9), rng.integer(1, 300));
                 let mbps = if rng.unit() < 0.2 { 0.0 } else { rng.log_uniform(1e-3, 1e6) };
-                let n = rule.propose(&seen(rng.integer(0, 300), mbps), bounds);
+                let n = rule.propose(&seen(rng.integer(0, 300), mbps), bounds).n;
                 assert!((1..=300).contains(&bounds.clamp(n)), "seed {seed}");
             }
         }
