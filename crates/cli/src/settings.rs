@@ -395,9 +395,9 @@ mod tests {
     use std::convert::Infallible;
 
     use clap::Parser;
-    use tidegate_control::simulation::{Simulation, simulate};
     use tidegate_control::{
-        Bounds, Concurrency, Environment, Host, Observation, PerStage, Scenario, SimulatorOptions, run,
+        Bounds, Concurrency, Environment, Host, Observation, PerStage, Proposal, Scenario, SimulatorOptions,
+        run, simulate,
     };
 
     use super::*;
@@ -416,24 +416,52 @@ mod tests {
     fn start(words: &[&str], host: Host) -> Concurrency {
         let control = control(words);
         let mut rule = control.optimizer().expect("a rule");
-        let mut script = Script { host, seen: VecDeque::new() };
-        let mut start = PerStage::all(0);
-        let start_by = control.start.map(PerStage::all);
-        let Ok(()) = run(&mut script, &mut *rule, start_by, |_, next| start = next.setpoint);
-        start
+        let script = Script { host, bounds: PerStage::all(Bounds::new(1, 32)), seen: VecDeque::new() };
+        script.played(&mut *rule, control.start.map(PerStage::all))[0].setpoint
     }
 
     /// Shows what it was given to show, whatever is asked for.
     struct Script {
         host: Host,
+        bounds: PerStage<Bounds>,
         seen: VecDeque<Observation>,
+    }
+
+    impl Script {
+        /// What `rule` answers to it from its start on.
+        fn played(mut self, rule: &mut dyn Optimizer, start: Option<Concurrency>) -> Vec<Proposal> {
+            let mut answers = Vec::new();
+            let Ok(()) = run(&mut self, rule, start, |_, next| answers.push(next.clone()));
+            answers
+        }
+    }
+
+    /// A rule that remembers what it was shown, and what it answered.
+    struct Recorded {
+        rule: Box<dyn Optimizer>,
+        seen: VecDeque<Observation>,
+        answers: Vec<Proposal>,
+    }
+
+    impl Optimizer for Recorded {
+        fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+            self.answers.push(self.rule.start(bounds, host));
+            self.answers[0].clone()
+        }
+
+        fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+            self.seen.push_back(seen.clone());
+            let next = self.rule.propose(seen, bounds);
+            self.answers.push(next.clone());
+            next
+        }
     }
 
     impl Environment for Script {
         type Error = Infallible;
 
         fn bounds(&self) -> PerStage<Bounds> {
-            PerStage::all(Bounds::new(1, 32))
+            self.bounds
         }
 
         fn host(&self) -> Host {
@@ -447,13 +475,43 @@ mod tests {
 
     #[test]
     fn a_far_path_begins_with_more_streams_and_no_more_readers() {
-        let at = |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
+        let at =
+            |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
         assert!(start(&[], at(1)).network <= 2);
         let far = start(&[], at(100));
         assert!(far.network == 8 && far.read <= 2 && far.write <= 2, "{far:?}");
         assert_eq!(start(&["--start", "3"], at(100)), PerStage::all(3), "unless another number is asked for");
         let one = |words: &[&str]| start(words, Host { processors: Some(1), ..Host::default() });
         assert_eq!(one(&[]), PerStage::all(1), "one processor, one worker");
-        assert_eq!(one(&["--optimizer", "model_based"]), PerStage::all(2), "which is a matter of `auto` alone");
+        assert_eq!(
+            one(&["--optimizer", "model_based"]),
+            PerStage::all(2),
+            "which is a matter of `auto` alone"
+        );
+    }
+
+    #[test]
+    fn a_rule_answers_alike_whoever_asks() {
+        let text = include_str!("../../../scenarios/automdt-read.toml");
+        let scenario = Scenario::from_toml(text).expect("a scenario");
+        for name in ["auto", "model_based", "universal", "marlin"] {
+            // As `tidegate simulate` does.
+            let simulated = rule(name, OptimizerOptions { seed: 1, ..OptimizerOptions::default() }, None);
+            let mut simulated =
+                Recorded { rule: simulated.expect("a rule"), seen: VecDeque::new(), answers: Vec::new() };
+            simulate(&scenario, &mut simulated, None, SimulatorOptions::new(1, Duration::from_secs(1), 40));
+            assert_eq!(simulated.seen.len(), 40);
+            // As a transfer does.
+            let mut live = control(&["--optimizer", name]).optimizer().expect("a rule");
+            let script =
+                Script { host: Host::default(), bounds: scenario.bounds(), seen: simulated.seen.clone() };
+            assert_eq!(script.played(&mut *live, None), simulated.answers, "{name}");
+            // As Python does.
+            let options = OptimizerOptions { seed: 1, ..OptimizerOptions::default() };
+            let mut python = build(name, &options).expect("a rule");
+            let start = python.start(scenario.bounds(), &Host::default());
+            let next = simulated.seen.iter().map(|seen| python.propose(seen, scenario.bounds()));
+            assert_eq!([start].into_iter().chain(next).collect::<Vec<_>>(), simulated.answers, "{name}");
+        }
     }
 }

@@ -178,7 +178,12 @@ impl std::fmt::Debug for Download {
 
 impl Download {
     /// Begins to get `names`; nothing is asked for before the first step allows connections.
-    pub fn start(names: Names, remotes: Arc<dyn Remotes>, settings: Settings, tell: Tell) -> Result<Paced<Self>> {
+    pub fn start(
+        names: Names,
+        remotes: Arc<dyn Remotes>,
+        settings: Settings,
+        tell: Tell,
+    ) -> Result<Paced<Self>> {
         let (pace, interrupt) = (settings.pace, settings.interrupt.clone());
         let crew = Crew::start(names, remotes, settings, tell)?;
         Ok(Paced::new(Self { crew, pace, interrupt, started: Instant::now() }, pace))

@@ -7,9 +7,7 @@
 
 use tidegate_control::optimizer::fallback::{Fallback, is_sensible};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape};
-use tidegate_control::{
-    Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal, Rng, Stage,
-};
+use tidegate_control::{Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal, Rng, Stage};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
 use crate::adam;
