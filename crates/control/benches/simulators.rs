@@ -135,8 +135,8 @@ fn rows() -> Result<Vec<Row>, String> {
     let staging = Staging { sender: ByteCount::gib(1), receiver: ByteCount::gib(1) };
     let rates = PerStage::new(80, 160, 200).map(BitRate::mbps);
     let mut automdt =
-        Automdt::new(&automdt::Settings::new(rates, PerStage::all(BitRate::mbps(1000)), staging));
-    let ldm = |mbps, total| Ldm::new(&ldm::Settings::new(BitRate::mbps(mbps), BitRate::mbps(total)), SEED);
+        Automdt::new(&automdt::AutomdtSettings::new(rates, PerStage::all(BitRate::mbps(1000)), staging));
+    let ldm = |mbps, total| Ldm::new(&ldm::LdmSettings::new(BitRate::mbps(mbps), BitRate::mbps(total)), SEED);
     let mut ldm = ldm(500, 10_000);
     Ok(vec![
         measure("fluid", "fluid core (`Fluid::advance`)", 1e7, |i| {

@@ -233,7 +233,7 @@ fn check(log: &[Epoch]) -> Result<(), CalibrationError> {
             if epoch.concurrency[stage] == 0 {
                 return wrong(format!("concurrency.{stage}"), "must be at least 1");
             }
-            if epoch.throughput_bps[stage] > MOST {
+            if epoch.throughput_bps[stage] > MAX_RATE {
                 return wrong(format!("throughput_bps.{stage}"), "must be at most 1 Pbit/s");
             }
         }
@@ -249,7 +249,7 @@ fn check(log: &[Epoch]) -> Result<(), CalibrationError> {
 }
 
 /// More than any path carries, and little enough that nothing overflows.
-const MOST: BitRate = BitRate(1_000_000_000_000_000);
+const MAX_RATE: BitRate = BitRate(1_000_000_000_000_000);
 
 /// A stage that a route lacks has one worker throughout; a third party learns that after the first
 /// epoch.

@@ -73,7 +73,7 @@ pub struct StagePath {
     #[serde(default = "most")]
     pub max_workers: u16,
     /// Where more workers begin to disturb one another.
-    pub knee: Option<Knee>,
+    pub knee: Option<StageKnee>,
     /// The time constant with which a new worker reaches its rate.
     #[serde(default, deserialize_with = "text::duration")]
     pub ramp_up: Duration,
@@ -97,7 +97,7 @@ impl StagePath {
 /// Beyond `workers`, each further one divides every worker's rate by 1 + `slope` more.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Knee {
+pub struct StageKnee {
     /// Workers that do not disturb one another.
     pub workers: u16,
     /// The loss per worker beyond.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_control::optimizer::Optimizer;
-use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::policy::{Actions, Block, Network, Policy, Recipe, Scales, Shape};
 use tidegate_control::{
     BitRate, Bounds, ByteCount, Ends, Host, Observation, PerStage, Rng, Scenario, SimulatorOptions, simulate,
@@ -141,7 +141,7 @@ fn a_policy_stays_within_any_bounds() {
     let seed = 5;
     let mut rng = Rng::new(seed);
     for recipe in Recipe::ALL {
-        for (choice, policy_seed) in [(Choice::Mean, 1), (Choice::Sampled, 2)] {
+        for (choice, policy_seed) in [(ActionChoice::Mean, 1), (ActionChoice::Sampled, 2)] {
             let mut rule = Learned::new(policy(recipe, policy_seed), choice, 3);
             for _ in 0..200 {
                 let low = rng.integer(1, 20);
@@ -162,7 +162,7 @@ fn nonsense_hands_over_to_a_safe_rule_and_says_so_once() {
     let shape = policy.actor.shape();
     // Each weight is a number, and their sum is none.
     policy.actor = Network::new(shape, vec![3e38; shape.parameters()]).expect("the count fits");
-    let mut rule = Learned::new(policy, Choice::Mean, 1);
+    let mut rule = Learned::new(policy, ActionChoice::Mean, 1);
     let text = include_str!("../../../scenarios/automdt-read.toml");
     let scenario = Scenario::from_toml(text).expect("a scenario");
     let run = simulate(&scenario, &mut rule, None, SimulatorOptions::new(1, Duration::from_secs(1), 60));

@@ -20,9 +20,9 @@ const STEPS: usize = 10;
 /// Times each ten are gone through.
 const EPOCHS: usize = 4;
 /// Small: what is known is worth more than ten noisy epochs.
-const ADAM: adam::Config = adam::Config { rate: 1e-4, longest: 0.5 };
+const ADAM: adam::AdamConfig = adam::AdamConfig { rate: 1e-4, longest: 0.5 };
 const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.0 };
-const GAE: gae::Config = gae::Config { gamma: 0.9, lambda: 0.95 };
+const GAE: gae::GaeConfig = gae::GaeConfig { gamma: 0.9, lambda: 0.95 };
 /// K of the utility.
 const K: f64 = 1.02;
 

@@ -11,7 +11,7 @@ use tidegate_control::Concurrency;
 use tidegate_control::policy::{Policy, Recipe, Scales};
 
 use crate::actor::{Actor, Critic};
-use crate::ppo::{Config, Exam, Marks, Ppo};
+use crate::ppo::{Exam, ExamResult, Ppo, PpoConfig};
 use crate::practice::Course;
 
 /// When to stop.
@@ -89,7 +89,7 @@ pub struct Session<'a> {
     exam: Exam,
     recent: VecDeque<f32>,
     progress: Progress,
-    best: Option<(Actor, Critic, Marks)>,
+    best: Option<(Actor, Critic, ExamResult)>,
     best_at: u64,
     examined_at: u64,
 }
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
     pub fn new(
         course: &'a dyn Course,
         (recipe, scales): (Recipe, Scales),
-        config: Config,
+        config: PpoConfig,
         stop: Stop,
         seed: u64,
     ) -> Self {
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
     }
 
     /// What the best policy showed in its exam.
-    pub fn marks(&self) -> Option<&Marks> {
+    pub fn marks(&self) -> Option<&ExamResult> {
         self.best.as_ref().map(|(_, _, marks)| marks)
     }
 }
@@ -185,6 +185,6 @@ impl Trainer for Session<'_> {
     }
 
     fn rest(&self) -> Option<Concurrency> {
-        self.marks().and_then(Marks::common_rest)
+        self.marks().and_then(ExamResult::common_rest)
     }
 }

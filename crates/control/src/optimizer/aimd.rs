@@ -20,7 +20,7 @@ pub enum Start {
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct AimdConfig {
     /// ε, the relative change taken for real. The paper gives none; 0.02, because below saturation
     /// δ is 1/n: the rule then climbs to 50 streams if it must, and ignores what is below 2 %.
     pub epsilon: f64,
@@ -28,7 +28,7 @@ pub struct Config {
     pub start: Start,
 }
 
-impl Default for Config {
+impl Default for AimdConfig {
     fn default() -> Self {
         Self { epsilon: 0.02, start: Start::Step }
     }
@@ -37,13 +37,13 @@ impl Default for Config {
 /// The controller and the epoch before the last.
 #[derive(Clone, Debug)]
 pub struct Aimd {
-    config: Config,
+    config: AimdConfig,
     previous: Option<(u16, f64)>,
 }
 
 impl Aimd {
     /// A controller that has seen nothing.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: AimdConfig) -> Self {
         Self { config, previous: None }
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     /// What the rule asks for after two epochs, given as (n, Mbit/s).
     fn after(before: (u16, u64), last: (u16, u64)) -> u16 {
-        let mut rule = Aimd::new(Config { epsilon: 0.05, start: Start::Step });
+        let mut rule = Aimd::new(AimdConfig { epsilon: 0.05, start: Start::Step });
         let bounds = Bounds::new(1, 10);
         rule.propose(&sample(before.0, before.1), bounds);
         rule.propose(&sample(last.0, last.1), bounds).n
@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn both_starts_do_what_they_say() {
         let bounds = Bounds::new(1, 10);
-        let mut step = Aimd::new(Config::default());
+        let mut step = Aimd::new(AimdConfig::default());
         assert_eq!(step.propose(&sample(1, 100), bounds).n, 2);
-        let mut hold = Aimd::new(Config { start: Start::Hold, ..Config::default() });
+        let mut hold = Aimd::new(AimdConfig { start: Start::Hold, ..AimdConfig::default() });
         assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
         assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
         assert_eq!(hold.propose(&sample(1, 110), bounds).n, 2);
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn it_climbs_one_by_one_to_the_knee() {
-        let mut rule = Aimd::new(Config::default());
+        let mut rule = Aimd::new(AimdConfig::default());
         let mut n = 1;
         let mut trace = Vec::new();
         for _ in 0..14 {

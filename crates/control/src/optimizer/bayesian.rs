@@ -23,7 +23,7 @@ use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct BayesianConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput (Falcon); FastBioDL charges no loss.
     pub utility: Utility,
     /// Mend what depends on the scale: gains and ξ in deviations of the scores seen, scores not
@@ -47,7 +47,7 @@ const CANDIDATES: u32 = 256;
 /// The search between two probes.
 #[derive(Clone, Debug)]
 pub struct Bayesian {
-    config: Config,
+    config: BayesianConfig,
     rng: Rng,
     /// (n, negated score), oldest first.
     window: VecDeque<(u16, f64)>,
@@ -63,7 +63,7 @@ pub struct Bayesian {
 
 impl Bayesian {
     /// A search that draws from the stream of `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: BayesianConfig, seed: u64) -> Self {
         Self {
             config,
             rng: Rng::new(seed),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn repaired(seed: u64) -> Bayesian {
-        Bayesian::new(Config { repaired: true, ..Config::default() }, seed)
+        Bayesian::new(BayesianConfig { repaired: true, ..BayesianConfig::default() }, seed)
     }
 
     /// The n probed on T = min(500n, 10000).
@@ -302,7 +302,7 @@ mod tests {
             assert!(near(repaired(seed)) >= 15, "seed {seed}");
         }
         let published: Vec<usize> =
-            (0..10).map(|seed| near(Bayesian::new(Config::default(), seed))).collect();
+            (0..10).map(|seed| near(Bayesian::new(BayesianConfig::default(), seed))).collect();
         let settled = published.iter().filter(|&&near| near >= 15).count();
         assert!((5..10).contains(&settled), "{published:?}");
         // With this seed the gains follow the probability of improvement, which repeats one n for ever.
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_seed_replays_its_search() {
-        let with = |seed| trace(Bayesian::new(Config::default(), seed), 20);
+        let with = |seed| trace(Bayesian::new(BayesianConfig::default(), seed), 20);
         assert_eq!(with(3), with(3));
         assert_ne!(with(3), with(4));
     }
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn a_negative_utility_lowers_the_bound_and_forgets() {
         let bounds = Bounds::new(1, 64);
-        let mut rule = Bayesian::new(Config::default(), 1);
+        let mut rule = Bayesian::new(BayesianConfig::default(), 1);
         for n in [10, 40] {
             rule.propose(&sample(n, 1000.0, 0.0), bounds);
         }
@@ -343,7 +343,7 @@ mod tests {
             (1e13, Bounds::new(1, u16::MAX)),
             (5.0, Bounds::fixed(7)),
         ] {
-            for mut rule in [Bayesian::new(Config::default(), 1), repaired(1)] {
+            for mut rule in [Bayesian::new(BayesianConfig::default(), 1), repaired(1)] {
                 let mut n = rule.start(bounds);
                 for _ in 0..24 {
                     // Without K every n scores the same.

@@ -14,7 +14,7 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Config {
+pub struct ExploreConfig {
     /// Epochs a draw is kept. 1, as published; more where workers take long to reach their rate.
     pub hold_epochs: u16,
     /// From which distribution.
@@ -36,7 +36,7 @@ pub enum Draw {
 /// Draws each stage's workers from its bounds, independently.
 #[derive(Clone, Debug)]
 pub struct Explore {
-    config: Config,
+    config: ExploreConfig,
     rng: Rng,
     current: Concurrency,
     age: u16,
@@ -45,7 +45,7 @@ pub struct Explore {
 
 impl Explore {
     /// Draws from the stream of `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: ExploreConfig, seed: u64) -> Self {
         Self { config, rng: Rng::new(seed), current: PerStage::all(1), age: 0, draws: 0 }
     }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn drawn(draw: Draw, bounds: PerStage<Bounds>, count: usize) -> Vec<Concurrency> {
-        let mut rule = Explore::new(Config { draw, ..Config::default() }, 1);
+        let mut rule = Explore::new(ExploreConfig { draw, ..ExploreConfig::default() }, 1);
         (0..count).map(|_| rule.draw(bounds)).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct FalconConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput, as published.
     pub utility: Utility,
 }
@@ -22,7 +22,7 @@ const REACH: i64 = 10;
 /// The rule between two probes.
 #[derive(Clone, Debug)]
 pub struct Falcon {
-    config: Config,
+    config: FalconConfig,
     centre: i64,
     /// Consecutive decisions in one direction, signed.
     momentum: i64,
@@ -35,7 +35,7 @@ pub struct Falcon {
 
 impl Falcon {
     /// A search around 2.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: FalconConfig) -> Self {
         Self { config, centre: 2, momentum: 0, least: 0.0, soft_limit: None, below: None }
     }
 

@@ -7,12 +7,12 @@ use crate::stage::{Bounds, Concurrency, PerStage};
 
 /// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct FixedConfig {
     /// Workers a stage. 4: what people set by hand, near FastBioDL's fixed baselines of 3 and 5.
     pub setpoint: Concurrency,
 }
 
-impl Default for Config {
+impl Default for FixedConfig {
     fn default() -> Self {
         Self { setpoint: PerStage::all(4) }
     }
@@ -21,12 +21,12 @@ impl Default for Config {
 /// Holds one set-point.
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    config: Config,
+    config: FixedConfig,
 }
 
 impl Fixed {
     /// Holds `config.setpoint`.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: FixedConfig) -> Self {
         Self { config }
     }
 }

@@ -32,20 +32,20 @@ use crate::units::{ByteCount, parse_duration};
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct Fts3Config {
     /// Time between two decisions; 60 s (`OptimizerInterval`).
     pub interval: Duration,
     /// Steps of two up, and growth up to 16 times the queue, as in FTS3's modes 2 and 3. Off: its mode 1.
     pub aggressive: bool,
 }
 
-impl Default for Config {
+impl Default for Fts3Config {
     fn default() -> Self {
         Self { interval: Duration::from_secs(60), aggressive: false }
     }
 }
 
-impl FromStr for Config {
+impl FromStr for Fts3Config {
     type Err = &'static str;
 
     /// Reads `aggressive`, `interval=TIME`, or both with a comma between them.
@@ -81,7 +81,7 @@ const PIECE: ByteCount = ByteCount::mib(64);
 /// The rule between two epochs.
 #[derive(Clone, Debug)]
 pub struct Fts3 {
-    config: Config,
+    config: Fts3Config,
     window: Window,
     /// When a decision was last made, passed over ones not counted.
     decided: Duration,
@@ -130,7 +130,7 @@ fn magnitude(value: f64) -> f64 {
 
 impl Fts3 {
     /// A rule that has decided nothing.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Fts3Config) -> Self {
         Self { config, window: Window::default(), decided: Duration::ZERO, average: 0.0, file_size: None }
     }
 
@@ -226,7 +226,7 @@ mod tests {
     }
 
     /// The numbers decided on a path where n workers move `mbps(n)`, from the start on.
-    fn trace(config: Config, bounds: Bounds, minutes: u32, mbps: impl Fn(u32, u16) -> u64) -> Vec<u16> {
+    fn trace(config: Fts3Config, bounds: Bounds, minutes: u32, mbps: impl Fn(u32, u16) -> u64) -> Vec<u16> {
         let mut rule = Fts3::new(config);
         let mut n = rule.start(bounds);
         (1..=minutes)
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn rule_1_begins_half_way() {
-        let start = |min, max| Fts3::new(Config::default()).start(Bounds::new(min, max));
+        let start = |min, max| Fts3::new(Fts3Config::default()).start(Bounds::new(min, max));
         assert_eq!([start(1, 100), start(2, 60), start(1, 32), start(20, 30)], [31, 31, 17, 25]);
         // Bounds that lie outside its range win.
         assert_eq!([start(80, 90), start(1, 1)], [80, 1]);
@@ -248,18 +248,18 @@ mod tests {
 
     #[test]
     fn rule_2_does_not_move_what_is_fixed() {
-        assert_eq!(trace(Config::default(), Bounds::new(1, 2), 4, |_, n| u64::from(n) * 100), [2; 4]);
+        assert_eq!(trace(Fts3Config::default(), Bounds::new(1, 2), 4, |_, n| u64::from(n) * 100), [2; 4]);
     }
 
     #[test]
     fn rule_3_holds_while_nothing_moves() {
-        assert_eq!(trace(Config::default(), BOUNDS, 12, |_, _| 0), [31; 12]);
+        assert_eq!(trace(Fts3Config::default(), BOUNDS, 12, |_, _| 0), [31; 12]);
     }
 
     #[test]
     fn rule_4_holds_while_the_queue_empties() {
         let after = |files, mib| {
-            let mut rule = Fts3::new(Config::default());
+            let mut rule = Fts3::new(Fts3Config::default());
             rule.propose(&minute(1, 10, 100, Some((files, mib))), BOUNDS).n
         };
         // Ten are on their way: of 21 files eleven wait, of 19 nine.
@@ -272,7 +272,7 @@ mod tests {
     fn rule_5_takes_a_fall_for_one_only_beyond_an_order_of_magnitude() {
         // 12.5 MB/s lift the average from zero to 1.25, 2.375, 3.39 and 4.30 MB/s. Next to nothing then takes
         // a tenth off each minute: 3.87 and 3.48 are small falls, 3.13 is below 10^6.5, the rest small again.
-        let mut rule = Fts3::new(Config::default());
+        let mut rule = Fts3::new(Fts3Config::default());
         let mut n = 10;
         let mut seen = Vec::new();
         for at in 1..=9 {
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn rule_5_blames_smaller_files_before_workers() {
-        let mut rule = Fts3::new(Config::default());
+        let mut rule = Fts3::new(Fts3Config::default());
         let mut decide =
             |at, n, mbps, files, mib| rule.propose(&minute(at, n, mbps, Some((files, mib))), BOUNDS).n;
         assert_eq!(decide(1, 10, 800, 100_000, 900_000), 11);
@@ -303,27 +303,27 @@ mod tests {
     fn rule_6_adds_on_a_full_link_while_the_average_still_rises() {
         // A link that 10 of 100 Mbit/s fill: 31 are too many, and each minute brings one more.
         let full = |_, n: u16| (u64::from(n) * 100).min(1000);
-        let seen = trace(Config::default(), BOUNDS, 30, full);
+        let seen = trace(Fts3Config::default(), BOUNDS, 30, full);
         assert_eq!(seen, (31..=60).collect::<Vec<u16>>());
-        let config = Config { aggressive: true, ..Config::default() };
+        let config = Fts3Config { aggressive: true, ..Fts3Config::default() };
         assert_eq!(trace(config, BOUNDS, 6, full), [31, 33, 35, 37, 39, 41]);
     }
 
     #[test]
     fn rule_6_adds_where_the_average_stays_once_five_intervals_went_by() {
         // A minute without throughput leaves the average as it is, and is no new decision.
-        let seen = trace(Config::default(), BOUNDS, 13, |at, _| if at == 1 { 100 } else { 0 });
+        let seen = trace(Fts3Config::default(), BOUNDS, 13, |at, _| if at == 1 { 100 } else { 0 });
         assert_eq!(seen, [31, 32, 32, 32, 32, 32, 33, 33, 33, 33, 33, 34, 34]);
     }
 
     #[test]
     fn rule_7_keeps_to_the_range_and_to_the_queue() {
         assert_eq!(
-            trace(Config::default(), Bounds::new(1, 32), 20, |_, _| 100)[14..],
+            trace(Fts3Config::default(), Bounds::new(1, 32), 20, |_, _| 100)[14..],
             [31, 32, 32, 32, 32, 32]
         );
         let after = |n, files, aggressive| {
-            let mut rule = Fts3::new(Config { aggressive, ..Config::default() });
+            let mut rule = Fts3::new(Fts3Config { aggressive, ..Fts3Config::default() });
             rule.propose(&minute(1, n, 100, Some((files, 1))), BOUNDS).n
         };
         // Ten are on their way, and ten wait: an eleventh finds nothing to do, unless it may have 16 streams.
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn it_decides_once_an_interval_whatever_the_epochs() {
-        let run = |config: Config, seconds: u32| {
+        let run = |config: Fts3Config, seconds: u32| {
             let mut rule = Fts3::new(config);
             let mut n = rule.start(BOUNDS);
             for second in 1..=seconds {
@@ -347,10 +347,10 @@ mod tests {
             n
         };
         assert_eq!(
-            [run(Config::default(), 59), run(Config::default(), 60), run(Config::default(), 299)],
+            [run(Fts3Config::default(), 59), run(Fts3Config::default(), 60), run(Fts3Config::default(), 299)],
             [31, 32, 35]
         );
-        let five: Config = "interval=5s".parse().expect("good");
+        let five: Fts3Config = "interval=5s".parse().expect("good");
         assert_eq!([run(five, 4), run(five, 5), run(five, 30)], [31, 32, 37]);
         assert_eq!(run("aggressive,interval=5s".parse().expect("good"), 30), 43);
     }
@@ -360,8 +360,8 @@ mod tests {
         for bad in
             ["", "interval", "interval=", "interval=0s", "interval=2h", "aggressive,", "aggressive=1", "x"]
         {
-            assert!(bad.parse::<Config>().is_err(), "{bad}");
+            assert!(bad.parse::<Fts3Config>().is_err(), "{bad}");
         }
-        assert_eq!("interval=60s".parse(), Ok(Config::default()));
+        assert_eq!("interval=60s".parse(), Ok(Fts3Config::default()));
     }
 }

@@ -14,7 +14,7 @@ use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct GradientConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput (Falcon's successors); FastBioDL charges
     /// no loss, which is the same where no loss is seen.
     pub utility: Utility,
@@ -38,7 +38,7 @@ const STAGING_LIMIT: ByteCount = ByteCount(1_000_000_000);
 /// The rule between two probes.
 #[derive(Clone, Debug)]
 pub struct Gradient {
-    config: Config,
+    config: GradientConfig,
     previous: Option<(u16, f64)>,
     /// The newest probe at another n than the previous one's.
     other: Option<(u16, f64)>,
@@ -50,7 +50,7 @@ pub struct Gradient {
 
 impl Gradient {
     /// A search that has seen nothing.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: GradientConfig) -> Self {
         Self { config, previous: None, other: None, probes: 0, cache: Vec::new(), staged: 0 }
     }
 

@@ -21,8 +21,8 @@ mod trim;
 
 use std::time::Duration;
 
-pub use constants::{Config, FARTHEST};
 use constants::{ENOUGH_SHARE, FEW_WORKERS, MAX_CHANCE, SMALL_GROWTH, SPARE_STREAMS};
+pub use constants::{FARTHEST, ModelBasedConfig};
 use epoch::Seen;
 use loss_recovery::LossRecovery;
 
@@ -72,7 +72,7 @@ enum Phase {
 /// The rule's memory.
 #[derive(Clone, Debug)]
 pub struct ModelBased {
-    config: Config,
+    config: ModelBasedConfig,
     phase: Phase,
     /// The shortest round trip so far, that before the start included: what is more is a queue's.
     round_trip: Option<Duration>,
@@ -104,7 +104,7 @@ pub struct ModelBased {
 
 impl Default for ModelBased {
     fn default() -> Self {
-        Self::new(Config::default())
+        Self::new(ModelBasedConfig::default())
     }
 }
 
@@ -123,7 +123,7 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
 
 impl ModelBased {
     /// A rule that has seen nothing.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ModelBasedConfig) -> Self {
         Self {
             config,
             phase: Phase::Ramp,

@@ -16,7 +16,7 @@ use crate::units::BitRate;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct ModelFitConfig {
     /// What a stream more must add for sampling to go on.
     pub threshold: Threshold,
     /// How far what is held may be from the prediction before it is a sample to learn from. 0.15: thrice what
@@ -28,9 +28,9 @@ pub struct Config {
     pub patience: u32,
 }
 
-impl Default for Config {
+impl Default for ModelFitConfig {
     fn default() -> Self {
-        let threshold = sampling::Config::up_to(1).threshold;
+        let threshold = sampling::SamplingConfig::up_to(1).threshold;
         Self { threshold, surprise: 0.15, change: 0.2, patience: 3 }
     }
 }
@@ -67,7 +67,7 @@ struct Hold {
 /// The rule between two epochs.
 #[derive(Clone, Debug)]
 pub struct ModelFit {
-    config: Config,
+    config: ModelFitConfig,
     /// None before the first epoch.
     phase: Option<Phase>,
     /// What was seen since the path last changed.
@@ -77,7 +77,7 @@ pub struct ModelFit {
 
 impl ModelFit {
     /// A rule that has seen nothing.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: ModelFitConfig) -> Self {
         Self { config, phase: None, samples: Vec::new(), revisions: 0 }
     }
 
@@ -93,10 +93,10 @@ impl ModelFit {
     fn sample(&mut self, bounds: Bounds) -> u16 {
         self.samples.clear();
         self.revisions = 0;
-        let config = sampling::Config {
+        let config = sampling::SamplingConfig {
             threshold: self.config.threshold,
             first: bounds.min,
-            ..sampling::Config::up_to(bounds.max)
+            ..sampling::SamplingConfig::up_to(bounds.max)
         };
         self.phase = Some(Phase::Sample { doubling: Doubling::new(config), disobeyed: 0 });
         bounds.min
@@ -213,7 +213,7 @@ mod tests {
 
     /// The n of each epoch on a path that carries `mbps(epoch, n)` within `bounds(epoch)`.
     fn run(epochs: u32, bounds: impl Fn(u32) -> Bounds, mbps: impl Fn(u32, u16) -> f64) -> Vec<u16> {
-        let mut rule = ModelFit::new(Config::default());
+        let mut rule = ModelFit::new(ModelFitConfig::default());
         let mut n = rule.start(bounds(0));
         let mut trace = Vec::new();
         for epoch in 0..epochs {
@@ -290,7 +290,7 @@ mod tests {
     fn any_path_and_any_bounds_are_borne() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let mut rule = ModelFit::new(Config::default());
+            let mut rule = ModelFit::new(ModelFitConfig::default());
             for _ in 0..60 {
                 let bounds = Bounds::new(rng.integer(0, 9), rng.integer(1, 300));
                 let mbps = if rng.unit() < 0.2 { 0.0 } else { rng.log_uniform(1e-3, 1e6) };

@@ -14,7 +14,7 @@ use crate::stage::{Bounds, Concurrency, PerStage};
 
 /// How an action is taken from the policy's distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum ActionChoice {
     /// Its mean: steady, and the same every time.
     #[default]
     Mean,
@@ -26,14 +26,14 @@ pub enum Choice {
 pub struct Learned {
     policy: Policy,
     features: Box<dyn Features>,
-    choice: Choice,
+    choice: ActionChoice,
     rng: Rng,
     fallback: Fallback,
 }
 
 impl Learned {
     /// Drives with `policy`; `seed` is that of the draws.
-    pub fn new(policy: Policy, choice: Choice, seed: u64) -> Self {
+    pub fn new(policy: Policy, choice: ActionChoice, seed: u64) -> Self {
         Self {
             features: policy.features(),
             policy,
@@ -52,12 +52,12 @@ impl Learned {
         let mut state = vec![0.0; self.features.inputs()];
         self.features.encode(seen, bounds, &mut state);
         let mut action = self.policy.actor.forward(&state);
-        if self.choice == Choice::Sampled && self.features.actions() == Actions::Choice {
+        if self.choice == ActionChoice::Sampled && self.features.actions() == Actions::Choice {
             // The greatest after adding Gumbel noise is a draw from the choices.
             for value in &mut action {
                 *value -= (-(1.0 - self.rng.unit()).ln()).ln() as f32;
             }
-        } else if self.choice == Choice::Sampled {
+        } else if self.choice == ActionChoice::Sampled {
             let spread = self.features.spread();
             for (value, log_sigma) in action.iter_mut().zip(&self.policy.log_sigma) {
                 *value += log_sigma.exp() * spread * self.rng.normal(0.0, 1.0) as f32;

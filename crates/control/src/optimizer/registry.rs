@@ -14,7 +14,7 @@ use crate::optimizer::gradient::{self, Gradient};
 use crate::optimizer::model_based::ModelBased;
 use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::per_stage::{Coupled, Independent};
-use crate::optimizer::policy::{Choice, Learned};
+use crate::optimizer::policy::{ActionChoice, Learned};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::policy::{Policy, Recipe};
 use crate::stage::{Concurrency, PerStage, Stage};
@@ -132,23 +132,24 @@ fn stage_rule(
         return Ok(Some(Box::new(Fts3::new(variant.parse()?))));
     }
     let aimd = |start| {
-        let default = aimd::Config::default();
-        Aimd::new(aimd::Config { epsilon: options.epsilon.unwrap_or(default.epsilon), start })
+        let default = aimd::AimdConfig::default();
+        Aimd::new(aimd::AimdConfig { epsilon: options.epsilon.unwrap_or(default.epsilon), start })
     };
     let utility = options.utility;
-    let gradient =
-        |repaired| Gradient::new(gradient::Config { utility, repaired, ..gradient::Config::default() });
-    let bayesian = |repaired| Bayesian::new(bayesian::Config { utility, repaired }, seed);
+    let gradient = |repaired| {
+        Gradient::new(gradient::GradientConfig { utility, repaired, ..gradient::GradientConfig::default() })
+    };
+    let bayesian = |repaired| Bayesian::new(bayesian::BayesianConfig { utility, repaired }, seed);
     Ok(Some(match name {
         "aimd" => Box::new(aimd(aimd::Start::Step)),
         "aimd:hold" => Box::new(aimd(aimd::Start::Hold)),
-        "falcon" => Box::new(Falcon::new(falcon::Config { utility })),
+        "falcon" => Box::new(Falcon::new(falcon::FalconConfig { utility })),
         "gradient" => Box::new(gradient(false)),
         "gradient:repaired" => Box::new(gradient(true)),
         "bayesian" => Box::new(bayesian(false)),
         "bayesian:repaired" => Box::new(bayesian(true)),
-        "model_fit" => Box::new(ModelFit::new(model_fit::Config::default())),
-        "fts3" => Box::new(Fts3::new(fts3::Config::default())),
+        "model_fit" => Box::new(ModelFit::new(model_fit::ModelFitConfig::default())),
+        "fts3" => Box::new(Fts3::new(fts3::Fts3Config::default())),
         _ => return Ok(None),
     }))
 }
@@ -157,7 +158,7 @@ fn stage_rule(
 fn marlin(repaired: bool, options: &OptimizerOptions) -> Independent {
     Independent::new(PerStage::from_fn(|stage| {
         let charge_staging = stage == Stage::Read;
-        let config = gradient::Config { utility: options.utility, repaired, charge_staging };
+        let config = gradient::GradientConfig { utility: options.utility, repaired, charge_staging };
         Box::new(Gradient::new(config)) as Box<dyn StageOptimizer>
     }))
 }
@@ -171,13 +172,13 @@ fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>,
         return Err(OptimizerError::Recipe { name: name_again(), recipe: policy.recipe });
     }
     let choice = match name {
-        "policy" | "discrete_rl" => Choice::Mean,
+        "policy" | "discrete_rl" => ActionChoice::Mean,
         "policy:online" => {
             let reason = "nothing was handed in that learns";
             let make = options.online.ok_or(OptimizerError::Option { name: name_again(), reason })?;
             return Ok(make(policy, options.seed));
         }
-        _ => Choice::Sampled,
+        _ => ActionChoice::Sampled,
     };
     Ok(Box::new(Learned::new(policy, choice, options.seed)))
 }
@@ -216,21 +217,22 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
     }
     if let Some(text) = name.strip_prefix("fixed:") {
         let setpoint = setpoint(text).ok_or_else(|| OptimizerError::Setpoint { name: name.to_owned() })?;
-        return Ok(Box::new(Fixed::new(fixed::Config { setpoint })));
+        return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     Ok(match name {
         "auto" => Box::new(Auto::new(ModelBased::default())),
         "model_based" => Box::new(ModelBased::default()),
-        "fixed" => Box::new(Fixed::new(fixed::Config::default())),
-        "explore" => Box::new(Explore::new(explore::Config::default(), options.seed)),
+        "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
+        "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {
-            let config = explore::Config { draw: explore::Draw::Isolate, ..explore::Config::default() };
+            let config =
+                explore::ExploreConfig { draw: explore::Draw::Isolate, ..explore::ExploreConfig::default() };
             Box::new(Explore::new(config, options.seed))
         }
         "universal" => {
             let policy =
                 Policy::from_bytes(UNIVERSAL).map_err(|_| wrong("this program's policy is damaged"))?;
-            Box::new(Learned::new(policy, Choice::Mean, options.seed))
+            Box::new(Learned::new(policy, ActionChoice::Mean, options.seed))
         }
         "marlin" => Box::new(marlin(false, options)),
         "marlin:repaired" => Box::new(marlin(true, options)),
@@ -307,7 +309,7 @@ mod tests {
         let why = |name: &str, options: OptimizerOptions| build(name, &options).err().map(|e| e.to_string());
         let with =
             |online| OptimizerOptions { policy: policy.clone(), online, ..OptimizerOptions::default() };
-        let learns: MakeOnline = |policy, seed| Box::new(Learned::new(policy, Choice::Sampled, seed));
+        let learns: MakeOnline = |policy, seed| Box::new(Learned::new(policy, ActionChoice::Sampled, seed));
         for name in LEARNED {
             let bare = why(name, OptimizerOptions::default());
             assert!(bare.is_some_and(|why| why.contains(name) && why.contains("needs a policy")), "{name}");

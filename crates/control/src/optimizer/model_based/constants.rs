@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The rule's constants; all but the first two are relative and so free of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct ModelBasedConfig {
     /// Workers a stage to begin with. 2: no burden on a small host, and never worth finding out whether
     /// one would do. On the farthest paths the next step's streams at once: two of them show nothing there
     /// before a second has passed.
@@ -30,7 +30,7 @@ pub struct Config {
     pub margin: f64,
 }
 
-impl Default for Config {
+impl Default for ModelBasedConfig {
     fn default() -> Self {
         Self {
             start: 2,
@@ -96,7 +96,7 @@ pub const PLAIN_STRAYS: f64 = 5.0;
 pub const MIN_PLAIN: f64 = 0.1;
 /// Share of the capacity: ... and more than this always is one.
 pub const ALWAYS_PLAIN: f64 = 0.25;
-/// Times what goodput strays: so far from what was held is no chance, beside [`Config::change`].
+/// Times what goodput strays: so far from what was held is no chance, beside [`ModelBasedConfig::change`].
 pub const CHANGE_STRAYS: f64 = 3.0;
 /// Times the smallest difference that is noticed: a mean that rose by more than this is another path.
 pub const RISE_NOTICED: f64 = 2.0;
@@ -144,5 +144,5 @@ pub const HINT_GAIN: f64 = 0.02;
 pub const HINT_STRAYS: f64 = 1.5;
 /// Times what goodput strays: ... or a mean that is.
 pub const HINT_MEAN_STRAYS: f64 = 2.0;
-/// Times [`Config::probe_every`]: the longest time between two probes.
+/// Times [`ModelBasedConfig::probe_every`]: the longest time between two probes.
 pub const MAX_PATIENCE: u32 = 4;
