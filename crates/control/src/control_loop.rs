@@ -76,6 +76,42 @@ impl Epoch {
 ///
 /// # Errors
 /// Whatever a step of the environment fails with.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::time::Duration;
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{BitRate, Bounds, Concurrency, Environment, Observation, PerStage, run};
+///
+/// /// Three epochs on a path where each worker moves 100 Mbit/s.
+/// struct ThreeEpochs(u32);
+///
+/// impl Environment for ThreeEpochs {
+///     type Error = Infallible;
+///
+///     fn bounds(&self) -> PerStage<Bounds> {
+///         PerStage::all(Bounds::new(1, 16))
+///     }
+///
+///     fn step(&mut self, n: Concurrency) -> Result<Option<Observation>, Infallible> {
+///         self.0 += 1;
+///         Ok((self.0 <= 3).then(|| Observation {
+///             at: Duration::from_secs(self.0.into()),
+///             interval: Duration::from_secs(1),
+///             concurrency: n,
+///             throughput: n.map(|n| BitRate::mbps(100 * u64::from(n))),
+///             ..Observation::default()
+///         }))
+///     }
+/// }
+///
+/// let mut rule = build("auto", &OptimizerOptions::default())?;
+/// let mut asked = Vec::new();
+/// run(&mut ThreeEpochs(0), rule.as_mut(), None, |_epoch, next| asked.push(next.setpoint.network))?;
+/// assert_eq!(asked[0], 2);
+/// assert!(asked.is_sorted(), "every worker more brings more: {asked:?}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run<E: Environment + ?Sized>(
     environment: &mut E,
     optimizer: &mut dyn Optimizer,

@@ -26,6 +26,17 @@ pub struct CpuLoad {
 }
 
 /// What one epoch showed: the only thing an optimizer ever sees.
+///
+/// ```
+/// use tidegate_control::{BitRate, Observation, PerStage};
+///
+/// let seen = Observation {
+///     concurrency: PerStage::new(4, 8, 2),
+///     throughput: PerStage::new(BitRate::mbps(900), BitRate::mbps(700), BitRate::mbps(750)),
+///     ..Observation::default()
+/// };
+/// assert_eq!(seen.goodput(), BitRate::mbps(700));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The end of the interval, counted from the start of the transfer.

@@ -59,6 +59,25 @@ impl From<Concurrency> for Proposal {
 /// Decides the next set-point from what the last epoch showed.
 ///
 /// Pure: the same history gives the same answer. Randomness comes from a seed given at the start.
+///
+/// ```
+/// use tidegate_control::{Bounds, Observation, Optimizer, PerStage, Proposal};
+///
+/// /// One more of everything, as long as all is well.
+/// struct OneMore;
+///
+/// impl Optimizer for OneMore {
+///     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+///         let well = seen.loss.is_none_or(|loss| loss < 0.01);
+///         let next = seen.concurrency.map(|n| if well { n + 1 } else { n });
+///         Proposal { reason: Some("tries one more"), ..bounds.clamp(next).into() }
+///     }
+/// }
+///
+/// let seen = Observation { concurrency: PerStage::new(1, 4, 2), ..Observation::default() };
+/// let next = OneMore.propose(&seen, PerStage::all(Bounds::new(1, 4)));
+/// assert_eq!(next.setpoint, PerStage::new(2, 4, 3));
+/// ```
 pub trait Optimizer: Send {
     /// What to begin with, before anything has been seen but what `host` says.
     fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {

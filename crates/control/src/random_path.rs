@@ -37,6 +37,13 @@ pub fn training(seed: u64) -> Scenario {
 }
 
 /// One of the paths that training never sees.
+///
+/// ```
+/// use tidegate_control::random_path::{training, unseen};
+///
+/// assert_eq!(unseen(1), unseen(1));
+/// assert_ne!(unseen(1), training(1));
+/// ```
 pub fn unseen(seed: u64) -> Scenario {
     draw(seed << 1 | 1)
 }

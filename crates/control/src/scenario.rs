@@ -19,6 +19,25 @@ pub use check::ScenarioError;
 pub use extras::Extra;
 
 /// A path, what happens to it, and what is expected.
+///
+/// ```
+/// use tidegate_control::{BitRate, Scenario};
+///
+/// let scenario = Scenario::from_toml(
+///     r#"
+///     name = "two-to-fill"
+///     description = "Two streams fill it"
+///     [network]
+///     worker_rate = "500Mbit/s"
+///     [link]
+///     rate = "1Gbit/s"
+///     rtt = "20ms"
+///     "#,
+/// )?;
+/// assert_eq!(scenario.link.rate, BitRate::mbps(1000));
+/// assert!(scenario.bounds().read.is_fixed(), "nothing is read: there is nothing to decide");
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {

@@ -54,6 +54,19 @@ pub struct Simulation {
 /// Runs `optimizer` on `scenario` from its own starting set-point, or from `start`.
 ///
 /// `options` should bound the epochs, unless the scenario has a data set that ends.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{Scenario, SimulatorOptions, simulate};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let mut rule = build("auto", &OptimizerOptions::default())?;
+/// let options = SimulatorOptions::new(1, rule.epoch_length(), 60);
+/// let summary = simulate(&Scenario::from_toml(text)?, rule.as_mut(), None, options).summary;
+/// assert!(summary.second_half_share > 0.95, "{summary:?}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn simulate(
     scenario: &Scenario,
     optimizer: &mut dyn Optimizer,

@@ -75,6 +75,17 @@ impl Weather {
 }
 
 /// A scenario that answers set-points.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::random_path::unseen;
+/// use tidegate_control::{Environment, PerStage, Simulator, SimulatorOptions};
+///
+/// let options = SimulatorOptions::new(1, Duration::from_secs(1), 10);
+/// let mut simulator = Simulator::new(unseen(7), options);
+/// let Ok(seen) = simulator.step(PerStage::all(2));
+/// assert_eq!(seen.map(|seen| seen.at), Some(Duration::from_secs(1)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulator {
     scenario: Scenario,

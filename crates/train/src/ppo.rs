@@ -62,6 +62,21 @@ impl Default for PpoConfig {
 }
 
 /// Learns on a course.
+///
+/// ```
+/// use tidegate_control::Scenario;
+/// use tidegate_control::policy::Recipe;
+/// use tidegate_train::ppo::{Ppo, PpoConfig};
+/// use tidegate_train::practice::PathCourse;
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let config = PpoConfig { width: 8, environments: 4, threads: 1, ..PpoConfig::default() };
+/// let mut ppo = Ppo::new(&course, config, 1);
+/// let scores = ppo.advance();
+/// assert_eq!(scores.len(), 4, "one an episode, each a share of the best");
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 pub struct Ppo {
     config: PpoConfig,
     rng: Rng,

@@ -80,6 +80,24 @@ pub trait Trainer {
 }
 
 /// One training of a recipe that acts on its course through `control`'s features.
+///
+/// ```
+/// use tidegate_control::Scenario;
+/// use tidegate_control::policy::Recipe;
+/// use tidegate_train::ppo::PpoConfig;
+/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::session::{Session, Stop, Trainer};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let stop = Stop { most: 32, ..Stop::default() };
+/// let small = PpoConfig { width: 8, threads: 1, ..PpoConfig::default() };
+/// let mut session = Session::new(&course, (Recipe::Fast, course.scales), small, stop, 1);
+/// while !session.advance().done {}
+/// let policy = session.policy(Default::default()).expect("its weights are numbers");
+/// assert_eq!(policy.recipe, Recipe::Fast);
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 pub struct Session<'a> {
     course: &'a dyn Course,
     recipe: Recipe,

@@ -187,6 +187,17 @@ fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>,
 ///
 /// # Errors
 /// In one line: a name that stands for no rule, with those that do; or what is wrong with its options.
+///
+/// ```
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{Bounds, Host, PerStage};
+///
+/// let mut rule = build("fixed:4,8,2", &OptimizerOptions::default())?;
+/// let start = rule.start(PerStage::all(Bounds::new(1, 32)), &Host::default());
+/// assert_eq!(start.setpoint, PerStage::new(4, 8, 2));
+/// assert!(build("fastest", &OptimizerOptions::default()).is_err());
+/// # Ok::<(), tidegate_control::optimizer::OptimizerError>(())
+/// ```
 pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>, OptimizerError> {
     let unknown = || OptimizerError::Unknown { name: name.to_owned() };
     let wrong = |reason| OptimizerError::Option { name: name.to_owned(), reason };

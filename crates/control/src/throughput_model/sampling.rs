@@ -55,6 +55,20 @@ pub enum Stop {
 }
 
 /// Algorithm 2 on its way.
+///
+/// ```
+/// use tidegate_control::BitRate;
+/// use tidegate_control::throughput_model::Doubling;
+/// use tidegate_control::throughput_model::sampling::SamplingConfig;
+///
+/// let mut doubling = Doubling::new(SamplingConfig::up_to(64));
+/// while let Some(n) = doubling.next() {
+///     // Each stream moves 100 Mbit/s, all of them no more than a link of 1 Gbit/s.
+///     doubling.record(BitRate::mbps((100 * u64::from(n)).min(1000)));
+/// }
+/// let tried: Vec<u16> = doubling.samples().iter().map(|sample| sample.streams).collect();
+/// assert_eq!(tried, [1, 2, 4, 8, 16, 32]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubling {
     config: SamplingConfig,
