@@ -132,15 +132,17 @@ pub struct StageSample {
     pub at: Duration,
     /// The time measured.
     pub interval: Duration,
-    /// Workers that were allowed to run.
+    /// Workers that were allowed to run: of the stage, or the number that was in force for all stages
+    /// (of those that have a choice, the most that ran).
     pub n: u16,
-    /// What they moved together, in bit/s.
+    /// What they moved together, in bit/s: the stage, or the slowest of a path's stages that have a choice.
     pub throughput: BitRate,
     /// Segments retransmitted per segment sent, 0 to 1; 0 where it is unknown or means nothing.
     pub loss: f64,
     /// Smoothed round-trip time, if known.
     pub rtt: Option<Duration>,
-    /// The staging this stage fills; `None` for the last stage and for a whole path.
+    /// The staging this stage fills, at the end of the interval.
+    /// `None` for the last stage and for a whole path.
     pub output: Option<Output>,
     /// What is left to move, if the whole list is known.
     pub remaining: Option<Remaining>,

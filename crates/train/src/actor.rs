@@ -26,16 +26,18 @@ pub struct Objective {
     pub entropy: f32,
 }
 
-/// Steps to learn from; everything row by row.
+/// Steps to learn from; everything row by row, N steps.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// What was seen.
+    /// What was seen: N rows of the network's inputs.
     pub states: Vec<f32>,
-    /// What was done.
+    /// What was done: N rows, one value an action, or the choice itself
+    /// where there are choices.
     pub actions: Vec<f32>,
     /// ln of the probability, or its density, it was done with.
     pub log_densities: Vec<f32>,
-    /// How much better than expected it was.
+    /// How much better than expected it was: N, of mean 0 and deviation 1
+    /// once standardized.
     pub advantages: Vec<f32>,
 }
 

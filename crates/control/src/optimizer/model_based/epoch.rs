@@ -11,27 +11,24 @@ use crate::waiting::{self, Waiting};
 
 /// One epoch, reduced to what the rule uses.
 pub struct Seen {
-    /// What the slowest of them moved, in Mbit/s.
-    pub goodput: f64,
     /// The time measured.
     pub seconds: f64,
     /// Workers, at least one a stage.
     pub n: Concurrency,
-    /// What each stage moved, in Mbit/s.
+    /// What each stage moved, and what the slowest of those did that may have more or fewer workers; in Mbit/s.
     pub mbps: PerStage<f64>,
-    /// The stage was neither starved nor blocked when the epoch ended.
+    pub goodput: f64,
+    /// Which stages were neither starved nor blocked when the epoch ended, and which have all the processor time that
+    /// their host has for us.
     pub busy: PerStage<bool>,
-    /// The stage has all the processor time that its host has for us.
     pub spent: PerStage<bool>,
-    /// Round trips take long, ...
+    /// Whether round trips take long, and whether very long.
     pub far: bool,
-    /// ... or very long, ...
     pub farthest: bool,
-    /// ... this share of the packets was lost (0 if not far), ...
+    /// The share of the packets that was lost (0 if not far), whether that is more than chance, and whether it is enough
+    /// to hold streams of the farthest paths back for a while.
     pub loss: f64,
-    /// ... which is more than chance, ...
     pub lossy: bool,
-    /// ... or enough to hold streams of the farthest paths back for a while.
     pub loss_slows: bool,
 }
 
