@@ -172,10 +172,15 @@ pub struct TrustArgs {
     pub tls_key: Option<PathBuf>,
 }
 
-fn epoch_length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(100)..=Duration::from_secs(60);
-    if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
+/// Reads the length of an epoch.
+pub fn epoch_length(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(60), "must be from 100ms to 60s")
+}
+
+/// Reads a time within `range`, which `why` says to whoever gave another.
+pub fn time(text: &str, range: RangeInclusive<Duration>, why: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if range.contains(&time) { Ok(time) } else { Err(why.to_owned()) }
 }
 
 fn at_least_one(text: &str) -> Result<f64, String> {
@@ -193,15 +198,12 @@ fn number(text: &str, fits: impl Fn(f64) -> bool, wanted: &str) -> Result<f64, S
 
 /// Reads a time of the option of that name.
 pub fn stall_timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
-    if range.contains(&time) { Ok(time) } else { Err("must be from 1s to 24h".to_owned()) }
+    time(text, Duration::from_secs(1)..=Duration::from_secs(24 * 3600), "must be from 1s to 24h")
 }
 
 /// Reads a time of the option `--retry-for`.
 pub fn retry_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if time <= Duration::from_secs(30 * 86_400) { Ok(time) } else { Err("must be from 0s to 30d".to_owned()) }
+    time(text, Duration::ZERO..=Duration::from_secs(30 * 86_400), "must be from 0s to 30d")
 }
 
 /// Reads a size of the option of that name.

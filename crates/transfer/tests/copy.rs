@@ -5,7 +5,6 @@ mod common;
 use common::{Fixture, assert_same_tree, write};
 use std::fs;
 use std::time::Duration;
-use tidegate_control::Environment;
 use tidegate_transfer::terms::{Compare, DataPlane, Verify};
 use tidegate_transfer::transfer::route::{To, begin};
 

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
-use tidegate_control::{ByteCount, Environment};
+use tidegate_control::ByteCount;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::DataPlane;

@@ -101,35 +101,25 @@ mod tests {
     }
 
     #[test]
-    fn the_same_n_probes_upward_on_any_real_change() {
-        assert_eq!(after((4, 100), (4, 110)), 5);
-        assert_eq!(after((4, 100), (4, 90)), 5);
-        assert_eq!(after((4, 100), (4, 104)), 4);
-    }
-
-    #[test]
-    fn different_n_follows_the_sign_of_the_slope() {
-        assert_eq!(after((4, 100), (5, 120)), 6);
-        assert_eq!(after((4, 100), (5, 80)), 4);
-        assert_eq!(after((4, 100), (5, 104)), 5);
-        // Taking one away and gaining: the slope is negative, so go on down.
-        assert_eq!(after((5, 100), (4, 110)), 3);
-        assert_eq!(after((5, 100), (4, 80)), 5);
-        // The slope is per worker: 12 % over 3 workers is below 5 %.
-        assert_eq!(after((2, 100), (5, 112)), 5);
-    }
-
-    #[test]
-    fn nothing_moved_is_no_division_by_zero() {
-        assert_eq!(after((4, 0), (4, 10)), 5);
-        assert_eq!(after((5, 0), (4, 10)), 5);
-        assert_eq!(after((4, 0), (4, 0)), 4);
-    }
-
-    #[test]
-    fn the_bounds_hold() {
-        assert_eq!(after((9, 100), (10, 200)), 10);
-        assert_eq!(after((2, 200), (1, 220)), 1);
+    fn it_steps_by_the_sign_of_the_slope() {
+        for (before, last, next, why) in [
+            ((4, 100), (4, 110), 5, "the same n probes upward on a real gain"),
+            ((4, 100), (4, 90), 5, "and on a real loss"),
+            ((4, 100), (4, 104), 4, "but not on less than 5 %"),
+            ((4, 100), (5, 120), 6, "one more brought more"),
+            ((4, 100), (5, 80), 4, "one more brought less"),
+            ((4, 100), (5, 104), 5, "one more brought nothing"),
+            ((5, 100), (4, 110), 3, "one less brought more: the slope is negative"),
+            ((5, 100), (4, 80), 5, "one less brought less"),
+            ((2, 100), (5, 112), 5, "the slope is per worker: 12 % over 3 workers is below 5 %"),
+            ((4, 0), (4, 10), 5, "nothing moved before: no division by zero"),
+            ((5, 0), (4, 10), 5, "with another n neither"),
+            ((4, 0), (4, 0), 4, "and nothing still moves"),
+            ((9, 100), (10, 200), 10, "the upper bound holds"),
+            ((2, 200), (1, 220), 1, "and the lower"),
+        ] {
+            assert_eq!(after(before, last), next, "{why}");
+        }
     }
 
     #[test]

@@ -227,4 +227,67 @@ mod tests {
         assert!(uncertainty(&[0.0, 0.0, 0.0, 100.0, 0.0, 0.0, 0.0, 0.0]) > SURE);
         assert!(uncertainty(&[0.0, 0.0]) > SURE);
     }
+
+    /// Counts how often it is asked for what; it moves a byte a count and ends after five.
+    #[derive(Debug, Default)]
+    struct Counted {
+        ledger: Arc<Ledger>,
+        resized: Vec<Concurrency>,
+        counts: u64,
+    }
+
+    impl Running for Counted {
+        type Counters = u64;
+
+        fn ledger(&self) -> &Arc<Ledger> {
+            &self.ledger
+        }
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            PerStage::all(Bounds::new(1, 7))
+        }
+
+        fn other_end(&self) -> (Option<Duration>, Option<u16>) {
+            (Some(Duration::from_millis(70)), Some(8))
+        }
+
+        fn resize(&mut self, setpoint: Concurrency) {
+            self.resized.push(setpoint);
+        }
+
+        fn pass(&mut self, _: Instant) -> Result<Option<()>> {
+            Ok((self.counts < 5).then_some(()))
+        }
+
+        fn counters(&mut self) -> Result<Option<u64>> {
+            self.counts += 1;
+            Ok(Some(self.counts))
+        }
+
+        fn moved(&self, counters: &u64) -> u64 {
+            *counters
+        }
+
+        fn observe(&self, concurrency: Concurrency, before: &u64, after: &u64) -> Observation {
+            assert_eq!(after - before, 1, "an epoch begins where the last one ended, or after a change");
+            Observation { concurrency, ..Observation::default() }
+        }
+    }
+
+    #[test]
+    fn whatever_runs_is_driven_alike() {
+        let mut paced = Paced::new(Counted::default(), Pace::new(Duration::from_millis(100)));
+        let host = paced.host();
+        assert_eq!((host.round_trip, host.streams), (Some(Duration::from_millis(70)), Some(8)));
+        assert!(host.processors.is_some_and(|processors| processors > 0), "the host that decides is ours");
+        assert_eq!(paced.bounds(), PerStage::all(Bounds::new(1, 7)));
+        let mut seen = Vec::new();
+        for n in [2, 2, 4, 4] {
+            seen.extend(paced.step(PerStage::all(n)).expect("no error"));
+        }
+        // Two counts for a change, and one more for each epoch without: the fifth count is the end.
+        assert_eq!(paced.resized, [PerStage::all(2), PerStage::all(4)]);
+        let ran: Vec<u16> = seen.iter().map(|seen| seen.concurrency.network).collect();
+        assert_eq!((ran, paced.counts), (vec![2, 2, 4], 5));
+    }
 }
