@@ -225,14 +225,14 @@ fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteC
 const MAX_POLICY: u64 = 64 << 20;
 
 /// The rule called `name`; one that was learned decides by what the file `policy` holds.
-pub fn rule(name: &str, options: OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
+pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
     if !needs_policy(name) {
-        return build(name, &options).map_err(|error| usage(error.to_string()));
+        return build(name, options).map_err(|error| usage(error.to_string()));
     }
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
     let policy = Some(read_policy(file).map_err(wrong)?);
-    let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options };
+    let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options.clone() };
     build(name, &options).map_err(|error| match error {
         OptimizerError::Recipe { name, recipe } => {
             wrong(format!("was trained by the recipe {recipe}, not {name}"))
@@ -268,7 +268,7 @@ impl ControlArgs {
             _ => {}
         }
         let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
-        rule(&self.optimizer, options, self.policy.as_deref())
+        rule(&self.optimizer, &options, self.policy.as_deref())
     }
 
     /// How the transfer is driven.
@@ -498,7 +498,8 @@ mod tests {
         let scenario = Scenario::from_toml(text).expect("a scenario");
         for name in ["auto", "model_based", "universal", "marlin"] {
             // As `tidegate simulate` does.
-            let simulated = rule(name, OptimizerOptions { seed: 1, ..OptimizerOptions::default() }, None);
+            let options = OptimizerOptions { seed: 1, ..OptimizerOptions::default() };
+            let simulated = rule(name, &options, None);
             let mut simulated =
                 Recorded { rule: simulated.expect("a rule"), seen: VecDeque::new(), answers: Vec::new() };
             simulate(&scenario, &mut simulated, None, SimulatorOptions::new(1, Duration::from_secs(1), 40));
@@ -509,7 +510,6 @@ mod tests {
                 Script { host: Host::default(), bounds: scenario.bounds(), seen: simulated.seen.clone() };
             assert_eq!(script.played(&mut *live, None), simulated.answers, "{name}");
             // As Python does.
-            let options = OptimizerOptions { seed: 1, ..OptimizerOptions::default() };
             let mut python = build(name, &options).expect("a rule");
             let start = python.start(scenario.bounds(), &Host::default());
             let next = simulated.seen.iter().map(|seen| python.propose(seen, scenario.bounds()));

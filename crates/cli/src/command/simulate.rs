@@ -95,7 +95,7 @@ type Named<'a> = (&'a str, Box<dyn Optimizer>);
 
 fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
     let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
-    let build = |name: &String| rule(name, options.clone(), args.policy.as_deref());
+    let build = |name: &String| rule(name, &options, args.policy.as_deref());
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
 }
 
