@@ -3,13 +3,13 @@
 //! endpoints, a download, an upload.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::units::duration_in_words;
-use tidegate_control::{Arrival, BitRate, ByteCount, Environment, Epoch, Stage, run};
+use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage, Stage, run};
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -18,44 +18,39 @@ use tidegate_transfer::outage::{Next, Outage};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
-use crate::followed::{self, Followed};
+use crate::capped::Capped;
+use crate::followed;
 use crate::progress::{UnderWay, View};
 use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
-use crate::share::Shared;
 use crate::summary::{FailedFile, Files, Summary};
 
 /// First and longest pause before a lost connection is made again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What moves data under the control loop and keeps a ledger of it.
-pub trait Mover: Environment<Error = Error> {
-    /// Its ledger.
-    fn ledger(&self) -> &Arc<Ledger>;
-
+/// What moves data once it has begun.
+pub struct Begun {
+    /// What is driven.
+    pub transfer: Transfer,
     /// What tells of single files under way, where that is known.
-    fn under_way(&self) -> Option<UnderWay> {
-        None
-    }
+    pub under_way: Option<UnderWay>,
 }
 
-impl Mover for Transfer {
-    fn ledger(&self) -> &Arc<Ledger> {
-        self.ledger()
+impl std::convert::From<Transfer> for Begun {
+    fn from(transfer: Transfer) -> Self {
+        Self { transfer, under_way: None }
     }
 }
 
 /// What is to be done, and how it is begun.
 pub struct Work<'a> {
     /// Begins it.
-    pub begin: Box<dyn FnMut() -> Result<Box<dyn Mover>> + 'a>,
+    pub begin: Box<dyn FnMut() -> Result<Begun> + 'a>,
     /// How long it is begun again after it broke off, counted from when it last got on; never where that is zero.
     pub retry_for: Duration,
     /// The stages that it has here or at the other end.
     pub stages: &'static [Stage],
-    /// Streams that the other end bears from the first second, where that is known.
-    pub streams: Option<u16>,
     /// Memory between the stages, at each end.
     pub staging: ByteCount,
     /// Stops it.
@@ -70,11 +65,10 @@ impl Work<'_> {
         Self {
             retry_for,
             stages: &Stage::ALL,
-            streams: None,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
             interrupt: setup.interrupt.clone(),
             dry: setup.terms.dry,
-            begin: Box::new(move || Ok(Box::new(begin(&from, &to, &setup)?))),
+            begin: Box::new(move || Ok(begin(&from, &to, &setup)?.into())),
         }
     }
 }
@@ -192,26 +186,26 @@ impl Job<'_> {
         sum: &mut Sum,
     ) -> Result<()> {
         sum.moved_this_time = false;
-        let mut transfer = Shared::new((self.work.begin)()?, self.control.bounds.as_deref());
+        let Begun { transfer, mut under_way } = (self.work.begin)()?;
+        let mut transfer = Capped::new(transfer, self.control.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
-        let start =
-            self.control.start(optimizer, (transfer.bounds(), transfer.round_trip()), self.work.streams);
         let offset = started.elapsed();
         let earlier = sum.new;
-        let watching = view.watch(Arc::clone(&ledger), transfer.under_way(), start);
-        let reason = Mutex::new(None);
-        let mut rule = Followed { rule: optimizer, reason: &reason };
-        let result = run(&mut transfer, &mut rule, start, |epoch| {
+        let mut watching = None;
+        let result = run(&mut transfer, optimizer, self.control.start.map(PerStage::all), |epoch, next| {
+            let Some(epoch) = epoch else {
+                watching = Some(view.watch(Arc::clone(&ledger), under_way.take(), next.setpoint));
+                return;
+            };
             let mut epoch = epoch.clone();
             epoch.t_ms += offset.as_millis() as u64;
             let arrival = ledger.arrival();
             epoch.arrived = Some(Arrival { new_bytes: ByteCount(earlier + arrival.new_bytes.0), ..arrival });
-            tracing::debug!(
-                "{}",
-                followed::line(&epoch, &self.control.optimizer, *reason.lock().expect("not poisoned"))
-            );
-            watching.show(&epoch);
+            tracing::debug!("{}", followed::line(&epoch, &self.control.optimizer, next.reason));
+            if let Some(watching) = &watching {
+                watching.show(&epoch);
+            }
             show(&epoch);
             if let Some(notice) = &epoch.notice {
                 tracing::warn!("{notice}");

@@ -1,6 +1,7 @@
 //! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
 //! writers the path can use.
 
+mod capped;
 mod chart;
 mod drive;
 mod ends;
@@ -16,7 +17,6 @@ mod route;
 mod s3;
 mod service;
 mod settings;
-mod share;
 mod summary;
 mod terminal;
 mod values;

@@ -7,13 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_control::optimizer::model_based::FARTHEST;
-use tidegate_control::optimizer::policy::{Choice, Learned};
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::policy::{Policy, Recipe};
-use tidegate_control::units::parse_duration;
+use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, build, needs_policy};
+use tidegate_control::policy::Policy;
 use tidegate_control::utility::{LossTerm, Utility};
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, PerStage};
+use tidegate_control::{BitRate, ByteCount};
 use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
@@ -171,10 +168,9 @@ pub struct TrustArgs {
     pub tls_key: Option<PathBuf>,
 }
 
-fn epoch_length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(100)..=Duration::from_secs(60);
-    if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
+/// Reads the length of an epoch.
+pub fn epoch_length(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(60), "must be from 100ms to 60s")
 }
 
 fn at_least_one(text: &str) -> Result<f64, String> {
@@ -213,33 +209,31 @@ pub fn chunk_size(text: &str) -> Result<ByteCount, String> {
 /// The most a policy file may hold; the largest trained here has 3 MB.
 const MAX_POLICY: u64 = 64 << 20;
 
-/// The rule called `name`; one that was learned is read from `policy`.
+/// The rule called `name`; one that was learned decides by what the file `policy` holds.
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
-    let choice = match name {
-        "policy" | "discrete_rl" => Choice::Mean,
-        // As their papers do in production.
-        "ldm" | "automdt" | "automdt_discrete" => Choice::Sampled,
-        // Going on to learn takes being asked to.
-        "policy:sampled" | "policy:online" => Choice::Sampled,
-        _ => return build(name, options).map_err(|error| usage(error.to_string())),
-    };
+    if !needs_policy(name) {
+        return build(name, options).map_err(|error| usage(error.to_string()));
+    }
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
-    let opened = std::fs::File::open(file).map_err(|error| wrong(error.to_string()))?;
+    let policy = Some(read_policy(file).map_err(wrong)?);
+    let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options.clone() };
+    build(name, &options).map_err(|error| match error {
+        OptimizerError::Recipe { name, recipe } => {
+            wrong(format!("was trained by the recipe {recipe}, not {name}"))
+        }
+        error => usage(error.to_string()),
+    })
+}
+
+fn read_policy(file: &Path) -> Result<Policy, String> {
+    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
-    opened.take(MAX_POLICY + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    opened.take(MAX_POLICY + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_POLICY {
-        return Err(wrong("is too large to be a policy".to_owned()));
+        return Err("is too large to be a policy".to_owned());
     }
-    let policy = Policy::from_bytes(&bytes).map_err(|error| wrong(error.to_string()))?;
-    let wanted: Option<Recipe> = name.parse().ok();
-    if wanted.is_some_and(|wanted| wanted != policy.recipe) {
-        return Err(wrong(format!("was trained by the recipe {}, not {name}", policy.recipe)));
-    }
-    if name == "policy:online" {
-        return Ok(Box::new(Online::new(policy, options.seed)));
-    }
-    Ok(Box::new(Learned::new(policy, choice, options.seed)))
+    Policy::from_bytes(&bytes).map_err(|error| error.to_string())
 }
 
 impl ControlArgs {
@@ -260,32 +254,6 @@ impl ControlArgs {
         }
         let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
         rule(&self.optimizer, &options, self.policy.as_deref())
-    }
-
-    /// The set-point to begin with. A host with few processors is not helped by more workers than
-    /// those while nothing else is known, and a short transfer ends before any rule acts; `streams` is what
-    /// the other end is known to bear from the first second. Those of a far path wait more than they work.
-    pub fn start(
-        &self,
-        optimizer: &mut dyn Optimizer,
-        (bounds, round_trip): (PerStage<Bounds>, Option<Duration>),
-        streams: Option<u16>,
-    ) -> Concurrency {
-        if let Some(round_trip) = round_trip {
-            optimizer.expect(round_trip);
-        }
-        let rule = optimizer.start(bounds);
-        let is_far = round_trip >= Some(FARTHEST);
-        let processors = std::thread::available_parallelism().map_or(4, usize::from) as u16;
-        match self.start {
-            Some(n) => bounds.clamp(PerStage::all(n)),
-            None if self.optimizer == "auto" => {
-                let mut start = rule.map(|n| n.min(processors.max(1)));
-                start.network = streams.unwrap_or(if is_far { rule.network } else { start.network });
-                bounds.clamp(start)
-            }
-            None => rule,
-        }
     }
 
     /// How the transfer is driven.
@@ -399,7 +367,14 @@ impl TrustArgs {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+
     use clap::Parser;
+    use tidegate_control::{
+        Bounds, Concurrency, Environment, Host, Observation, PerStage, Proposal, Scenario, SimulatorOptions,
+        run, simulate,
+    };
 
     use super::*;
 
@@ -409,17 +384,110 @@ mod tests {
         control: ControlArgs,
     }
 
+    fn control(words: &[&str]) -> ControlArgs {
+        Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control
+    }
+
+    /// What the loop asks of this host at first.
+    fn start(words: &[&str], host: Host) -> Concurrency {
+        let control = control(words);
+        let mut rule = control.optimizer().expect("a rule");
+        let script = Script { host, bounds: PerStage::all(Bounds::new(1, 32)), seen: VecDeque::new() };
+        script.played(&mut *rule, control.start.map(PerStage::all))[0].setpoint
+    }
+
+    /// Shows what it was given to show, whatever is asked for.
+    struct Script {
+        host: Host,
+        bounds: PerStage<Bounds>,
+        seen: VecDeque<Observation>,
+    }
+
+    impl Script {
+        /// What `rule` answers to it from its start on.
+        fn played(mut self, rule: &mut dyn Optimizer, start: Option<Concurrency>) -> Vec<Proposal> {
+            let mut answers = Vec::new();
+            let Ok(()) = run(&mut self, rule, start, |_, next| answers.push(next.clone()));
+            answers
+        }
+    }
+
+    /// A rule that remembers what it was shown, and what it answered.
+    struct Recorded {
+        rule: Box<dyn Optimizer>,
+        seen: VecDeque<Observation>,
+        answers: Vec<Proposal>,
+    }
+
+    impl Optimizer for Recorded {
+        fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+            self.answers.push(self.rule.start(bounds, host));
+            self.answers[0].clone()
+        }
+
+        fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+            self.seen.push_back(seen.clone());
+            let next = self.rule.propose(seen, bounds);
+            self.answers.push(next.clone());
+            next
+        }
+    }
+
+    impl Environment for Script {
+        type Error = Infallible;
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            self.bounds
+        }
+
+        fn host(&self) -> Host {
+            self.host
+        }
+
+        fn step(&mut self, _: Concurrency) -> Result<Option<Observation>, Infallible> {
+            Ok(self.seen.pop_front())
+        }
+    }
+
     #[test]
     fn a_far_path_begins_with_more_streams_and_no_more_readers() {
-        let start = |words: &[&str], ms: u64| {
-            let control = Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control;
-            let mut rule = control.optimizer().expect("a rule");
-            let round_trip = Some(Duration::from_millis(ms));
-            control.start(&mut *rule, (PerStage::all(Bounds::new(1, 32)), round_trip), None)
-        };
-        assert!(start(&[], 1).network <= 2);
-        let far = start(&[], 100);
+        let at =
+            |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
+        assert!(start(&[], at(1)).network <= 2);
+        let far = start(&[], at(100));
         assert!(far.network == 8 && far.read <= 2 && far.write <= 2, "{far:?}");
-        assert_eq!(start(&["--start", "3"], 100), PerStage::all(3), "unless another number is asked for");
+        assert_eq!(start(&["--start", "3"], at(100)), PerStage::all(3), "unless another number is asked for");
+        let one = |words: &[&str]| start(words, Host { processors: Some(1), ..Host::default() });
+        assert_eq!(one(&[]), PerStage::all(1), "one processor, one worker");
+        assert_eq!(
+            one(&["--optimizer", "model_based"]),
+            PerStage::all(2),
+            "which is a matter of `auto` alone"
+        );
+    }
+
+    #[test]
+    fn a_rule_answers_alike_whoever_asks() {
+        let text = include_str!("../../../scenarios/automdt-read.toml");
+        let scenario = Scenario::from_toml(text).expect("a scenario");
+        for name in ["auto", "model_based", "universal", "marlin"] {
+            // As `tidegate simulate` does.
+            let options = OptimizerOptions { seed: 1, ..OptimizerOptions::default() };
+            let simulated = rule(name, &options, None);
+            let mut simulated =
+                Recorded { rule: simulated.expect("a rule"), seen: VecDeque::new(), answers: Vec::new() };
+            simulate(&scenario, &mut simulated, None, SimulatorOptions::new(1, Duration::from_secs(1), 40));
+            assert_eq!(simulated.seen.len(), 40);
+            // As a transfer does.
+            let mut live = control(&["--optimizer", name]).optimizer().expect("a rule");
+            let script =
+                Script { host: Host::default(), bounds: scenario.bounds(), seen: simulated.seen.clone() };
+            assert_eq!(script.played(&mut *live, None), simulated.answers, "{name}");
+            // As Python does.
+            let mut python = build(name, &options).expect("a rule");
+            let start = python.start(scenario.bounds(), &Host::default());
+            let next = simulated.seen.iter().map(|seen| python.propose(seen, scenario.bounds()));
+            assert_eq!([start].into_iter().chain(next).collect::<Vec<_>>(), simulated.answers, "{name}");
+        }
     }
 }

@@ -28,36 +28,14 @@ const READ: &str = include_str!("../../../scenarios/automdt-read.toml");
 const EXTRAS: &str = r#"
 name = "extras"
 description = "AutoMDT's slow reader with every extra on"
-[read]
-worker_rate = "80Mbit/s"
-max_workers = 30
-ramp_up = "100ms"
-knee = { workers = 16, slope = 0.05 }
-[network]
-worker_rate = "160Mbit/s"
-max_workers = 30
-knee = { workers = 24, slope = 0.05 }
-[write]
-worker_rate = "200Mbit/s"
-max_workers = 30
-ramp_up = "50ms"
-knee = { workers = 16, slope = 0.05 }
-[link]
-rate = "1Gbit/s"
-rtt = "40ms"
-loss = 1e-7
-surplus_loss = 0.01
-ramp_rtts = 5
-[staging]
-sender = "64MiB"
-receiver = "64MiB"
-[noise]
-throughput = 0.1
-[decision]
-lag = "300ms"
-[background]
-streams = 2
-bursts = { rate = "300Mbit/s", streams = 3, on = "10s", off = "20s" }
+read = { worker_rate = "80Mbit/s", max_workers = 30, ramp_up = "100ms", knee = { workers = 16, slope = 0.05 } }
+network = { worker_rate = "160Mbit/s", max_workers = 30, knee = { workers = 24, slope = 0.05 } }
+write = { worker_rate = "200Mbit/s", max_workers = 30, ramp_up = "50ms", knee = { workers = 16, slope = 0.05 } }
+link = { rate = "1Gbit/s", rtt = "40ms", loss = 1e-7, surplus_loss = 0.01, ramp_rtts = 5 }
+staging = { sender = "64MiB", receiver = "64MiB" }
+noise = { throughput = 0.1 }
+decision = { lag = "300ms" }
+background = { streams = 2, bursts = { rate = "300Mbit/s", streams = 3, on = "10s", off = "20s" } }
 [[timeline]]
 at = "20s"
 write.worker_rate = "150Mbit/s"
@@ -135,8 +113,8 @@ fn rows() -> Result<Vec<Row>, String> {
     let staging = Staging { sender: ByteCount::gib(1), receiver: ByteCount::gib(1) };
     let rates = PerStage::new(80, 160, 200).map(BitRate::mbps);
     let mut automdt =
-        Automdt::new(&automdt::Settings::new(rates, PerStage::all(BitRate::mbps(1000)), staging));
-    let ldm = |mbps, total| Ldm::new(&ldm::Settings::new(BitRate::mbps(mbps), BitRate::mbps(total)), SEED);
+        Automdt::new(&automdt::AutomdtSettings::new(rates, PerStage::all(BitRate::mbps(1000)), staging));
+    let ldm = |mbps, total| Ldm::new(&ldm::LdmSettings::new(BitRate::mbps(mbps), BitRate::mbps(total)), SEED);
     let mut ldm = ldm(500, 10_000);
     Ok(vec![
         measure("fluid", "fluid core (`Fluid::advance`)", 1e7, |i| {

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::{
-    BitRate, Bounds, Concurrency, Observation, Optimizer, PerStage, Scenario, SimulatorOptions, Stage,
-    simulate,
+    BitRate, Bounds, Observation, Optimizer, PerStage, Proposal, Scenario, SimulatorOptions, Stage, simulate,
 };
 
 /// Adds a worker to the slowest stage as long as that brings at least 1 %, then stays.
@@ -25,7 +24,7 @@ struct Patient {
 }
 
 impl Optimizer for Patient {
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         let goodput = seen.goodput();
         let gained = goodput.0 as f64 >= 1.01 * self.before.0 as f64;
         self.in_vain = if gained { 0 } else { self.in_vain + 1 };
@@ -39,7 +38,7 @@ impl Optimizer for Patient {
                 next[slowest] += 1;
             }
         }
-        bounds.clamp(next)
+        Proposal { utility: Some(goodput.as_mbps()), ..bounds.clamp(next).into() }
     }
 }
 

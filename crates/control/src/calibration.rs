@@ -140,6 +140,19 @@ pub struct Calibration {
 }
 
 /// Fits a path to `log`, the epochs of an exploration in order.
+///
+/// ```
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{BitRate, Scenario, SimulatorOptions, calibrate, simulate};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let mut rule = build("explore", &OptimizerOptions::default())?;
+/// let options = SimulatorOptions::new(1, rule.epoch_length(), 60);
+/// let explored = simulate(&Scenario::from_toml(text)?, rule.as_mut(), None, options);
+/// let path = calibrate(&explored.epochs)?;
+/// assert_eq!(path.optimum.network, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn calibrate(log: &[Epoch]) -> Result<Calibration, CalibrationError> {
     check(log)?;
     let present = PerStage::from_fn(|stage| is_present(log, stage));
@@ -233,7 +246,7 @@ fn check(log: &[Epoch]) -> Result<(), CalibrationError> {
             if epoch.concurrency[stage] == 0 {
                 return wrong(format!("concurrency.{stage}"), "must be at least 1");
             }
-            if epoch.throughput_bps[stage] > MOST {
+            if epoch.throughput_bps[stage] > MAX_RATE {
                 return wrong(format!("throughput_bps.{stage}"), "must be at most 1 Pbit/s");
             }
         }
@@ -249,7 +262,7 @@ fn check(log: &[Epoch]) -> Result<(), CalibrationError> {
 }
 
 /// More than any path carries, and little enough that nothing overflows.
-const MOST: BitRate = BitRate(1_000_000_000_000_000);
+const MAX_RATE: BitRate = BitRate(1_000_000_000_000_000);
 
 /// A stage that a route lacks has one worker throughout; a third party learns that after the first
 /// epoch.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Arrival;
 use crate::environment::Environment;
 use crate::observation::{CpuLoad, Observation};
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
 
@@ -48,12 +48,12 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    fn new(seen: &Observation, setpoint: Concurrency, optimizer: &mut dyn Optimizer) -> Self {
+    fn new(seen: &Observation, next: &Proposal) -> Self {
         Self {
             t_ms: seen.at.as_millis() as u64,
             interval_ms: seen.interval.as_millis() as u64,
             concurrency: seen.concurrency,
-            setpoint,
+            setpoint: next.setpoint,
             throughput_bps: seen.throughput,
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
@@ -62,28 +62,72 @@ impl Epoch {
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
             cpu: seen.cpu,
-            utility: optimizer.utility(),
-            notice: optimizer.notice(),
+            utility: next.utility,
+            notice: next.notice.clone(),
         }
     }
 }
 
-/// Runs `environment` under `optimizer` from `start` until everything is moved.
+/// Runs `environment` under `optimizer` until everything is moved: from `start` where one is given, else from what the
+/// rule makes of the [`Host`](crate::Host).
 ///
-/// Each epoch is shown to `on_epoch` once its successor has been decided.
+/// `watch` is shown what will be asked for next, within the bounds, and the epoch after which that was decided: none at
+/// the start.
+///
+/// # Errors
+/// Whatever a step of the environment fails with.
+///
+/// ```
+/// use std::convert::Infallible;
+/// use std::time::Duration;
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{BitRate, Bounds, Concurrency, Environment, Observation, PerStage, run};
+///
+/// /// Three epochs on a path where each worker moves 100 Mbit/s.
+/// struct ThreeEpochs(u32);
+///
+/// impl Environment for ThreeEpochs {
+///     type Error = Infallible;
+///
+///     fn bounds(&self) -> PerStage<Bounds> {
+///         PerStage::all(Bounds::new(1, 16))
+///     }
+///
+///     fn step(&mut self, n: Concurrency) -> Result<Option<Observation>, Infallible> {
+///         self.0 += 1;
+///         Ok((self.0 <= 3).then(|| Observation {
+///             at: Duration::from_secs(self.0.into()),
+///             interval: Duration::from_secs(1),
+///             concurrency: n,
+///             throughput: n.map(|n| BitRate::mbps(100 * u64::from(n))),
+///             ..Observation::default()
+///         }))
+///     }
+/// }
+///
+/// let mut rule = build("auto", &OptimizerOptions::default())?;
+/// let mut asked = Vec::new();
+/// run(&mut ThreeEpochs(0), rule.as_mut(), None, |_epoch, next| asked.push(next.setpoint.network))?;
+/// assert_eq!(asked[0], 2);
+/// assert!(asked.is_sorted(), "every worker more brings more: {asked:?}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn run<E: Environment + ?Sized>(
     environment: &mut E,
     optimizer: &mut dyn Optimizer,
-    start: Concurrency,
-    mut on_epoch: impl FnMut(&Epoch),
+    start: Option<Concurrency>,
+    mut watch: impl FnMut(Option<&Epoch>, &Proposal),
 ) -> Result<(), E::Error> {
-    let mut setpoint = environment.bounds().clamp(start);
-    environment.short_epochs(optimizer.short_epochs());
-    while let Some(seen) = environment.step(setpoint)? {
+    let bounds = environment.bounds();
+    let mut next = optimizer.start(bounds, &environment.host());
+    next.setpoint = bounds.clamp(start.unwrap_or(next.setpoint));
+    watch(None, &next);
+    loop {
+        environment.short_epochs(next.short_epochs);
+        let Some(seen) = environment.step(next.setpoint)? else { return Ok(()) };
         let bounds = environment.bounds();
-        setpoint = bounds.clamp(optimizer.propose(&seen, bounds));
-        on_epoch(&Epoch::new(&seen, setpoint, optimizer));
-        environment.short_epochs(optimizer.short_epochs());
+        next = optimizer.propose(&seen, bounds);
+        next.setpoint = bounds.clamp(next.setpoint);
+        watch(Some(&Epoch::new(&seen, &next)), &next);
     }
-    Ok(())
 }

@@ -5,6 +5,17 @@ use std::time::Duration;
 use crate::observation::Observation;
 use crate::stage::{Bounds, Concurrency, PerStage};
 
+/// What is known of the hosts and of the way between them before anything has moved; what is not known limits nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Processors of the host that decides.
+    pub processors: Option<u16>,
+    /// The first round trip that was measured.
+    pub round_trip: Option<Duration>,
+    /// Network streams that the other end is known to bear from the first second.
+    pub streams: Option<u16>,
+}
+
 /// A path under control.
 pub trait Environment {
     /// Why a step could not be taken.
@@ -13,9 +24,9 @@ pub trait Environment {
     /// What may be asked for; re-read every epoch, so a scheduler can share a budget.
     fn bounds(&self) -> PerStage<Bounds>;
 
-    /// The path's round-trip time, where it is known before anything has moved.
-    fn round_trip(&self) -> Option<Duration> {
-        None
+    /// What is known before anything has moved.
+    fn host(&self) -> Host {
+        Host::default()
     }
 
     /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.

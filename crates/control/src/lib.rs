@@ -4,6 +4,20 @@
 //! [`Observation`] and answers with one set-point; whether the observation came from a live
 //! transfer or from the simulator it cannot tell.
 //!
+//! | you want to | use |
+//! |---|---|
+//! | say how much, how fast, how many | [`ByteCount`], [`BitRate`], [`PerStage`], [`Concurrency`], [`Bounds`] |
+//! | have a rule by its name | [`optimizer::build`], with [`optimizer::OptimizerOptions`] |
+//! | write a rule | [`Optimizer`], or for one number [`optimizer::StageOptimizer`]; [`Observation`] in, [`Proposal`] out |
+//! | put something of yours under control | [`Environment`] (and [`Host`]), [`run`] |
+//! | describe a path, or draw one | [`Scenario`], [`random_path`] |
+//! | see what a rule does on a path | [`simulate`]; step by step [`Simulator`] |
+//! | know the best that could be done | [`Path::oracle`] |
+//! | know how many streams a few samples suggest | [`throughput_model`] |
+//! | make a path of what was seen | [`calibrate`] |
+//! | read or write what was learned | [`Policy`] |
+//! | score a throughput | [`Utility`] |
+//!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 // Words and numbers.
@@ -51,10 +65,10 @@ pub mod calibration;
 pub use arrival::{Arrival, Meter};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, run};
-pub use environment::Environment;
+pub use environment::{Environment, Host};
 pub use fluid::Fluid;
 pub use observation::{CpuLoad, Observation, Remaining};
-pub use optimizer::Optimizer;
+pub use optimizer::{Optimizer, Proposal};
 pub use path::{Oracle, Path};
 pub use policy::Policy;
 pub use rng::Rng;

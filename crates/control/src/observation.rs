@@ -26,19 +26,33 @@ pub struct CpuLoad {
 }
 
 /// What one epoch showed: the only thing an optimizer ever sees.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+///
+/// ```
+/// use tidegate_control::{BitRate, Observation, PerStage};
+///
+/// let seen = Observation {
+///     concurrency: PerStage::new(4, 8, 2),
+///     throughput: PerStage::new(BitRate::mbps(900), BitRate::mbps(700), BitRate::mbps(750)),
+///     ..Observation::default()
+/// };
+/// assert_eq!(seen.goodput(), BitRate::mbps(700));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The end of the interval, counted from the start of the transfer.
     pub at: Duration,
     /// The time measured; the settling time after a change is left out.
     pub interval: Duration,
-    /// Workers that were allowed to run.
+    /// Workers that were allowed to run; what was asked for, unless a set-point takes effect late. 1 for a stage
+    /// that a route lacks.
     pub concurrency: Concurrency,
-    /// What each stage moved, in bit/s.
+    /// What each stage moved, in bit/s; a stage that a route lacks moves what the network does, so that it is never
+    /// the slowest.
     pub throughput: PerStage<BitRate>,
     /// Free staging at each end at the end of the interval.
     pub staging_free: Ends<ByteCount>,
-    /// Size of the staging at each end.
+    /// Size of the staging at each end; a full one holds up the stage before it, an empty one the stage after it.
+    /// 0 where there is none.
     pub staging_capacity: Ends<ByteCount>,
     /// Segments retransmitted per segment sent, 0 to 1; a receiver cannot see it.
     pub loss: Option<f64>,

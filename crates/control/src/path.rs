@@ -12,6 +12,17 @@ const SEGMENT_BITS: f64 = 1448.0 * 8.0;
 const MATHIS: f64 = 1.224_744_871_391_589;
 
 /// A path as it is at one moment.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::{Path, PerStage, Scenario};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let path = Path::at(&Scenario::from_toml(text)?, Duration::ZERO);
+/// assert_eq!(path.oracle().setpoint, PerStage::new(1, 10, 1));
+/// assert_eq!(path.goodput(PerStage::new(1, 4, 1)), 4e8);
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
     /// The stages there are.

@@ -14,6 +14,19 @@ pub use file::PolicyError;
 pub use network::{Block, Network, Shape};
 
 /// A trained policy: a Gaussian over actions whose mean a network gives.
+///
+/// ```
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::policy::{Policy, Recipe};
+///
+/// let file = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/universal.safetensors"));
+/// let policy = Policy::from_bytes(file)?;
+/// assert_eq!(policy.recipe, Recipe::Universal);
+/// assert_eq!(policy.to_bytes(), file);
+/// let options = OptimizerOptions { policy: Some(policy), ..OptimizerOptions::default() };
+/// assert!(build("policy", &options).is_ok());
+/// # Ok::<(), tidegate_control::policy::PolicyError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// How it sees and acts.

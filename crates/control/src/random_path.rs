@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::rng::Rng;
 use crate::scenario::{
-    Background, BackgroundChange, Change, Decision, Expected, Knee, Link, LinkChange, Noise, Scenario,
-    StageChange, StagePath, Staging,
+    Background, BackgroundChange, Change, Decision, Expected, Link, LinkChange, Noise, Scenario, StageChange,
+    StageKnee, StagePath, Staging,
 };
 use crate::stage::PerStage;
 use crate::units::{BitRate, ByteCount};
@@ -37,6 +37,13 @@ pub fn training(seed: u64) -> Scenario {
 }
 
 /// One of the paths that training never sees.
+///
+/// ```
+/// use tidegate_control::random_path::{training, unseen};
+///
+/// assert_eq!(unseen(1), unseen(1));
+/// assert_ne!(unseen(1), training(1));
+/// ```
 pub fn unseen(seed: u64) -> Scenario {
     draw(seed << 1 | 1)
 }
@@ -86,7 +93,7 @@ fn stage(rng: &mut Rng, link: f64) -> StagePath {
     let capped = rng.unit() < 0.3;
     let cap = rng.uniform(0.3, 1.2) * link;
     let knee =
-        Knee { workers: (need * rng.uniform(1.0, 3.0)) as u16 + 1, slope: rng.log_uniform(0.002, 0.1) };
+        StageKnee { workers: (need * rng.uniform(1.0, 3.0)) as u16 + 1, slope: rng.log_uniform(0.002, 0.1) };
     let crowded = rng.unit() < 0.5;
     StagePath {
         worker_rate: BitRate::from_bps(link / need),

@@ -19,6 +19,25 @@ pub use check::ScenarioError;
 pub use extras::Extra;
 
 /// A path, what happens to it, and what is expected.
+///
+/// ```
+/// use tidegate_control::{BitRate, Scenario};
+///
+/// let scenario = Scenario::from_toml(
+///     r#"
+///     name = "two-to-fill"
+///     description = "Two streams fill it"
+///     [network]
+///     worker_rate = "500Mbit/s"
+///     [link]
+///     rate = "1Gbit/s"
+///     rtt = "20ms"
+///     "#,
+/// )?;
+/// assert_eq!(scenario.link.rate, BitRate::mbps(1000));
+/// assert!(scenario.bounds().read.is_fixed(), "nothing is read: there is nothing to decide");
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -73,7 +92,7 @@ pub struct StagePath {
     #[serde(default = "most")]
     pub max_workers: u16,
     /// Where more workers begin to disturb one another.
-    pub knee: Option<Knee>,
+    pub knee: Option<StageKnee>,
     /// The time constant with which a new worker reaches its rate.
     #[serde(default, deserialize_with = "text::duration")]
     pub ramp_up: Duration,
@@ -97,7 +116,7 @@ impl StagePath {
 /// Beyond `workers`, each further one divides every worker's rate by 1 + `slope` more.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Knee {
+pub struct StageKnee {
     /// Workers that do not disturb one another.
     pub workers: u16,
     /// The loss per worker beyond.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::control_loop::{Epoch, run};
-use crate::environment::Environment;
 use crate::optimizer::Optimizer;
 use crate::scenario::Scenario;
 use crate::simulator::{Delivered, Simulator, SimulatorOptions};
@@ -55,6 +54,19 @@ pub struct Simulation {
 /// Runs `optimizer` on `scenario` from its own starting set-point, or from `start`.
 ///
 /// `options` should bound the epochs, unless the scenario has a data set that ends.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::optimizer::{OptimizerOptions, build};
+/// use tidegate_control::{Scenario, SimulatorOptions, simulate};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let mut rule = build("auto", &OptimizerOptions::default())?;
+/// let options = SimulatorOptions::new(1, rule.epoch_length(), 60);
+/// let summary = simulate(&Scenario::from_toml(text)?, rule.as_mut(), None, options).summary;
+/// assert!(summary.second_half_share > 0.95, "{summary:?}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn simulate(
     scenario: &Scenario,
     optimizer: &mut dyn Optimizer,
@@ -62,9 +74,8 @@ pub fn simulate(
     options: SimulatorOptions,
 ) -> Simulation {
     let mut simulator = Simulator::new(scenario.clone(), options).recording();
-    let start = start.unwrap_or_else(|| optimizer.start(simulator.bounds()));
     let mut epochs = Vec::new();
-    match run(&mut simulator, optimizer, start, |epoch| epochs.push(epoch.clone())) {
+    match run(&mut simulator, optimizer, start, |epoch, _| epochs.extend(epoch.cloned())) {
         Ok(()) => {}
         Err(never) => match never {},
     }

@@ -59,12 +59,12 @@ pub struct Delivered {
 
 /// A path and the oracle's goodput on it in bit/s, between bursts and in one.
 #[derive(Clone, Copy, Debug)]
-struct Weather {
+struct Conditions {
     quiet: (Path, f64),
     burst: (Path, f64),
 }
 
-impl Weather {
+impl Conditions {
     fn at(scenario: &Scenario, now: u64) -> Self {
         let judged = |path: Path| (path, path.oracle().goodput.0 as f64);
         let path = Path::at(scenario, Duration::from_nanos(now));
@@ -75,14 +75,25 @@ impl Weather {
 }
 
 /// A scenario that answers set-points.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::random_path::unseen;
+/// use tidegate_control::{Environment, PerStage, Simulator, SimulatorOptions};
+///
+/// let options = SimulatorOptions::new(1, Duration::from_secs(1), 10);
+/// let mut simulator = Simulator::new(unseen(7), options);
+/// let Ok(seen) = simulator.step(PerStage::all(2));
+/// assert_eq!(seen.map(|seen| seen.at), Some(Duration::from_secs(1)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulator {
     scenario: Scenario,
     options: SimulatorOptions,
     bounds: PerStage<Bounds>,
-    /// The weather at the start, kept for resetting.
-    dawn: Weather,
-    weather: Weather,
+    /// The conditions at the start, kept for resetting.
+    initial: Conditions,
+    conditions: Conditions,
     best: f64,
     fluid: Fluid,
     noise: Rng,
@@ -106,13 +117,13 @@ pub struct Simulator {
 impl Simulator {
     /// The scenario at its start, with empty staging and no worker running.
     pub fn new(scenario: Scenario, options: SimulatorOptions) -> Self {
-        let dawn = Weather::at(&scenario, 0);
+        let initial = Conditions::at(&scenario, 0);
         let mut simulator = Self {
             bounds: scenario.bounds(),
-            dawn,
-            weather: dawn,
-            best: dawn.quiet.1,
-            fluid: Fluid::new(dawn.quiet.0, scenario.staging),
+            initial,
+            conditions: initial,
+            best: initial.quiet.1,
+            fluid: Fluid::new(initial.quiet.0, scenario.staging),
             noise: Rng::new(0),
             bursts: Rng::new(0),
             bursting: false,
@@ -141,9 +152,9 @@ impl Simulator {
     /// Back to the start, with another seed. Allocates nothing.
     pub fn reset(&mut self, seed: u64) {
         self.options.seed = seed;
-        self.weather = self.dawn;
-        self.best = self.dawn.quiet.1;
-        self.fluid = Fluid::new(self.dawn.quiet.0, self.scenario.staging);
+        self.conditions = self.initial;
+        self.best = self.initial.quiet.1;
+        self.fluid = Fluid::new(self.initial.quiet.0, self.scenario.staging);
         self.noise = Rng::new(seed);
         self.bursts = Rng::new(seed).fork();
         self.bursting = false;
@@ -209,7 +220,7 @@ impl Simulator {
     fn apply(&mut self) {
         let changed = self.next_change <= self.now;
         if changed {
-            self.weather = Weather::at(&self.scenario, self.now);
+            self.conditions = Conditions::at(&self.scenario, self.now);
             self.next_change = self.change_after(self.now);
         }
         let turned = self.next_burst <= self.now;
@@ -218,7 +229,7 @@ impl Simulator {
             self.next_burst = self.draw_burst();
         }
         if changed || turned {
-            let (path, best) = if self.bursting { self.weather.burst } else { self.weather.quiet };
+            let (path, best) = if self.bursting { self.conditions.burst } else { self.conditions.quiet };
             self.fluid.set_path(path);
             self.best = best;
         }
@@ -318,6 +329,9 @@ fn seconds(nanos: u64) -> f64 {
 
 impl Environment for Simulator {
     type Error = Infallible;
+
+    // No scenario has processors, and what is said of its path is for those who look: what is known of the host is
+    // the default, which limits no rule's start.
 
     fn bounds(&self) -> PerStage<Bounds> {
         self.bounds

@@ -38,6 +38,14 @@ impl fmt::Display for Stage {
 }
 
 /// One value a stage.
+///
+/// ```
+/// use tidegate_control::{Concurrency, PerStage, Stage};
+///
+/// let n: Concurrency = PerStage::new(4, 8, 2);
+/// assert_eq!(n[Stage::Network], 8);
+/// assert_eq!(n.map(|n| n * 2), PerStage::new(8, 16, 4));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerStage<T> {
@@ -116,6 +124,14 @@ pub struct Ends<T> {
 ///
 /// A stage that a route lacks, or that runs elsewhere, has `min == max`, so optimizers stay
 /// ignorant of routes.
+///
+/// ```
+/// use tidegate_control::{Bounds, PerStage};
+///
+/// // Memory to memory: there is only a network to decide about.
+/// let bounds = PerStage::new(Bounds::fixed(1), Bounds::new(1, 32), Bounds::fixed(1));
+/// assert_eq!(bounds.clamp(PerStage::all(64)), PerStage::new(1, 32, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {

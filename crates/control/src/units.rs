@@ -13,11 +13,30 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A size in bytes.
+///
+/// ```
+/// use tidegate_control::ByteCount;
+///
+/// let size: ByteCount = "16MiB".parse()?;
+/// assert_eq!(size, ByteCount::mib(16));
+/// assert_eq!(ByteCount::kib(1).bits(), 8192.0);
+/// # Ok::<(), tidegate_control::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
 
 /// A rate in bit/s.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_control::{BitRate, ByteCount};
+///
+/// let rate: BitRate = "1.5Gbit/s".parse()?;
+/// assert_eq!(rate.as_mbps(), 1500.0);
+/// assert_eq!(BitRate::over(ByteCount(1_000_000), Duration::from_secs(2)), BitRate::mbps(4));
+/// # Ok::<(), tidegate_control::units::UnitError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BitRate(pub u64);

@@ -26,6 +26,15 @@ pub enum LossTerm {
 }
 
 /// T/Kⁿ less what loss costs.
+///
+/// ```
+/// use tidegate_control::Utility;
+///
+/// let utility = Utility::default();
+/// assert!((utility.ceiling() - 50.5).abs() < 0.1, "n workers, beyond which even a perfect gain is worth less");
+/// assert!(utility.score(1000.0, 10, 0.0) > utility.score(1000.0, 20, 0.0), "fewer for the same are better");
+/// assert!(utility.score(1000.0, 10, 0.0) > utility.score(1000.0, 10, 0.01), "loss costs");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Utility {

@@ -15,31 +15,18 @@ use tidegate_control::{
 const READ: &str = r#"
 name = "read"
 description = "13, 7 and 5 workers are best"
-[read]
-worker_rate = "80Mbit/s"
-max_workers = 32
-[network]
-worker_rate = "160Mbit/s"
-max_workers = 32
-[write]
-worker_rate = "200Mbit/s"
-max_workers = 32
-[link]
-rate = "1Gbit/s"
-rtt = "10ms"
-[staging]
-sender = "16MiB"
-receiver = "16MiB"
+read = { worker_rate = "80Mbit/s", max_workers = 32 }
+network = { worker_rate = "160Mbit/s", max_workers = 32 }
+write = { worker_rate = "200Mbit/s", max_workers = 32 }
+link = { rate = "1Gbit/s", rtt = "10ms" }
+staging = { sender = "16MiB", receiver = "16MiB" }
 "#;
 
 const MEMORY: &str = r#"
 name = "memory"
 description = "ten streams fill the link"
-[network]
-worker_rate = "200Mbit/s"
-max_workers = 32
-[link]
-rate = "2Gbit/s"
+network = { worker_rate = "200Mbit/s", max_workers = 32 }
+link = { rate = "2Gbit/s" }
 "#;
 
 fn scenario(text: &str) -> Scenario {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidegate_control::events::Units;
-use tidegate_control::events::automdt::{Automdt, Settings};
+use tidegate_control::events::automdt::{Automdt, AutomdtSettings};
 use tidegate_control::events::ldm::{self, Ldm};
 use tidegate_control::scenario::Staging;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, Fluid, Path, PerStage, Rng, Scenario, Stage};
@@ -14,15 +14,15 @@ const SETTINGS: u64 = if cfg!(debug_assertions) { 60 } else { 300 };
 
 /// A path of both kinds: rates within a factor of ten of one another, staging for `seconds` of the
 /// fastest stage, a pause of `pause`.
-fn random(rng: &mut Rng, seconds: f64, pause: Duration) -> Settings {
+fn random(rng: &mut Rng, seconds: f64, pause: Duration) -> AutomdtSettings {
     let link = rng.log_uniform(200.0, 10_000.0);
     let worker = PerStage::from_fn(|_| BitRate::from_mbps(link / rng.uniform(2.0, 20.0)));
     let total = PerStage::from_fn(|_| BitRate::from_mbps(link * rng.uniform(1.0, 2.0)));
     let size = ByteCount((2.0 * link * seconds * 1e6 / 8.0) as u64);
-    Settings { pause, ..Settings::new(worker, total, Staging { sender: size, receiver: size }) }
+    AutomdtSettings { pause, ..AutomdtSettings::new(worker, total, Staging { sender: size, receiver: size }) }
 }
 
-fn fluid(settings: &Settings) -> Fluid {
+fn fluid(settings: &AutomdtSettings) -> Fluid {
     let text = "name = 'test'\ndescription = ''\n[read]\nworker_rate = '1Mbit/s'\n[network]\n\
                 worker_rate = '1Mbit/s'\n[write]\nworker_rate = '1Mbit/s'\n[link]\nrate = '1Gbit/s'";
     let mut scenario = Scenario::from_toml(text).expect("good");
@@ -38,7 +38,7 @@ fn fluid(settings: &Settings) -> Fluid {
 }
 
 /// Begins both with stagings half full.
-fn half_full(settings: &Settings) -> (Fluid, Automdt) {
+fn half_full(settings: &AutomdtSettings) -> (Fluid, Automdt) {
     let (mut fluid, mut events) = (fluid(settings), Automdt::new(settings));
     let half = |size: ByteCount| size.bits() / 2.0;
     let half = Ends { sender: half(settings.staging.sender), receiver: half(settings.staging.receiver) };
@@ -136,7 +136,7 @@ fn with_staging_below_a_second_the_published_loop_moves_more_than_workers_can() 
 }
 
 /// What LDM's simulator reports by what the fluid gives, min(n·rate, link).
-fn ldm_share(settings: &ldm::Settings, n: u16, seed: u64) -> f64 {
+fn ldm_share(settings: &ldm::LdmSettings, n: u16, seed: u64) -> f64 {
     let mut simulator = Ldm::new(settings, seed);
     let there = (0..10).map(|_| simulator.step(n).throughput).sum::<f64>() / 10.0;
     there / (f64::from(n) * settings.worker_rate.as_mbps()).min(settings.total_rate.as_mbps())
@@ -150,7 +150,7 @@ fn streams_of_large_files_are_a_fluid() {
         let link = rng.log_uniform(500.0, 40_000.0);
         // Up to 4 Gbit/s a stream, as in LDM's tables: its files last a pause many times over.
         let rate = (link / rng.uniform(1.0, 40.0)).min(4000.0);
-        let settings = ldm::Settings::new(BitRate::from_mbps(rate), BitRate::from_mbps(link));
+        let settings = ldm::LdmSettings::new(BitRate::from_mbps(rate), BitRate::from_mbps(link));
         let n = rng.integer(1, 60);
         let share = ldm_share(&settings, n, seed);
         worst = worst.min(share);
@@ -166,11 +166,11 @@ fn streams_of_large_files_are_a_fluid() {
 fn short_files_pay_a_pause_each() {
     // Published units turn files of 64 to 256 MiB into as many Mbit. At 4 Gbit/s they last 16 to 64 ms,
     // and after each the stream pauses for 10: the fifth of the rate that polling is known to cost.
-    let one = ldm::Settings::new(BitRate::mbps(4000), BitRate::mbps(100_000));
-    let published = ldm::Settings { units: Units::Published, ..one };
+    let one = ldm::LdmSettings::new(BitRate::mbps(4000), BitRate::mbps(100_000));
+    let published = ldm::LdmSettings { units: Units::Published, ..one };
     let share = ldm_share(&published, 4, 1);
     println!("LDM, published units, 4 Gbit/s a stream: {:.1} % less", 100.0 * (1.0 - share));
     assert!((0.75..0.85).contains(&share), "{share}");
-    let brief = ldm::Settings { pause: Duration::from_micros(100), ..published };
+    let brief = ldm::LdmSettings { pause: Duration::from_micros(100), ..published };
     assert!(ldm_share(&brief, 4, 1) > 0.99);
 }

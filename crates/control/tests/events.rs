@@ -10,9 +10,9 @@ use tidegate_control::scenario::Staging;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, PerStage, Rng, Stage};
 
 /// Rates in Mbit/s, staging in Mbit.
-fn settings(worker: [f64; 3], total: f64, staging: f64) -> automdt::Settings {
+fn settings(worker: [f64; 3], total: f64, staging: f64) -> automdt::AutomdtSettings {
     let size = ByteCount((staging * 1e6 / 8.0).round() as u64);
-    automdt::Settings::new(
+    automdt::AutomdtSettings::new(
         PerStage::new(worker[0], worker[1], worker[2]).map(BitRate::from_mbps),
         PerStage::all(BitRate::from_mbps(total)),
         Staging { sender: size, receiver: size },
@@ -69,19 +69,19 @@ fn published_units_shrink_staging() {
     let size = ByteCount::gib(2);
     near(Units::Published.mbit(size), 2048.0);
     near(Units::Corrected.mbit(size), 17_179.869_184);
-    let published = automdt::Settings {
+    let published = automdt::AutomdtSettings {
         units: Units::Published,
         staging: Staging { sender: ByteCount::gib(1), receiver: ByteCount::gib(1) },
         ..settings([5000.0, 1.0, 1.0], 1e6, 1.0)
     };
     assert_eq!(Automdt::new(&published).staged().sender, 1024.0);
-    let corrected = automdt::Settings { units: Units::Corrected, ..published };
+    let corrected = automdt::AutomdtSettings { units: Units::Corrected, ..published };
     assert_eq!(Automdt::new(&corrected).staged().sender, 4999.0);
 }
 
 /// AutoMDT's loop as published, one thread after the other.
 struct Plain {
-    settings: automdt::Settings,
+    settings: automdt::AutomdtSettings,
     staged: [f64; 2],
 }
 
@@ -149,7 +149,7 @@ fn threads_counted_together_give_what_threads_one_by_one_give() {
 #[test]
 fn streams_of_one_file_a_second_by_hand() {
     // Every file is larger than what a stream moves in a second.
-    let settings = ldm::Settings::new(BitRate::mbps(100), BitRate::mbps(1000));
+    let settings = ldm::LdmSettings::new(BitRate::mbps(100), BitRate::mbps(1000));
     let mut simulator = Ldm::new(&settings, 1);
     let step = simulator.step(4);
     near(step.throughput, 400.0 / 1.01);
@@ -163,7 +163,7 @@ fn streams_of_one_file_a_second_by_hand() {
 }
 
 /// LDM's loop as published, one stream after the other.
-fn plain_ldm(settings: &ldm::Settings, rng: &mut Rng, n: u16) -> f64 {
+fn plain_ldm(settings: &ldm::LdmSettings, rng: &mut Rng, n: u16) -> f64 {
     let (rate, total) = (settings.worker_rate.as_mbps(), settings.total_rate.as_mbps());
     let chunk = settings.units.mbit(settings.chunk);
     let (mut moved, mut finish) = (0.0, 0.0);
@@ -184,8 +184,8 @@ fn plain_ldm(settings: &ldm::Settings, rng: &mut Rng, n: u16) -> f64 {
 #[test]
 fn small_files_cost_a_pause_each() {
     // Published units make a file at most 256 Mbit: a stream of 1 Gbit/s takes at least four a second.
-    let rates = ldm::Settings::new(BitRate::mbps(1000), BitRate::mbps(100_000));
-    let published = ldm::Settings { units: Units::Published, ..rates };
+    let rates = ldm::LdmSettings::new(BitRate::mbps(1000), BitRate::mbps(100_000));
+    let published = ldm::LdmSettings { units: Units::Published, ..rates };
     for seed in 0..20 {
         let mut simulator = Ldm::new(&published, seed);
         let mut rng = Rng::new(seed);
@@ -202,12 +202,14 @@ fn small_files_cost_a_pause_each() {
 fn a_full_link_gives_what_streams_one_by_one_give() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
-        let rates = ldm::Settings::new(
+        let rates = ldm::LdmSettings::new(
             BitRate::from_mbps(rng.log_uniform(50.0, 3000.0)),
             BitRate::from_mbps(rng.log_uniform(500.0, 40_000.0)),
         );
-        let settings =
-            ldm::Settings { units: if seed % 2 == 0 { Units::Published } else { Units::Corrected }, ..rates };
+        let settings = ldm::LdmSettings {
+            units: if seed % 2 == 0 { Units::Published } else { Units::Corrected },
+            ..rates
+        };
         for n in [1, 2, 7, 30, 99] {
             // The same draws from the start of each second; afterwards the plain loop draws for nothing.
             let fast = Ldm::new(&settings, seed).step(n).throughput;

@@ -9,41 +9,22 @@ use tidegate_control::{
 const IDEAL: &str = r#"
 name = "test"
 description = "a test"
-[read]
-worker_rate = "80Mbit/s"
-[network]
-worker_rate = "160Mbit/s"
-[write]
-worker_rate = "200Mbit/s"
-[link]
-rate = "1Gbit/s"
-rtt = "40ms"
+read = { worker_rate = "80Mbit/s" }
+network = { worker_rate = "160Mbit/s" }
+write = { worker_rate = "200Mbit/s" }
+link = { rate = "1Gbit/s", rtt = "40ms" }
 "#;
 
 const ALL: &str = r#"
 name = "test"
 description = "a test"
-[read]
-worker_rate = "80Mbit/s"
-ramp_up = "100ms"
-knee = { workers = 8, slope = 0.1 }
-[network]
-worker_rate = "160Mbit/s"
-[write]
-worker_rate = "200Mbit/s"
-[link]
-rate = "1Gbit/s"
-rtt = "40ms"
-loss = 1e-6
-surplus_loss = 0.01
-ramp_rtts = 5
-[noise]
-throughput = 0.1
-[decision]
-lag = "300ms"
-[background]
-streams = 2
-bursts = { rate = "300Mbit/s", streams = 3, on = "4s", off = "6s" }
+read = { worker_rate = "80Mbit/s", ramp_up = "100ms", knee = { workers = 8, slope = 0.1 } }
+network = { worker_rate = "160Mbit/s" }
+write = { worker_rate = "200Mbit/s" }
+link = { rate = "1Gbit/s", rtt = "40ms", loss = 1e-6, surplus_loss = 0.01, ramp_rtts = 5 }
+noise = { throughput = 0.1 }
+decision = { lag = "300ms" }
+background = { streams = 2, bursts = { rate = "300Mbit/s", streams = 3, on = "4s", off = "6s" } }
 [[timeline]]
 at = "10s"
 write.worker_rate = "50Mbit/s"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_control::scenario::Knee;
+use tidegate_control::scenario::StageKnee;
 use tidegate_control::{BitRate, ByteCount, Concurrency, Ends, Fluid, Path, PerStage, Rng, Scenario, Stage};
 
 const ENDLESS: f64 = f64::INFINITY;
@@ -107,7 +107,7 @@ fn random(rng: &mut Rng, ramps: bool) -> Scenario {
         stage.worker_rate = BitRate::from_mbps(rng.log_uniform(10.0, 500.0));
         stage.total_rate = (rng.unit() < 0.5).then(|| BitRate::from_mbps(rng.uniform(200.0, 2000.0)));
         stage.knee = (rng.unit() < 0.5)
-            .then(|| Knee { workers: rng.integer(1, 16), slope: rng.log_uniform(0.01, 0.5) });
+            .then(|| StageKnee { workers: rng.integer(1, 16), slope: rng.log_uniform(0.01, 0.5) });
         if ramps && rng.unit() < 0.7 {
             stage.ramp_up = Duration::from_secs_f64(rng.log_uniform(0.02, 2.0));
         }

@@ -21,19 +21,16 @@ fn trace(mut rule: impl StageOptimizer, alpha: u64, link: u64, max: u16, probes:
                 interval: Duration::from_secs(3),
                 n,
                 throughput: BitRate::mbps((u64::from(n) * alpha).min(link)),
-                loss: 0.0,
-                rtt: None,
-                output: None,
-                remaining: None,
+                ..StageSample::default()
             };
-            n = rule.propose(&sample, bounds);
+            n = rule.propose(&sample, bounds).n;
             probed
         })
         .collect()
 }
 
 fn gradient(alpha: u64, link: u64, max: u16, probes: usize) -> Vec<u16> {
-    trace(Gradient::new(gradient::Config::default()), alpha, link, max, probes)
+    trace(Gradient::new(gradient::GradientConfig::default()), alpha, link, max, probes)
 }
 
 #[test]
@@ -65,32 +62,29 @@ fn gradient_where_one_worker_is_enough() {
 #[test]
 fn falcon_probes_both_sides_of_its_centre() {
     let expected = [1, 3, 3, 5, 7, 9, 10, 12, 14, 16, 19, 21, 25, 27, 24, 26, 22, 24, 19, 21, 20, 22];
-    let rule = Falcon::new(falcon::Config::default());
+    let rule = Falcon::new(falcon::FalconConfig::default());
     assert_eq!(trace(rule, 500, 10_000, 64, expected.len()), expected);
 }
 
 #[test]
 fn the_repaired_gradient_still_finds_the_optimum() {
-    let config = gradient::Config { repaired: true, ..gradient::Config::default() };
+    let config = gradient::GradientConfig { repaired: true, ..gradient::GradientConfig::default() };
     let late = &trace(Gradient::new(config), 500, 10_000, 64, 60)[40..];
     assert!(late.iter().all(|n| (18..=21).contains(n)), "{late:?}");
 }
 
 #[test]
 fn the_repaired_gradient_holds_on_a_slope_of_zero() {
-    let config = gradient::Config { repaired: true, ..gradient::Config::default() };
+    let config = gradient::GradientConfig { repaired: true, ..gradient::GradientConfig::default() };
     let mut rule = Gradient::new(config);
     let sample = StageSample {
         at: Duration::from_secs(3),
         interval: Duration::from_secs(3),
         n: 7,
         throughput: BitRate::mbps(900),
-        loss: 0.0,
-        rtt: None,
-        output: None,
-        remaining: None,
+        ..StageSample::default()
     };
     let bounds = Bounds::new(1, 30);
-    assert_eq!(rule.propose(&sample, bounds), 8);
-    assert_eq!(rule.propose(&sample, bounds), 7);
+    assert_eq!(rule.propose(&sample, bounds).n, 8);
+    assert_eq!(rule.propose(&sample, bounds).n, 7);
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_control::optimizer::Optimizer;
-use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::policy::{Actions, Block, Network, Policy, Recipe, Scales, Shape};
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Ends, Observation, PerStage, Rng, Scenario, SimulatorOptions, simulate,
+    BitRate, Bounds, ByteCount, Ends, Host, Observation, PerStage, Rng, Scenario, SimulatorOptions, simulate,
 };
 
 fn scales(recipe: Recipe) -> Scales {
@@ -49,10 +49,7 @@ fn seen(mbps: u64, n: u16) -> Observation {
         throughput: PerStage::all(BitRate::mbps(mbps)),
         staging_free: Ends { sender: ByteCount::mib(5), receiver: ByteCount::mib(9) },
         staging_capacity: Ends { sender: ByteCount::mib(10), receiver: ByteCount::mib(10) },
-        loss: None,
-        rtt: None,
-        cpu: Ends::default(),
-        remaining: None,
+        ..Observation::default()
     }
 }
 
@@ -144,14 +141,14 @@ fn a_policy_stays_within_any_bounds() {
     let seed = 5;
     let mut rng = Rng::new(seed);
     for recipe in Recipe::ALL {
-        for (choice, policy_seed) in [(Choice::Mean, 1), (Choice::Sampled, 2)] {
+        for (choice, policy_seed) in [(ActionChoice::Mean, 1), (ActionChoice::Sampled, 2)] {
             let mut rule = Learned::new(policy(recipe, policy_seed), choice, 3);
             for _ in 0..200 {
                 let low = rng.integer(1, 20);
                 let bounds = PerStage::all(Bounds::new(low, rng.integer(low, 60)));
-                let start = rule.start(bounds);
+                let start = rule.start(bounds, &Host::default()).setpoint;
                 assert_eq!(bounds.clamp(start), start);
-                let n = rule.propose(&seen(rng.next_u64() % 5_000, rng.integer(0, 90)), bounds);
+                let n = rule.propose(&seen(rng.next_u64() % 5_000, rng.integer(0, 90)), bounds).setpoint;
                 assert_eq!(bounds.clamp(n), n, "seed {seed}, {recipe}: {n:?}");
             }
             assert!(!rule.has_fallen_back());
@@ -165,7 +162,7 @@ fn nonsense_hands_over_to_a_safe_rule_and_says_so_once() {
     let shape = policy.actor.shape();
     // Each weight is a number, and their sum is none.
     policy.actor = Network::new(shape, vec![3e38; shape.parameters()]).expect("the count fits");
-    let mut rule = Learned::new(policy, Choice::Mean, 1);
+    let mut rule = Learned::new(policy, ActionChoice::Mean, 1);
     let text = include_str!("../../../scenarios/automdt-read.toml");
     let scenario = Scenario::from_toml(text).expect("a scenario");
     let run = simulate(&scenario, &mut rule, None, SimulatorOptions::new(1, Duration::from_secs(1), 60));

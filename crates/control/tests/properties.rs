@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_control::optimizer::{NAMES, OptimizerOptions, build};
+use tidegate_control::optimizer::{NAMES, Optimizer, OptimizerOptions, build};
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Remaining, Stage,
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Host, Observation, PerStage, Remaining, Stage,
 };
 
 /// Rules that fit a model each epoch: they get fewer histories, or these tests would take minutes.
@@ -91,16 +91,17 @@ type History = Vec<(PerStage<Bounds>, (Option<Concurrency>, Observation), bool)>
 fn stays_within_the_bounds(name: &str, seed: u64, epochs: &History) -> Result<(), TestCaseError> {
     let mut rule = build(name, &OptimizerOptions { seed, ..OptimizerOptions::default() })?;
     let mut limits = epochs[0].0;
-    let mut setpoint = rule.start(limits);
+    let mut setpoint = rule.start(limits, &Host::default()).setpoint;
     prop_assert_eq!(setpoint, limits.clamp(setpoint), "{} starts outside", name);
     for (next, (ran, seen), change) in epochs {
         if *change {
             limits = *next;
         }
         let seen = Observation { concurrency: ran.unwrap_or(setpoint), ..seen.clone() };
-        setpoint = rule.propose(&seen, limits);
+        let next = rule.propose(&seen, limits);
+        setpoint = next.setpoint;
         prop_assert_eq!(setpoint, limits.clamp(setpoint), "{} left the bounds", name);
-        prop_assert!(rule.utility().is_none_or(f64::is_finite), "{} scored no number", name);
+        prop_assert!(next.utility.is_none_or(f64::is_finite), "{} scored no number", name);
     }
     Ok(())
 }
@@ -113,7 +114,7 @@ fn answers_alike(
     let limits = PerStage::all(Bounds::new(1, 30));
     let run = || -> Result<Vec<Concurrency>, TestCaseError> {
         let mut rule = build(name, &OptimizerOptions { seed, ..OptimizerOptions::default() })?;
-        Ok(epochs.iter().map(|(_, seen)| rule.propose(seen, limits)).collect())
+        Ok(epochs.iter().map(|(_, seen)| rule.propose(seen, limits).setpoint).collect())
     };
     prop_assert_eq!(run()?, run()?, "{}", name);
     Ok(())
@@ -125,7 +126,8 @@ fn ignores_fixed_stages(name: &str, epochs: &[Pair]) -> Result<(), TestCaseError
     let limits = PerStage::new(Bounds::fixed(1), Bounds::new(1, 30), Bounds::fixed(1));
     let mut one = build(name, &OptimizerOptions::default())?;
     let mut two = build(name, &OptimizerOptions::default())?;
-    let (mut a, mut b) = (one.start(limits), two.start(limits));
+    let start = |rule: &mut dyn Optimizer| rule.start(limits, &Host::default()).setpoint;
+    let (mut a, mut b) = (start(&mut *one), start(&mut *two));
     for ((_, seen), other, staging) in epochs {
         let seen = Observation { concurrency: a, ..seen.clone() };
         let mut changed = Observation { concurrency: b, ..seen.clone() };
@@ -134,8 +136,8 @@ fn ignores_fixed_stages(name: &str, epochs: &[Pair]) -> Result<(), TestCaseError
         changed.staging_free.sender = staging.0;
         // Marlin's read stage alone looks at staging; the network's is the receiver's.
         changed.staging_capacity.sender = staging.1;
-        a = one.propose(&seen, limits);
-        b = two.propose(&changed, limits);
+        a = one.propose(&seen, limits).setpoint;
+        b = two.propose(&changed, limits).setpoint;
         prop_assert_eq!(a, b, "{}", name);
     }
     Ok(())

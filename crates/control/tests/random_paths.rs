@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tidegate_control::optimizer::{OptimizerOptions, build};
-use tidegate_control::scenario::{Knee, StagePath};
+use tidegate_control::scenario::{StageKnee, StagePath};
 use tidegate_control::{BitRate, ByteCount, Path, Rng, Scenario, SimulatorOptions, simulate};
 
 const PATHS: u64 = 400;
@@ -20,7 +20,7 @@ fn path(seed: u64, noise: f64, knee: bool) -> Scenario {
     let stage = |rng: &mut Rng| StagePath {
         worker_rate: BitRate::from_bps(link / rng.log_uniform(0.8, 25.0)),
         total_rate: (rng.unit() < 0.4).then(|| BitRate::from_bps(link * rng.uniform(0.4, 1.5))),
-        knee: knee.then(|| Knee { workers: rng.integer(1, 32), slope: rng.log_uniform(0.01, 0.5) }),
+        knee: knee.then(|| StageKnee { workers: rng.integer(1, 32), slope: rng.log_uniform(0.01, 0.5) }),
         ..scenario.network
     };
     let (read, network, write) = (stage(&mut rng), stage(&mut rng), stage(&mut rng));

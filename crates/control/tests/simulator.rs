@@ -10,12 +10,9 @@ fn scenario(extra: &str) -> Scenario {
         r#"
 name = "test"
 description = "a test"
-[read]
-worker_rate = "80Mbit/s"
-[network]
-worker_rate = "160Mbit/s"
-[write]
-worker_rate = "200Mbit/s"
+read = {{ worker_rate = "80Mbit/s" }}
+network = {{ worker_rate = "160Mbit/s" }}
+write = {{ worker_rate = "200Mbit/s" }}
 [link]
 rate = "1Gbit/s"
 {extra}

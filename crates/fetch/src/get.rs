@@ -1,5 +1,5 @@
-//! Getting files from servers, seen by the control loop as an [`Environment`]: the network stage is the
-//! connections, the write stage the writers behind the staging; there is no read stage of ours.
+//! Getting files from servers, seen by the control loop as an
+//! [`Environment`](tidegate_control::Environment): the network stage is the connections, the write stage the writers behind the staging; there is no read stage of ours.
 //!
 //! ```text
 //! names ─► feeder ─► queue ─► network pool ─► staging ─► write pool ─► part file ─► digest ─► committer
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Timestamp;
@@ -32,7 +32,7 @@ use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace, Running, Stepper};
+use tidegate_transfer::transfer::{Interrupt, Pace, Paced, Running};
 use url::Url;
 
 use crate::checksum::{Algorithm, Checksums};
@@ -48,6 +48,9 @@ const GLANCE: Duration = Duration::from_millis(10);
 
 /// So many times what an answer takes, a new connection takes to show what it brings.
 const ANSWERS: u32 = 4;
+
+/// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
+const CONNECTIONS: u16 = 8;
 
 /// Everything that begins a download, besides what and from whom.
 #[derive(Debug)]
@@ -156,7 +159,6 @@ pub struct Download {
     pace: Pace,
     interrupt: Interrupt,
     started: Instant,
-    stepper: Stepper<Snapshot>,
 }
 
 /// Counters at one moment.
@@ -171,24 +173,24 @@ pub struct Snapshot {
 
 impl std::fmt::Debug for Download {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Download").field("stepper", &self.stepper).finish_non_exhaustive()
+        f.debug_struct("Download").finish_non_exhaustive()
     }
 }
 
 impl Download {
     /// Begins to get `names`; nothing is asked for before the first step allows connections.
-    pub fn start(names: Names, remotes: Arc<dyn Remotes>, settings: Settings, tell: Tell) -> Result<Self> {
+    pub fn start(
+        names: Names,
+        remotes: Arc<dyn Remotes>,
+        settings: Settings,
+        tell: Tell,
+    ) -> Result<Paced<Self>> {
         let (pace, interrupt) = (settings.pace, settings.interrupt.clone());
         let crew = Crew::start(names, remotes, settings, tell)?;
-        Ok(Self { crew, pace, interrupt, started: Instant::now(), stepper: Stepper::new(pace) })
+        Ok(Paced::new(Self { crew, pace, interrupt, started: Instant::now() }, pace))
     }
 
-    /// The download's ledger.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.shared().ledger
-    }
-
-    /// What is needed to show files under way while [`step`](Environment::step) has the download.
+    /// What is needed to show files under way while a step has the download.
     pub fn watch(&self) -> Watch {
         Watch(Arc::clone(self.shared()))
     }
@@ -205,6 +207,24 @@ impl Download {
 
 impl Running for Download {
     type Counters = Snapshot;
+
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared().ledger
+    }
+
+    /// One reader that is not ours, as many connections as the hosts bear, and writers.
+    fn bounds(&self) -> PerStage<Bounds> {
+        let shared = self.shared();
+        PerStage::new(
+            Bounds::fixed(1),
+            Bounds::new(1, shared.room()),
+            Bounds::new(1, shared.settings.max_workers),
+        )
+    }
+
+    fn other_end(&self) -> (Option<Duration>, Option<u16>) {
+        (None, Some(CONNECTIONS))
+    }
 
     fn resize(&mut self, setpoint: Concurrency) {
         self.crew.resize(setpoint);
@@ -266,7 +286,7 @@ impl Running for Download {
         Observation {
             at: self.started.elapsed(),
             interval,
-            concurrency: setpoint,
+            concurrency: PerStage { read: 1, ..setpoint },
             // Reading is the servers' business: it is as quick as what comes.
             throughput: PerStage::new(network, network, rate(before.written, after.written)),
             staging_free: Ends {
@@ -279,31 +299,6 @@ impl Running for Download {
             cpu: Ends { sender: None, receiver: after.cpu.load_since(&before.cpu, interval) },
             remaining: self.ledger().totals().remaining(),
         }
-    }
-}
-
-impl Environment for Download {
-    type Error = Error;
-
-    /// One reader that is not ours, as many connections as the hosts bear, and writers.
-    fn bounds(&self) -> PerStage<Bounds> {
-        let shared = self.shared();
-        PerStage::new(
-            Bounds::fixed(1),
-            Bounds::new(1, shared.room()),
-            Bounds::new(1, shared.settings.max_workers),
-        )
-    }
-
-    fn short_epochs(&mut self, short: bool) {
-        self.stepper.short_epochs(short);
-    }
-
-    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        let mut stepper = self.stepper;
-        let seen = stepper.step(self, PerStage { read: 1, ..setpoint });
-        self.stepper = stepper;
-        seen
     }
 }
 

@@ -1,5 +1,5 @@
-//! Uploads: local files to S3-compatible and WebDAV-style targets, as an [`Environment`] of the control
-//! loop.
+//! Uploads: local files to S3-compatible and WebDAV-style targets, as an
+//! [`Environment`](tidegate_control::Environment) of the control loop.
 //!
 //! ```text
 //! Source ─read pool─► staging ─network pool─► target ─► confirmed ─► complete ─► confirmed
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Kind;
@@ -32,7 +32,7 @@ use tidegate_transfer::store::{Found, Listed, Source};
 use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Throttle;
-use tidegate_transfer::transfer::{Running, Stepper};
+use tidegate_transfer::transfer::{Paced, Running};
 
 use self::desk::Desk;
 use self::shared::Shared;
@@ -56,7 +56,6 @@ pub struct Upload {
     senders: Pool,
     feeder: Option<JoinHandle<()>>,
     started: Instant,
-    stepper: Stepper<Snapshot>,
 }
 
 /// Counters at a moment.
@@ -75,7 +74,7 @@ impl Upload {
         target: Arc<dyn Target>,
         settings: Settings,
         tell: Tell,
-    ) -> Result<Self> {
+    ) -> Result<Paced<Self>> {
         let most = settings.max_workers.max(1);
         let shared = Arc::new(Shared {
             desk: Arc::new(Desk::new(settings.staging)),
@@ -104,18 +103,27 @@ impl Upload {
                 .spawn(move || feed(&shared))
                 .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?
         };
-        let (started, stepper) = (Instant::now(), Stepper::new(shared.settings.pace));
-        Ok(Self { shared, readers, senders, feeder: Some(feeder), started, stepper })
-    }
-
-    /// The ledger.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.shared.ledger
+        let pace = shared.settings.pace;
+        let upload = Self { shared, readers, senders, feeder: Some(feeder), started: Instant::now() };
+        Ok(Paced::new(upload, pace))
     }
 }
 
 impl Running for Upload {
     type Counters = Snapshot;
+
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.shared.ledger
+    }
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        let most = self.shared.settings.max_workers;
+        PerStage {
+            read: Bounds::new(1, most),
+            network: Bounds::new(1, self.shared.host.ceiling(Instant::now())),
+            write: Bounds::fixed(1),
+        }
+    }
 
     fn resize(&mut self, setpoint: Concurrency) {
         self.readers.resize(setpoint.read);
@@ -169,30 +177,6 @@ impl Running for Upload {
 
     fn moved(&self, counters: &Snapshot) -> u64 {
         counters.network
-    }
-}
-
-impl Environment for Upload {
-    type Error = Error;
-
-    fn bounds(&self) -> PerStage<Bounds> {
-        let most = self.shared.settings.max_workers;
-        PerStage {
-            read: Bounds::new(1, most),
-            network: Bounds::new(1, self.shared.host.ceiling(Instant::now())),
-            write: Bounds::fixed(1),
-        }
-    }
-
-    fn short_epochs(&mut self, short: bool) {
-        self.stepper.short_epochs(short);
-    }
-
-    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        let mut stepper = self.stepper;
-        let seen = stepper.step(self, setpoint);
-        self.stepper = stepper;
-        seen
     }
 }
 

@@ -11,15 +11,16 @@ use tidegate_control::{BitRate, Bounds, Concurrency, Environment};
 use tidegate_fetch::get::Download;
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::transfer::Paced;
 
 const MIB: u64 = 1 << 20;
 
-fn step(download: &mut Download, n: u16) {
+fn step(download: &mut Paced<Download>, n: u16) {
     download.step(Concurrency { read: 1, network: n, write: 2 }).expect("no error").expect("not the end");
 }
 
 /// Steps until `what` comes true.
-fn until(download: &mut Download, n: u16, what: impl Fn() -> bool) {
+fn until(download: &mut Paced<Download>, n: u16, what: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !what() {
         assert!(Instant::now() < end, "it never came true");

@@ -18,7 +18,7 @@ pub(crate) const INFORMATION: usize = 5;
 
 /// Throughput is shown relative to a reference and cut off here, so that states are bounded. A stage
 /// can be faster than the path only while it fills its staging.
-const MOST: f64 = 10.0;
+const MAX_FEATURE: f64 = 10.0;
 
 /// What an epoch is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl Episode {
     /// The state, each number within the bounds of the observation space.
     pub fn state(&self) -> [f32; FEATURES] {
         let Some(seen) = &self.seen else { return [0.0; FEATURES] };
-        let rate = |stage| (seen.throughput[stage].0 as f64 / self.reference).min(MOST);
+        let rate = |stage| (seen.throughput[stage].0 as f64 / self.reference).min(MAX_FEATURE);
         let workers = |stage| f64::from(seen.concurrency[stage]) / f64::from(self.bounds[stage].max);
         let fill = |free: ByteCount, capacity: ByteCount| {
             let share = 1.0 - free.0 as f64 / capacity.0.max(1) as f64;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::{Bounds, PerStage, Utility};
+use tidegate_control::{Bounds, Host, PerStage, Utility};
 
 use crate::convert::{all_bounds, bounds, per_stage, refuse};
 use crate::observation::PyObservation;
@@ -18,7 +18,13 @@ pub(crate) struct PyOptimizer {
     name: String,
     bounds: PerStage<Bounds>,
     // A rule changes as it learns and cannot be shared; the class can, as Python demands.
-    rule: Mutex<Box<dyn Optimizer>>,
+    rule: Mutex<Scored>,
+}
+
+/// A rule, and the score it gave last.
+struct Scored {
+    rule: Box<dyn Optimizer>,
+    utility: Option<f64>,
 }
 
 /// The rule called `name`, with the constants of the rules that have them.
@@ -30,13 +36,12 @@ pub(crate) fn rule(
     epsilon: Option<f64>,
 ) -> PyResult<Box<dyn Optimizer>> {
     let utility = Utility { k, b, ..Utility::default() };
-    #[allow(clippy::needless_update, reason = "what other rules may be told has its defaults")]
     let options = OptimizerOptions { seed, utility, epsilon, ..OptimizerOptions::default() };
     build(name, &options).map_err(|error| refuse(error.to_string()))
 }
 
 impl PyOptimizer {
-    fn rule(&self) -> MutexGuard<'_, Box<dyn Optimizer>> {
+    fn rule(&self) -> MutexGuard<'_, Scored> {
         self.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,7 +61,7 @@ impl PyOptimizer {
         Ok(Self {
             name: name.to_owned(),
             bounds: bounds.unwrap_or(PerStage::all(Bounds::new(1, 64))),
-            rule: Mutex::new(rule(name, seed, k, b, epsilon)?),
+            rule: Mutex::new(Scored { rule: rule(name, seed, k, b, epsilon)?, utility: None }),
         })
     }
 
@@ -75,19 +80,20 @@ impl PyOptimizer {
     /// How long this rule's epochs should be, in ms.
     #[getter]
     fn epoch_ms(&self) -> f64 {
-        self.rule().epoch_length().as_secs_f64() * 1e3
+        self.rule().rule.epoch_length().as_secs_f64() * 1e3
     }
 
     /// The score the rule gave the last observation; None for rules that give none.
     #[getter]
     fn utility(&self) -> Option<f64> {
-        self.rule().utility()
+        self.rule().utility
     }
 
     /// The set-point to begin with: three numbers of workers.
     fn start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let start = self.rule().start(self.bounds);
-        per_stage(py, self.bounds.clamp(start))
+        // What runs Python moves nothing: no host limits where a rule begins, as in the simulator.
+        let start = self.rule().rule.start(self.bounds, &Host::default());
+        per_stage(py, self.bounds.clamp(start.setpoint))
     }
 
     /// The set-point for the next epoch, within `bounds` (those of the constructor unless given).
@@ -99,8 +105,10 @@ impl PyOptimizer {
         #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let bounds = bounds.unwrap_or(self.bounds);
-        let next = self.rule().propose(&observation.0, bounds);
-        per_stage(py, bounds.clamp(next))
+        let mut scored = self.rule();
+        let next = scored.rule.propose(&observation.0, bounds);
+        scored.utility = next.utility;
+        per_stage(py, bounds.clamp(next.setpoint))
     }
 
     fn __repr__(&self) -> String {

@@ -2,8 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tidegate_control::optimizer::Optimizer;
-use tidegate_control::{Bounds, Concurrency, Observation, PerStage, SimulatorOptions};
+use tidegate_control::{Bounds, Concurrency, Observation, Optimizer, PerStage, Proposal, SimulatorOptions};
 
 use crate::convert::{all_bounds, epoch_count, epoch_length, refuse, setpoint};
 use crate::observation::PyObservation;
@@ -28,14 +27,14 @@ impl Callable {
 }
 
 impl Optimizer for Callable {
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         if self.error.is_none() {
             match self.ask(seen, bounds) {
-                Ok(next) => return next,
+                Ok(next) => return next.into(),
                 Err(error) => self.error = Some(error),
             }
         }
-        seen.concurrency
+        seen.concurrency.into()
     }
 }
 

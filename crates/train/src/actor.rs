@@ -26,16 +26,18 @@ pub struct Objective {
     pub entropy: f32,
 }
 
-/// Steps to learn from; everything row by row.
+/// Steps to learn from; everything row by row, N steps.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// What was seen.
+    /// What was seen: N rows of the network's inputs.
     pub states: Vec<f32>,
-    /// What was done.
+    /// What was done: N rows, one value an action, or the choice itself
+    /// where there are choices.
     pub actions: Vec<f32>,
     /// ln of the probability, or its density, it was done with.
     pub log_densities: Vec<f32>,
-    /// How much better than expected it was.
+    /// How much better than expected it was: N, of mean 0 and deviation 1
+    /// once standardized.
     pub advantages: Vec<f32>,
 }
 
@@ -72,7 +74,7 @@ pub struct Actor {
 
 impl Actor {
     /// A policy that begins near zero with a spread of `sigma`.
-    pub fn new(shape: Shape, sigma: f32, adam: adam::Config, rng: &mut Rng) -> Self {
+    pub fn new(shape: Shape, sigma: f32, adam: adam::AdamConfig, rng: &mut Rng) -> Self {
         Self::from_net(Net::new(shape, 0.01, rng), vec![sigma.ln(); shape.outputs], adam)
     }
 
@@ -80,7 +82,7 @@ impl Actor {
     ///
     /// # Panics
     /// If the network has not as many answers as there are choices.
-    pub fn of_choices(net: Net, choices: Vec<usize>, adam: adam::Config) -> Self {
+    pub fn of_choices(net: Net, choices: Vec<usize>, adam: adam::AdamConfig) -> Self {
         let mut end = 0;
         let mut groups = Vec::with_capacity(choices.len());
         for size in choices {
@@ -97,7 +99,7 @@ impl Actor {
     }
 
     /// Goes on from a Gaussian policy.
-    pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::Config) -> Self {
+    pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::AdamConfig) -> Self {
         Self {
             adam: Adam::new(net.parameters.len(), adam),
             adam_sigma: Adam::new(log_sigma.len(), adam),
@@ -224,12 +226,12 @@ pub struct Critic {
 
 impl Critic {
     /// An estimate that begins near zero.
-    pub fn new(shape: Shape, adam: adam::Config, rng: &mut Rng) -> Self {
+    pub fn new(shape: Shape, adam: adam::AdamConfig, rng: &mut Rng) -> Self {
         Self::from_net(Net::new(shape, 1.0, rng), adam)
     }
 
     /// Goes on from an estimate.
-    pub fn from_net(net: Net, adam: adam::Config) -> Self {
+    pub fn from_net(net: Net, adam: adam::AdamConfig) -> Self {
         let count = net.parameters.len();
         Self { net, adam: Adam::new(count, adam), gradient: vec![0.0; count], d_value: Vec::new() }
     }
@@ -281,7 +283,7 @@ mod tests {
     fn an_update_raises_the_objective() {
         let mut rng = Rng::new(3);
         let shape = Shape { inputs: 4, width: 16, blocks: 1, block: Block::Normed, outputs: 2 };
-        let rate = adam::Config { rate: 1e-4, longest: f32::INFINITY };
+        let rate = adam::AdamConfig { rate: 1e-4, longest: f32::INFINITY };
         let mut actor = Actor::new(shape, 0.5, rate, &mut rng);
         let mut samples = Samples {
             states: (0..80).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
@@ -340,7 +342,7 @@ mod tests {
     fn the_gradient_of_choices_is_that_of_their_objective() {
         let mut rng = Rng::new(8);
         let shape = Shape { inputs: 3, width: 12, blocks: 1, block: Block::Normed, outputs: 9 };
-        let rate = adam::Config { rate: 1e-4, longest: f32::INFINITY };
+        let rate = adam::AdamConfig { rate: 1e-4, longest: f32::INFINITY };
         let mut actor = Actor::of_choices(Net::uniform(shape, &mut rng), vec![2, 4, 3], rate);
         let mut samples = Samples {
             states: (0..36).map(|_| rng.normal(0.0, 1.0) as f32).collect(),
@@ -379,7 +381,7 @@ mod tests {
     fn choices_learn_which_is_best() {
         let mut rng = Rng::new(5);
         let shape = Shape { inputs: 1, width: 8, blocks: 1, block: Block::Dense, outputs: 7 };
-        let rate = adam::Config { rate: 3e-3, longest: 1.0 };
+        let rate = adam::AdamConfig { rate: 3e-3, longest: 1.0 };
         let mut actor = Actor::of_choices(Net::new(shape, 0.01, &mut rng), vec![3, 4], rate);
         let mut tape = Tape::default();
         // Of the first group the last is best where the state is positive, the first where it is not; of the
@@ -411,7 +413,7 @@ mod tests {
     fn a_critic_learns_what_it_is_told() {
         let mut rng = Rng::new(4);
         let shape = Shape { inputs: 1, width: 16, blocks: 1, block: Block::Residual, outputs: 1 };
-        let mut critic = Critic::new(shape, adam::Config { rate: 3e-3, longest: 1.0 }, &mut rng);
+        let mut critic = Critic::new(shape, adam::AdamConfig { rate: 3e-3, longest: 1.0 }, &mut rng);
         let states: Vec<f32> = (0..32).map(|i| i as f32 / 16.0 - 1.0).collect();
         let returns: Vec<f32> = states.iter().map(|x| 3.0 * x * x).collect();
         let mut tape = Tape::default();

@@ -4,7 +4,7 @@ use tidegate_control::policy::network::dot;
 
 /// How far to step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct AdamConfig {
     /// The step size.
     pub rate: f32,
     /// The longest gradient; longer ones are scaled down to it. Infinite for none.
@@ -18,7 +18,7 @@ const EPSILON: f32 = 1e-8;
 /// The moments of one parameter vector's gradients.
 #[derive(Clone, Debug)]
 pub struct Adam {
-    config: Config,
+    config: AdamConfig,
     mean: Vec<f32>,
     square: Vec<f32>,
     steps: i32,
@@ -26,7 +26,7 @@ pub struct Adam {
 
 impl Adam {
     /// For `count` parameters.
-    pub fn new(count: usize, config: Config) -> Self {
+    pub fn new(count: usize, config: AdamConfig) -> Self {
         Self { config, mean: vec![0.0; count], square: vec![0.0; count], steps: 0 }
     }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_valley_is_found() {
-        let mut adam = Adam::new(2, Config { rate: 0.05, longest: 1.0 });
+        let mut adam = Adam::new(2, AdamConfig { rate: 0.05, longest: 1.0 });
         let mut at = [5.0f32, -3.0];
         for _ in 0..2000 {
             let gradient = [2.0 * (at[0] - 1.0), 20.0 * (at[1] - 2.0)];

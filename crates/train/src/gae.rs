@@ -2,7 +2,7 @@
 
 /// What the future counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct GaeConfig {
     /// γ, the worth of a reward one step later.
     pub gamma: f32,
     /// λ, between one step's estimate (0) and the whole episode's (1).
@@ -12,7 +12,7 @@ pub struct Config {
 /// Advantages of one episode's steps. `values` has one more entry than `rewards`: the worth of the
 /// state the episode was cut off in. The path would have gone on, so that worth counts, unless the
 /// environment really `ended`.
-pub fn advantages(rewards: &[f32], values: &[f32], ended: bool, config: Config, out: &mut [f32]) {
+pub fn advantages(rewards: &[f32], values: &[f32], ended: bool, config: GaeConfig, out: &mut [f32]) {
     let steps = rewards.len();
     let mut later = 0.0;
     for t in (0..steps).rev() {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_cut_counts_what_would_have_come_and_an_end_does_not() {
-        let config = Config { gamma: 0.5, lambda: 1.0 };
+        let config = GaeConfig { gamma: 0.5, lambda: 1.0 };
         // A reward of 1 for ever is worth 2; a critic that knows this is never surprised.
         let mut out = [0.0; 3];
         advantages(&[1.0; 3], &[2.0; 4], false, config, &mut out);
@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn lambda_zero_looks_one_step_ahead() {
         let mut out = [0.0; 2];
-        advantages(&[1.0, 0.0], &[0.0, 4.0, 2.0], false, Config { gamma: 0.5, lambda: 0.0 }, &mut out);
+        advantages(&[1.0, 0.0], &[0.0, 4.0, 2.0], false, GaeConfig { gamma: 0.5, lambda: 0.0 }, &mut out);
         assert_eq!(out, [3.0, -3.0]);
         standardize(&mut out);
         assert!((out[0] - 1.0).abs() < 1e-4 && (out[1] + 1.0).abs() < 1e-4);

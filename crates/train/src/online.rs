@@ -5,10 +5,9 @@
 //! reward is the end-to-end utility by the rate the policy knows, or for discrete steps whether the
 //! utility rose or fell.
 
-use tidegate_control::optimizer::Optimizer;
-use tidegate_control::optimizer::model_based::{self, ModelBased};
+use tidegate_control::optimizer::fallback::{Fallback, is_sensible};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape};
-use tidegate_control::{Bounds, Concurrency, Observation, PerStage, Rng, Stage};
+use tidegate_control::{Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal, Rng, Stage};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
 use crate::adam;
@@ -21,13 +20,11 @@ const STEPS: usize = 10;
 /// Times each ten are gone through.
 const EPOCHS: usize = 4;
 /// Small: what is known is worth more than ten noisy epochs.
-const ADAM: adam::Config = adam::Config { rate: 1e-4, longest: 0.5 };
+const ADAM: adam::AdamConfig = adam::AdamConfig { rate: 1e-4, longest: 0.5 };
 const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.0 };
-const GAE: gae::Config = gae::Config { gamma: 0.9, lambda: 0.95 };
+const GAE: gae::GaeConfig = gae::GaeConfig { gamma: 0.9, lambda: 0.95 };
 /// K of the utility.
 const K: f64 = 1.02;
-/// An action beyond this is nonsense.
-const SENSIBLE: f32 = 1e6;
 
 /// Drives and learns.
 pub struct Online {
@@ -42,10 +39,8 @@ pub struct Online {
     tapes: [Tape; 2],
     /// Utility of the epoch before.
     before: Option<f32>,
-    utility: Option<f64>,
     updates: u64,
-    fallback: Option<ModelBased>,
-    notice: Option<String>,
+    fallback: Fallback,
 }
 
 impl Online {
@@ -76,11 +71,14 @@ impl Online {
             rewards: Vec::new(),
             tapes: [Tape::default(), Tape::default()],
             before: None,
-            utility: None,
             updates: 0,
-            fallback: None,
-            notice: None,
+            fallback: Fallback::default(),
         }
+    }
+
+    /// The same as a rule, for [`online`](tidegate_control::optimizer::OptimizerOptions::online).
+    pub fn boxed(policy: Policy, seed: u64) -> Box<dyn Optimizer> {
+        Box::new(Self::new(policy, seed))
     }
 
     /// How often it has learned.
@@ -95,10 +93,9 @@ impl Online {
         (seen.goodput().0 as f64 / self.policy.scales.rate_bps.0 as f64 * price) as f32
     }
 
-    fn act(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Concurrency> {
+    fn act(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Proposal> {
         let worth = self.worth(seen);
         let before = self.before.replace(worth);
-        self.utility = Some(f64::from(worth));
         let mut state = vec![0.0; self.features.inputs()];
         self.features.encode(seen, bounds, &mut state);
         if let Some(before) = before.filter(|_| self.rewards.len() < self.samples.log_densities.len()) {
@@ -111,14 +108,14 @@ impl Online {
         let mean = self.actor.net.forward(&state, &mut self.tapes[0]);
         let mut action = vec![0.0; mean.len()];
         let log_density = self.actor.sample(mean, &mut self.rng, &mut action);
-        let sensible = |value: &f32| value.is_finite() && value.abs() < SENSIBLE;
-        if !(log_density.is_finite() && action.iter().all(sensible)) {
+        if !(log_density.is_finite() && is_sensible(&action)) {
             return None;
         }
         self.samples.states.extend_from_slice(&state);
         self.samples.actions.extend_from_slice(&action);
         self.samples.log_densities.push(log_density);
-        Some(self.features.decode(&action, bounds))
+        let setpoint: Concurrency = bounds.clamp(self.features.decode(&action, bounds));
+        Some(Proposal { utility: Some(f64::from(worth)), ..setpoint.into() })
     }
 
     fn learn(&mut self, last: &[f32]) {
@@ -141,34 +138,21 @@ impl Online {
 }
 
 impl Optimizer for Online {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
         self.features.reset();
         self.before = None;
         self.samples = Samples::default();
         self.rewards.clear();
-        bounds.clamp(self.features.start(bounds))
+        bounds.clamp(self.features.start(bounds)).into()
     }
 
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
-        if let Some(fallback) = &mut self.fallback {
-            return fallback.propose(seen, bounds);
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        if let Some(next) = self.fallback.propose(seen, bounds) {
+            return next;
         }
-        if let Some(setpoint) = self.act(seen, bounds) {
-            return bounds.clamp(setpoint);
+        match self.act(seen, bounds) {
+            Some(next) => next,
+            None => self.fallback.take_over(seen, bounds),
         }
-        self.notice =
-            Some("the policy's answer makes no sense; `model_based` decides from here on".to_owned());
-        let mut fallback = ModelBased::new(model_based::Config::default());
-        let setpoint = fallback.propose(seen, bounds);
-        self.fallback = Some(fallback);
-        setpoint
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.fallback.as_ref().map_or(self.utility, Optimizer::utility)
-    }
-
-    fn notice(&mut self) -> Option<String> {
-        self.notice.take()
     }
 }

@@ -17,7 +17,7 @@ use crate::rollout::{Crew, Episodes};
 
 /// How to learn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct PpoConfig {
     /// Width of both networks. 64 needs as many episodes as the papers' 256 and a twelfth of the time.
     pub width: usize,
     /// Blocks of the actor, and one fewer of the critic, as in the papers.
@@ -38,12 +38,12 @@ pub struct Config {
     /// PPO's objective.
     pub objective: Objective,
     /// What the future counts. γ = 0.9: ten steps ahead is as far as a choice matters.
-    pub gae: gae::Config,
+    pub gae: gae::GaeConfig,
     /// Threads; 1 or 2.
     pub threads: usize,
 }
 
-impl Default for Config {
+impl Default for PpoConfig {
     fn default() -> Self {
         Self {
             width: 64,
@@ -55,15 +55,30 @@ impl Default for Config {
             rate: 2e-3,
             sigma: 0.6,
             objective: Objective { clip: 0.2, entropy: 1e-3 },
-            gae: gae::Config { gamma: 0.9, lambda: 0.95 },
+            gae: gae::GaeConfig { gamma: 0.9, lambda: 0.95 },
             threads: 2,
         }
     }
 }
 
 /// Learns on a course.
+///
+/// ```
+/// use tidegate_control::Scenario;
+/// use tidegate_control::policy::Recipe;
+/// use tidegate_train::ppo::{Ppo, PpoConfig};
+/// use tidegate_train::practice::PathCourse;
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let config = PpoConfig { width: 8, environments: 4, threads: 1, ..PpoConfig::default() };
+/// let mut ppo = Ppo::new(&course, config, 1);
+/// let scores = ppo.advance();
+/// assert_eq!(scores.len(), 4, "one an episode, each a share of the best");
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 pub struct Ppo {
-    config: Config,
+    config: PpoConfig,
     rng: Rng,
     crews: [Crew; 2],
     actor: Actor,
@@ -97,11 +112,11 @@ struct Batch {
 
 impl Ppo {
     /// Begins on `course` with random weights drawn from `seed`.
-    pub fn new(course: &dyn Course, config: Config, seed: u64) -> Self {
+    pub fn new(course: &dyn Course, config: PpoConfig, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let (inputs, heads) = (course.inputs(), course.heads());
-        let Config { width, blocks, block, rate, .. } = config;
-        let adam = adam::Config { rate, longest: 1.0 };
+        let PpoConfig { width, blocks, block, rate, .. } = config;
+        let adam = adam::AdamConfig { rate, longest: 1.0 };
         let shape = Shape { inputs, width, blocks, block, outputs: heads };
         let choices = course.choices();
         let actor = if choices.is_empty() {
@@ -116,7 +131,13 @@ impl Ppo {
     }
 
     /// Goes on from trained networks.
-    pub fn resume(course: &dyn Course, config: Config, actor: Actor, critic: Critic, mut rng: Rng) -> Self {
+    pub fn resume(
+        course: &dyn Course,
+        config: PpoConfig,
+        actor: Actor,
+        critic: Critic,
+        mut rng: Rng,
+    ) -> Self {
         let first = config.environments.div_ceil(2);
         let crews = [first, config.environments - first].map(|count| Crew::new(course, count, &mut rng));
         Self {
@@ -157,7 +178,7 @@ impl Ppo {
         self.collect();
         self.weigh();
         let (mut rng_actor, mut rng_critic) = (self.rng.fork(), self.rng.fork());
-        let Config { epochs, minibatches, objective, threads, .. } = self.config;
+        let PpoConfig { epochs, minibatches, objective, threads, .. } = self.config;
         let (batch, inputs, heads) = (&self.batch, self.inputs, self.heads);
         let (actor, actor_room) = (&mut self.actor, &mut self.actor_room);
         let (critic, critic_room) = (&mut self.critic, &mut self.critic_room);
@@ -272,7 +293,7 @@ pub struct Exam {
 
 /// What an exam showed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Marks {
+pub struct ExamResult {
     /// Mean score of the steps after the first three.
     pub settled: f32,
     /// Mean score of all steps.
@@ -292,7 +313,7 @@ impl Exam {
     }
 
     /// Examines `actor`.
-    pub fn hold(&mut self, course: &dyn Course, actor: &Actor) -> Marks {
+    pub fn hold(&mut self, course: &dyn Course, actor: &Actor) -> ExamResult {
         let fresh = || Crew::new(course, self.starts, &mut Rng::new(self.seed));
         let crew = self.crew.get_or_insert_with(fresh);
         crew.reseed(&mut Rng::new(self.seed));
@@ -304,11 +325,11 @@ impl Exam {
             scores.sum::<f32>() / count as f32
         };
         let rest = episodes.setpoints.chunks_exact(steps).filter_map(|points| points.last().copied());
-        Marks { settled: mean(self.settle), mean: mean(0), rest: rest.collect() }
+        ExamResult { settled: mean(self.settle), mean: mean(0), rest: rest.collect() }
     }
 }
 
-impl Marks {
+impl ExamResult {
     /// The set-point in which most episodes ended.
     pub fn common_rest(&self) -> Option<Concurrency> {
         let count = |n: &Concurrency| self.rest.iter().filter(|other| *other == n).count();

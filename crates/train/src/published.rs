@@ -90,10 +90,10 @@ impl Seconds {
             BitRate::from_bps(path.carried(stage, f64::from(bounds[stage].max)).min(u64::MAX as f64))
         });
         if recipe == Recipe::Ldm {
-            let settings = ldm::Settings::new(worker_rate.network, total_rate.network);
+            let settings = ldm::LdmSettings::new(worker_rate.network, total_rate.network);
             return Self::Ldm(ldm::Ldm::new(&settings, rng.next_u64()));
         }
-        Self::Automdt(automdt::Automdt::new(&automdt::Settings::new(
+        Self::Automdt(automdt::Automdt::new(&automdt::AutomdtSettings::new(
             worker_rate,
             total_rate,
             scenario.staging,
@@ -153,7 +153,7 @@ impl Published {
         let (inputs, heads) = (features.inputs(), features.heads());
         let shape =
             Shape { inputs, width: WIDTH, blocks: constants.blocks, block: Block::Normed, outputs: heads };
-        let adam = adam::Config { rate: RATE, longest: f32::INFINITY };
+        let adam = adam::AdamConfig { rate: RATE, longest: f32::INFINITY };
         let (net, choices) = (Net::uniform(shape, &mut rng), features.choices());
         let actor = if choices.is_empty() {
             Actor::from_net(net, vec![0.0; heads], adam)

@@ -22,20 +22,23 @@ struct Place {
     rng: Rng,
 }
 
-/// What a crew brought back: episode after episode, step after step.
+/// What a crew brought back: episode after episode, step after step; E episodes of S steps, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
-    /// What was seen before each step.
+    /// What was seen before each step: E·S rows of the course's inputs.
     pub states: Vec<f32>,
-    /// What was done.
+    /// What was done: E·S rows, one value an action, or the choice itself
+    /// where there are choices.
     pub actions: Vec<f32>,
-    /// ln of the density it was done with.
+    /// ln of the density it was done with: E·S.
     pub log_densities: Vec<f32>,
-    /// What each step earned.
+    /// What each step earned, which is what is learned from: E·S,
+    /// without a unit.
     pub rewards: Vec<f32>,
     /// Utility as a share of R_max.
     pub scores: Vec<f32>,
-    /// What was set.
+    /// What was set, within the bounds of the path
+    /// that was drawn.
     pub setpoints: Vec<Concurrency>,
     /// What was seen last, an episode.
     pub last: Vec<f32>,

@@ -11,7 +11,7 @@ use tidegate_control::Concurrency;
 use tidegate_control::policy::{Policy, Recipe, Scales};
 
 use crate::actor::{Actor, Critic};
-use crate::ppo::{Config, Exam, Marks, Ppo};
+use crate::ppo::{Exam, ExamResult, Ppo, PpoConfig};
 use crate::practice::Course;
 
 /// When to stop.
@@ -80,6 +80,24 @@ pub trait Trainer {
 }
 
 /// One training of a recipe that acts on its course through `control`'s features.
+///
+/// ```
+/// use tidegate_control::Scenario;
+/// use tidegate_control::policy::Recipe;
+/// use tidegate_train::ppo::PpoConfig;
+/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::session::{Session, Stop, Trainer};
+///
+/// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
+/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let stop = Stop { most: 32, ..Stop::default() };
+/// let small = PpoConfig { width: 8, threads: 1, ..PpoConfig::default() };
+/// let mut session = Session::new(&course, (Recipe::Fast, course.scales), small, stop, 1);
+/// while !session.advance().done {}
+/// let policy = session.policy(Default::default()).expect("its weights are numbers");
+/// assert_eq!(policy.recipe, Recipe::Fast);
+/// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
+/// ```
 pub struct Session<'a> {
     course: &'a dyn Course,
     recipe: Recipe,
@@ -89,7 +107,7 @@ pub struct Session<'a> {
     exam: Exam,
     recent: VecDeque<f32>,
     progress: Progress,
-    best: Option<(Actor, Critic, Marks)>,
+    best: Option<(Actor, Critic, ExamResult)>,
     best_at: u64,
     examined_at: u64,
 }
@@ -99,7 +117,7 @@ impl<'a> Session<'a> {
     pub fn new(
         course: &'a dyn Course,
         (recipe, scales): (Recipe, Scales),
-        config: Config,
+        config: PpoConfig,
         stop: Stop,
         seed: u64,
     ) -> Self {
@@ -139,7 +157,7 @@ impl<'a> Session<'a> {
     }
 
     /// What the best policy showed in its exam.
-    pub fn marks(&self) -> Option<&Marks> {
+    pub fn marks(&self) -> Option<&ExamResult> {
         self.best.as_ref().map(|(_, _, marks)| marks)
     }
 }
@@ -185,6 +203,6 @@ impl Trainer for Session<'_> {
     }
 
     fn rest(&self) -> Option<Concurrency> {
-        self.marks().and_then(Marks::common_rest)
+        self.marks().and_then(ExamResult::common_rest)
     }
 }

@@ -31,7 +31,7 @@ use crate::session::{Facts, Progress, Trainer};
 
 /// How to learn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct UniversalConfig {
     /// Width of the network.
     pub width: usize,
     /// Its blocks, dense ones.
@@ -57,14 +57,14 @@ pub struct Config {
     /// See `warming`.
     pub refining: u32,
     /// How that is done.
-    pub ppo: ppo::Config,
+    pub ppo: ppo::PpoConfig,
     /// The most episodes, should that be fewer than the batches have.
     pub most: u64,
     /// Threads; 1 or 2.
     pub threads: usize,
 }
 
-impl Default for Config {
+impl Default for UniversalConfig {
     fn default() -> Self {
         Self {
             width: 96,
@@ -79,15 +79,15 @@ impl Default for Config {
             exam_paths: 256,
             warming: 20,
             refining: 200,
-            ppo: ppo::Config {
+            ppo: ppo::PpoConfig {
                 environments: 256,
                 epochs: 3,
                 minibatches: 8,
                 rate: 1e-4,
                 sigma: 0.1,
                 objective: Objective { clip: 0.1, entropy: 0.0 },
-                gae: gae::Config { gamma: 0.95, lambda: 0.9 },
-                ..ppo::Config::default()
+                gae: gae::GaeConfig { gamma: 0.95, lambda: 0.9 },
+                ..ppo::PpoConfig::default()
             },
             most: u64::MAX,
             threads: 2,
@@ -335,7 +335,7 @@ fn falling(done: f64) -> f32 {
 
 /// What an exam showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Marks {
+pub struct UniversalExamResult {
     /// Mean goodput by the oracle's, without and with extras.
     pub share: [f32; 2],
     /// Mean workers by the oracle's over the second half.
@@ -344,7 +344,7 @@ pub struct Marks {
 
 /// One training.
 pub struct Universal {
-    config: Config,
+    config: UniversalConfig,
     rng: Rng,
     crews: [Crew; 2],
     net: Net,
@@ -356,14 +356,14 @@ pub struct Universal {
     batch: u32,
     steps: u32,
     exam: Vec<(Scenario, u64)>,
-    best: Option<(Net, Marks)>,
-    marks: Marks,
+    best: Option<(Net, UniversalExamResult)>,
+    marks: UniversalExamResult,
     progress: Progress,
 }
 
 impl Universal {
     /// Begins with weights drawn from `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: UniversalConfig, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let inputs = Recipe::Universal.features(&scales()).inputs();
         let shape =
@@ -378,7 +378,7 @@ impl Universal {
         Self {
             config,
             crews,
-            adam: Adam::new(net.parameters.len(), adam::Config { rate: config.rate, longest: 1.0 }),
+            adam: Adam::new(net.parameters.len(), adam::AdamConfig { rate: config.rate, longest: 1.0 }),
             mean: net.clone(),
             ppo: None,
             net,
@@ -387,14 +387,14 @@ impl Universal {
             steps: 0,
             exam: exam.collect(),
             best: None,
-            marks: Marks::default(),
+            marks: UniversalExamResult::default(),
             progress: Progress::default(),
             rng,
         }
     }
 
     /// What the last exam showed.
-    pub const fn marks(&self) -> Marks {
+    pub const fn marks(&self) -> UniversalExamResult {
         self.marks
     }
 
@@ -410,7 +410,7 @@ impl Universal {
     }
 
     fn improve(&mut self) {
-        let Config { passes, minibatches, price, threads, .. } = self.config;
+        let UniversalConfig { passes, minibatches, price, threads, .. } = self.config;
         let rows: usize = self.crews.iter().map(|crew| crew.shares.len()).sum();
         let inputs = self.crews[0].inputs;
         let first = self.crews[0].shares.len();
@@ -458,10 +458,10 @@ impl Universal {
 
     /// A batch of practice by reward.
     fn refine(&mut self) {
-        let Config { batches, warming, refining, ppo: mut config, threads, .. } = self.config;
+        let UniversalConfig { batches, warming, refining, ppo: mut config, threads, .. } = self.config;
         config.threads = threads;
         let done = self.batch - batches;
-        let rate = |rate| adam::Config { rate, longest: 1.0 };
+        let rate = |rate| adam::AdamConfig { rate, longest: 1.0 };
         let log_sigma = vec![config.sigma.ln(); 3];
         let ppo = match self.ppo.take() {
             None => {
@@ -491,7 +491,7 @@ impl Universal {
     }
 
     /// Plays the exam's paths without noise of its own.
-    pub fn examine(&mut self) -> Marks {
+    pub fn examine(&mut self) -> UniversalExamResult {
         let mut crew = Crew::new(self.exam.len(), &mut Rng::new(1));
         let places = crew.grounds.iter_mut().zip(crew.now.chunks_exact_mut(crew.inputs));
         for ((ground, state), (scenario, seed)) in places.zip(&self.exam) {
@@ -505,7 +505,7 @@ impl Universal {
             sum / n as f32
         };
         let half = EPOCHS as usize / 2;
-        let marks = Marks {
+        let marks = UniversalExamResult {
             share: [mean(&crew.shares, 0, 0), mean(&crew.shares, 1, 0)],
             workers: [mean(&crew.workers, 0, half), mean(&crew.workers, 1, half)],
         };
@@ -530,7 +530,7 @@ impl Trainer for Universal {
         }
         self.batch += 1;
         self.progress.episodes += self.config.environments as u64;
-        let Config { batches, warming, refining, .. } = self.config;
+        let UniversalConfig { batches, warming, refining, .. } = self.config;
         let complete = self.batch >= batches + if refining > 0 { warming + refining } else { 0 };
         if complete {
             self.progress.converged_at = Some(self.progress.episodes);

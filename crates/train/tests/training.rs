@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::online::Online;
-use tidegate_train::ppo::Config;
+use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Session, Stop, Trainer};
@@ -22,8 +22,8 @@ fn scenario() -> Scenario {
 }
 
 /// Few and narrow layers: quick without optimisation too.
-fn small(threads: usize) -> Config {
-    Config { width: 16, blocks: 1, threads, ..Config::default() }
+fn small(threads: usize) -> PpoConfig {
+    PpoConfig { width: 16, blocks: 1, threads, ..PpoConfig::default() }
 }
 
 fn trained(threads: usize, seed: u64, batches: usize) -> Policy {
@@ -61,7 +61,7 @@ fn a_policy_learns_its_path_and_drives_it() {
     let policy = session.policy(BTreeMap::new()).expect("examined");
     let loaded = Policy::from_bytes(&policy.to_bytes()).expect("its own file");
     assert!(loaded == policy);
-    let mut rule = Learned::new(loaded, Choice::Mean, 1);
+    let mut rule = Learned::new(loaded, ActionChoice::Mean, 1);
     let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 10);
     let run = simulate(&scenario(), &mut rule, Some(PerStage::all(1)), options);
     let last = run.epochs.last().expect("ten epochs").setpoint;
@@ -113,7 +113,7 @@ fn the_published_recipe_with_choices_learns_and_comes_out_the_same_again() {
     assert!(Policy::from_bytes(&policy.to_bytes()).is_ok_and(|read| read == policy));
     assert_eq!(train(1, 20).1, train(1, 20).1, "the same seed gives the same weights");
     assert_ne!(train(1, 20).1.actor, train(2, 20).1.actor);
-    let mut rule = Learned::new(policy, Choice::Sampled, 1);
+    let mut rule = Learned::new(policy, ActionChoice::Sampled, 1);
     let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 10);
     let run = simulate(&scenario, &mut rule, None, options);
     assert!(!rule.has_fallen_back() && run.epochs.iter().all(|epoch| epoch.setpoint.read <= 8));
@@ -138,8 +138,8 @@ fn a_policy_goes_on_learning_while_it_drives() {
 #[test]
 fn the_policy_for_every_path_comes_out_the_same_with_one_thread_and_with_two() {
     let small = |threads, seed| {
-        let ppo = Config { environments: 4, epochs: 1, minibatches: 2, ..Config::default() };
-        let config = universal::Config {
+        let ppo = PpoConfig { environments: 4, epochs: 1, minibatches: 2, ..PpoConfig::default() };
+        let config = universal::UniversalConfig {
             width: 16,
             blocks: 1,
             environments: 6,
@@ -151,7 +151,7 @@ fn the_policy_for_every_path_comes_out_the_same_with_one_thread_and_with_two() {
             exam_paths: 4,
             ppo,
             threads,
-            ..universal::Config::default()
+            ..universal::UniversalConfig::default()
         };
         let mut training = Universal::new(config, seed);
         let mut batches = 0;

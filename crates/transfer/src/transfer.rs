@@ -1,19 +1,22 @@
-//! A live transfer, seen by the control loop as an [`Environment`]: it takes a set-point, lets an
+//! A live transfer, seen by the control loop as an
+//! [`Environment`](tidegate_control::Environment): it takes a set-point, lets an
 //! epoch pass and tells what it showed.
 
 pub mod link;
 mod pace;
+mod paced;
 pub(crate) mod relayed;
 pub mod route;
 mod standstill;
 
-pub use pace::{Pace, Running, Stepper};
+pub use pace::Pace;
+pub use paced::{Paced, Running, Tracked};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
@@ -71,7 +74,6 @@ pub struct LiveTransfer {
     started: Instant,
     polls: AtomicU32,
     bounds: PerStage<Bounds>,
-    stepper: Stepper<Snapshot>,
     rtt: Option<Duration>,
     /// What was said last of the set-point, and when.
     told: (Option<Concurrency>, Instant),
@@ -100,7 +102,7 @@ impl LiveTransfer {
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
         setup: &Setup,
-    ) -> Result<Self> {
+    ) -> Result<Paced<Self>> {
         let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
         let side = Arc::new(side);
         let (reports, end) = (Arc::new(Reports::default()), Arc::new(End::default()));
@@ -121,7 +123,7 @@ impl LiveTransfer {
         let started = Instant::now();
         let polls = AtomicU32::new(0);
         let rtt = outbox.round_trip();
-        Ok(Self {
+        let transfer = Self {
             side,
             outbox,
             reports,
@@ -132,16 +134,11 @@ impl LiveTransfer {
             started,
             polls,
             bounds,
-            stepper: Stepper::new(pace),
             rtt,
             told: (None, started),
             standstill: Standstill::new(setup.stall),
-        })
-    }
-
-    /// The transfer's ledger.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+        };
+        Ok(Paced::new(transfer, pace))
     }
 
     fn ended(&self) -> Option<Result<()>> {
@@ -151,6 +148,18 @@ impl LiveTransfer {
 
 impl Running for LiveTransfer {
     type Counters = Snapshot;
+
+    fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        self.bounds
+    }
+
+    fn other_end(&self) -> (Option<Duration>, Option<u16>) {
+        (self.outbox.round_trip(), None)
+    }
 
     fn resize(&mut self, setpoint: Concurrency) {
         self.side.resize(setpoint);
@@ -261,29 +270,6 @@ impl Running for LiveTransfer {
             },
             remaining: self.ledger.totals().remaining(),
         }
-    }
-}
-
-impl Environment for LiveTransfer {
-    type Error = Error;
-
-    fn bounds(&self) -> PerStage<Bounds> {
-        self.bounds
-    }
-
-    fn round_trip(&self) -> Option<Duration> {
-        self.outbox.round_trip()
-    }
-
-    fn short_epochs(&mut self, short: bool) {
-        self.stepper.short_epochs(short);
-    }
-
-    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        let mut stepper = self.stepper;
-        let seen = stepper.step(self, setpoint);
-        self.stepper = stepper;
-        seen
     }
 }
 

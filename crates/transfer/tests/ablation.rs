@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, assert_same_tree, content, leftovers, limit, write};
-use tidegate_control::{ByteCount, Environment, PerStage};
+use tidegate_control::{ByteCount, PerStage};
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::transfer::Pace;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, content, leftovers, slow_readers, write};
-use tidegate_control::{Environment, PerStage};
+use tidegate_control::PerStage;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::ledger::Failure;

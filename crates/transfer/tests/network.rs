@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use common::proxy::{Fault, Plan, Proxy, Random};
 use common::{Fixture, assert_same_tree, drive, eventually, is_error, leftovers, limit, write};
-use tidegate_control::Environment;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::transfer::route::begin;

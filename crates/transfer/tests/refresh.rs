@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use common::peer::{Server, entry, file};
 use common::{Fixture, assert_same_tree, content, drive, eventually, write};
-use tidegate_control::Environment;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::Verdict;

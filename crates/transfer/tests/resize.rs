@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::proxy::Random;
 use common::{Fixture, assert_same_tree, leftovers, write};
-use tidegate_control::{BitRate, ByteCount, Environment, PerStage};
+use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use common::peer::Server;
 use common::{Fixture, assert_same_tree, content, dial, drive, is_error, leftovers, limit, write};
-use tidegate_control::{ByteCount, Environment};
+use tidegate_control::ByteCount;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::SinkSpec;
@@ -381,7 +381,7 @@ fn a_third_party_copy_says_which_run_it_is() {
     let f = Fixture::new();
     let setup = Setup { stall: Duration::from_millis(12_345), ..f.setup() };
     let from = From::Endpoint(server.address.clone(), vec![b"file".to_vec()]);
-    begin(&from, &f.to_endpoint("in/"), &setup).expect_err("refused");
+    begin(&from, &f.to_endpoint("in/"), &setup).err().expect("refused");
     let ahead = heard.recv_timeout(Duration::from_secs(60)).expect("asked");
     assert_eq!(ahead, [Message::Run { id: setup.run, stall_ms: 12_345 }]);
 }

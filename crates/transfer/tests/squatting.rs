@@ -11,7 +11,6 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use common::{Fixture, assert_same_tree, drive, is_error, limit, skip, write};
-use tidegate_control::Environment;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::store::abandoned::{self, EXPIRY, Removal};
 use tidegate_transfer::sys::confined::Root;

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
-use tidegate_control::{ByteCount, Environment};
+use tidegate_control::ByteCount;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::DataPlane;
@@ -68,7 +68,7 @@ fn who_asked_knows_the_round_trip_and_may_ask_for_short_epochs() {
     setup.pace = Pace::new(Duration::from_secs(4));
     let from = From::EndpointZero(a.address.clone(), endless);
     let mut transfer = begin(&from, &b.to_endpoint(""), &setup).expect("begun");
-    let round_trip = transfer.round_trip().expect("told");
+    let round_trip = transfer.host().round_trip.expect("told");
     assert!(round_trip < Duration::from_secs(1), "{round_trip:?}");
     transfer.short_epochs(true);
     let seen = transfer.step(a.setpoint).expect("goes on").expect("not over");

@@ -12,25 +12,21 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::Stage;
-use tidegate_fetch::get::{Download, Event, Got, Tell};
+use tidegate_fetch::get::{Active, Download, Event, Got, Tell, Watch};
 use tidegate_fetch::record::Record;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::text::show;
 
-use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
+use crate::drive::{Begun, Ended, Work, interrupt_on_signals};
 use crate::exit;
 use crate::output::{self, OutputArgs};
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
 use crate::terminal;
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
-
-/// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
-const CONNECTIONS: u16 = 8;
 
 /// Get public data by accession, URL or list, verified and resumable.
 ///
@@ -107,13 +103,13 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         let (names, settings, tell) =
             begun.take().ok_or_else(|| Error::new(ErrorKind::Usage, "begun already"))?;
         let servers = Arc::clone(&servers);
-        Ok(Box::new(Download::start(names, servers, settings, tell)?) as Box<dyn Mover>)
+        let download = Download::start(names, servers, settings, tell)?;
+        Ok(Begun { under_way: Some(under_way(download.watch())), transfer: Box::new(download) })
     };
     let work = Work {
         begin: Box::new(begin),
         retry_for: Duration::ZERO,
         stages: &[Stage::Network, Stage::Write],
-        streams: Some(CONNECTIONS),
         staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
         interrupt,
         dry: false,
@@ -230,23 +226,10 @@ fn code(got: u64, failures: &[ErrorKind]) -> u8 {
     }
 }
 
-impl Mover for Download {
-    fn ledger(&self) -> &Arc<Ledger> {
-        self.ledger()
-    }
-
-    fn under_way(&self) -> Option<UnderWay> {
-        let watch = self.watch();
-        let bars = move || {
-            let bar = |file: tidegate_fetch::get::Active| FileBar {
-                name: file.path.to_string(),
-                done: file.done,
-                bytes: file.bytes,
-            };
-            watch.active().into_iter().map(bar).collect()
-        };
-        Some(Box::new(bars))
-    }
+/// What shows the files under way.
+fn under_way(watch: Watch) -> UnderWay {
+    let bar = |file: Active| FileBar { name: file.path.to_string(), done: file.done, bytes: file.bytes };
+    Box::new(move || watch.active().into_iter().map(bar).collect())
 }
 
 fn cannot_write(args: &GetArgs, error: std::io::Error) -> Error {

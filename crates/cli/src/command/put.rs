@@ -21,7 +21,6 @@ use tidegate_fetch::remote::shown;
 use tidegate_service::shown::count;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
-use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::text::show;
@@ -29,7 +28,7 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
-use crate::drive::{Ended, Mover, Work, interrupt_on_signals};
+use crate::drive::{Begun, Ended, Work, interrupt_on_signals};
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
 use crate::place::Paths;
@@ -196,12 +195,6 @@ impl PutArgs {
     }
 }
 
-impl Mover for Upload {
-    fn ledger(&self) -> &Arc<Ledger> {
-        self.ledger()
-    }
-}
-
 /// A file that would be sent.
 #[derive(Clone, Debug, Serialize)]
 struct Planned {
@@ -233,7 +226,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
     let begun = AtomicBool::new(false);
-    let begin = || -> Result<Box<dyn Mover>> {
+    let begin = || -> Result<Begun> {
         planned.lock().expect("not poisoned").clear();
         let source = FileSource::local(&sources, links(args.links).into())?;
         let target = place.target(source.is_single_file(), &args.server, &servers, &state)?;
@@ -257,14 +250,13 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         };
         let upload = Upload::start(Box::new(source), target, settings, tell(&planned))?;
         begun.store(true, Relaxed);
-        Ok(Box::new(upload))
+        Ok(Begun { transfer: Box::new(upload), under_way: None })
     };
     let work = Work {
         begin: Box::new(begin),
         // Every request is tried again by itself.
         retry_for: Duration::ZERO,
         stages: &[Stage::Read, Stage::Network],
-        streams: None,
         staging: args.server.staging,
         interrupt: Interrupt::clone(&interrupt),
         dry: false,

@@ -9,12 +9,11 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions};
 use tidegate_control::simulation::{Summary, simulate};
-use tidegate_control::units::parse_duration;
 use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, SimulatorOptions};
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
-use crate::settings::rule;
+use crate::settings::{epoch_length, rule};
 use crate::terminal;
 
 /// Run optimizers on a simulated path and compare them.
@@ -41,12 +40,6 @@ pub struct SimulateArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-}
-
-fn epoch_length(text: &str) -> Result<Duration, String> {
-    let length = parse_duration(text).map_err(|error| error.to_string())?;
-    let range = Duration::from_millis(100)..=Duration::from_secs(60);
-    if range.contains(&length) { Ok(length) } else { Err("must be from 100ms to 60s".to_owned()) }
 }
 
 #[derive(Serialize)]

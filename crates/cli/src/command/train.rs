@@ -11,9 +11,9 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{calibrate, read_log};
 use tidegate_control::policy::Recipe;
-use tidegate_control::policy::network::MOST;
+use tidegate_control::policy::network::MAX_WIDTH;
 use tidegate_control::{Concurrency, Scenario};
-use tidegate_train::ppo::Config;
+use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Facts, Progress, Session, Stop, Trainer};
@@ -117,9 +117,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     if args.universal {
         drop(WholeFile::begin(&args.output)?);
-        let default = universal::Config::default();
+        let default = universal::UniversalConfig::default();
         let most = args.episodes.unwrap_or(default.most);
-        let config = universal::Config { threads: args.threads.into(), most, ..default };
+        let config = universal::UniversalConfig { threads: args.threads.into(), most, ..default };
         return Training::new(args, "every path", Recipe::Universal)
             .run(&mut Universal::new(config, args.seed));
     }
@@ -135,9 +135,10 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(format!("{}: {why}", file.display())).into());
     }
     let choices: usize = bounds.iter().map(|bounds| usize::from(bounds.max - bounds.min) + 1).sum();
-    if args.recipe == Recipe::AutomdtDiscrete && choices > MOST {
-        let why =
-            format!("{choices} numbers of workers to choose among, of at most {MOST}: lower max_workers");
+    if args.recipe == Recipe::AutomdtDiscrete && choices > MAX_WIDTH {
+        let why = format!(
+            "{choices} numbers of workers to choose among, of at most {MAX_WIDTH}: lower max_workers"
+        );
         return Err(usage(format!("{}: {why}", file.display())).into());
     }
     if args.recipe == Recipe::Universal {
@@ -145,7 +146,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
     let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
-        let config = Config { threads: args.threads.into(), ..Config::default() };
+        let config = PpoConfig { threads: args.threads.into(), ..PpoConfig::default() };
         let mut stop = Stop::default();
         stop.most = args.episodes.unwrap_or(stop.most);
         Box::new(Session::new(&course, (args.recipe, course.scales), config, stop, args.seed))

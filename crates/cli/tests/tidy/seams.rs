@@ -100,7 +100,8 @@ fn a_crate_lists_what_it_publishes() {
     for lib in text_files().iter().filter(|path| path.ends_with("src/lib.rs")) {
         let text = read(lib).unwrap_or_default();
         // The crates that list what they publish as text, rather than by re-exporting it.
-        let Some((listing, modules)) = text.split_once("\n//! ```text\n").and_then(|(_, rest)| rest.split_once("```"))
+        let Some((listing, modules)) =
+            text.split_once("\n//! ```text\n").and_then(|(_, rest)| rest.split_once("```"))
         else {
             continue;
         };

@@ -21,7 +21,7 @@ const SEEDS: u64 = 1000;
 /// Standard deviation of a sample, of its throughput.
 const NOISE: f64 = 0.05;
 /// The most streams there may be.
-const MOST: u16 = 64;
+const MAX_STREAMS: u16 = 64;
 
 /// What one contender made of one family: an entry a seed.
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct Score {
 }
 
 fn samples_of(curve: &dyn Fn(f64) -> f64, rng: &mut Rng) -> Vec<Sample> {
-    let mut doubling = Doubling::new(sampling::Config::up_to(MOST));
+    let mut doubling = Doubling::new(sampling::SamplingConfig::up_to(MAX_STREAMS));
     while let Some(n) = doubling.next() {
         let strayed = curve(f64::from(n)) * rng.normal(1.0, NOISE).max(0.1);
         doubling.record(tidegate_control::BitRate::from_mbps(strayed));
@@ -54,11 +54,11 @@ impl Score {
         let error = |n: u16| (choice.predict(n).as_mbps() / curve(f64::from(n)) - 1.0).abs();
         let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len() as f64;
         let between: Vec<f64> = (1..=last).filter(|&n| !sampled(n)).map(error).collect();
-        let beyond: Vec<f64> = (last + 1..=MOST).map(error).collect();
+        let beyond: Vec<f64> = (last + 1..=MAX_STREAMS).map(error).collect();
         self.errors.extend((!between.is_empty()).then(|| mean(between)));
         self.beyond.extend((!beyond.is_empty()).then(|| mean(beyond)));
-        let best = (1..=MOST).map(|n| curve(f64::from(n))).fold(0.0, f64::max);
-        let fewest = (1..=MOST).find(|&n| curve(f64::from(n)) >= 0.98 * best).unwrap_or(MOST);
+        let best = (1..=MAX_STREAMS).map(|n| curve(f64::from(n))).fold(0.0, f64::max);
+        let fewest = (1..=MAX_STREAMS).find(|&n| curve(f64::from(n)) >= 0.98 * best).unwrap_or(MAX_STREAMS);
         self.shares.push(curve(f64::from(choice.streams)) / best);
         self.surplus.push(f64::from(choice.streams) / f64::from(fewest));
         self.unfit += u32::from(choice.fit.is_none());
@@ -78,7 +78,7 @@ fn scores(family: &Family, contenders: &[Contender], first_seed: u64) -> Vec<Sco
         let curve = (family.draw)(&mut rng);
         let samples = samples_of(&curve, &mut rng);
         for (score, contender) in scores.iter_mut().zip(contenders) {
-            let choice = contender.choose(&samples, MOST);
+            let choice = contender.choose(&samples, MAX_STREAMS);
             score.add(&choice, &samples, &curve);
         }
     }
@@ -158,7 +158,7 @@ fn main() -> Result<(), Box<dyn Error>> {
          Made by `cargo run --release -p tidegate-control --example models -- --write docs/results/models.md`; do not \
          edit by hand. What the models are: `crates/control/src/throughput_model.rs`.\n\n\
          {SEEDS} curves of each family, each with a scale, a bend or knee at 3 to 48 streams and a shape of its own. \
-         Samples at n = 1, 2, 4, … as algorithm 2 of EOS takes them, up to {MOST} streams, with noise of {:.0} %. \
+         Samples at n = 1, 2, 4, … as algorithm 2 of EOS takes them, up to {MAX_STREAMS} streams, with noise of {:.0} %. \
          *Ours* is `choose` as it is by default; the next two columns lack its last steps. The published models stand \
          alone, each solved from every combination of samples and the solution nearest to all of them taken, which is \
          more than Dinda’s and no less than EOS’s authors do; where none describes a path, straight lines join the \
@@ -172,9 +172,9 @@ fn main() -> Result<(), Box<dyn Error>> {
          Predicted by true, less 1; the mean over all n that were not sampled up to the last one that was: the median of \
          the curves and (the 95th percentile).\n\n{}\n\
          ## Error beyond the samples, %\n\n\
-         The same from the last sample to {MOST} streams: nothing is known there but what the model says.\n\n{}\n\
+         The same from the last sample to {MAX_STREAMS} streams: nothing is known there but what the model says.\n\n{}\n\
          ## Throughput at the chosen n, % of the best\n\n\
-         True throughput by the best of any n up to {MOST}: the median and (the 5th percentile). A curve that rises \
+         True throughput by the best of any n up to {MAX_STREAMS}: the median and (the 5th percentile). A curve that rises \
          without a peak is followed to 95 % of its limit only, by design.\n\n{}\n\
          ## Streams chosen\n\n\
          By the fewest that come within 2 % of the best: the median and (the 95th percentile).\n\n{}\n\

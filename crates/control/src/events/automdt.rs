@@ -13,7 +13,7 @@ const ORDER: [Stage; 3] = [Stage::Network, Stage::Read, Stage::Write];
 
 /// A path as AutoMDT's simulator knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct AutomdtSettings {
     /// What one thread moves.
     pub worker_rate: PerStage<BitRate>,
     /// What a stage moves at most.
@@ -26,7 +26,7 @@ pub struct Settings {
     pub pause: Duration,
 }
 
-impl Settings {
+impl AutomdtSettings {
     /// With the published pause and corrected units.
     pub const fn new(
         worker_rate: PerStage<BitRate>,
@@ -39,7 +39,7 @@ impl Settings {
 
 /// What a second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct AutomdtStep {
     /// What moved by the time the stage's last task ended, in Mbit/s.
     pub throughput: PerStage<f64>,
     /// What moved, in Mbit: all that was credited in the second.
@@ -63,7 +63,7 @@ pub struct Automdt {
 
 impl Automdt {
     /// The published start: what one thread a stage would have left in the buffers after a second.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &AutomdtSettings) -> Self {
         let rate = settings.worker_rate.map(BitRate::as_mbps);
         let size = Ends {
             sender: settings.units.mbit(settings.staging.sender),
@@ -95,7 +95,7 @@ impl Automdt {
     }
 
     /// Lets a second pass with `n` threads a stage.
-    pub fn step(&mut self, n: Concurrency) -> Step {
+    pub fn step(&mut self, n: Concurrency) -> AutomdtStep {
         let mut moved = PerStage::all(0.0);
         let mut finish = PerStage::all(self.pause);
         for (rank, stage) in ORDER.into_iter().enumerate() {
@@ -125,7 +125,7 @@ impl Automdt {
         }
         let throughput = PerStage::from_fn(|stage| moved[stage] / finish[stage]);
         let utility = Utility { loss_term: LossTerm::None, ..Utility::default() };
-        Step {
+        AutomdtStep {
             throughput,
             moved,
             free: Ends {

@@ -12,7 +12,7 @@ const K: f64 = 1.002;
 
 /// A path as LDM's simulator knows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct LdmSettings {
     /// What one stream moves.
     pub worker_rate: BitRate,
     /// What the link carries.
@@ -25,7 +25,7 @@ pub struct Settings {
     pub pause: Duration,
 }
 
-impl Settings {
+impl LdmSettings {
     /// With the published chunk and pause, and corrected units.
     pub const fn new(worker_rate: BitRate, total_rate: BitRate) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Settings {
 
 /// What a second showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Step {
+pub struct LdmStep {
     /// In Mbit/s.
     pub throughput: f64,
     /// T/1.002ⁿ, in Mbit/s.
@@ -61,7 +61,7 @@ pub struct Ldm {
 
 impl Ldm {
     /// The simulator; `seed` draws the sizes of files.
-    pub fn new(settings: &Settings, seed: u64) -> Self {
+    pub fn new(settings: &LdmSettings, seed: u64) -> Self {
         Self {
             rate: settings.worker_rate.as_mbps(),
             total: settings.total_rate.as_mbps(),
@@ -73,7 +73,7 @@ impl Ldm {
     }
 
     /// Lets a second pass with `n` streams.
-    pub fn step(&mut self, n: u16) -> Step {
+    pub fn step(&mut self, n: u16) -> LdmStep {
         let (mut moved, mut finish) = (0.0, self.pause);
         self.queue.push(0.0, self.rate.to_bits(), u32::from(n));
         while let Some((time, key, count)) = self.queue.pop() {
@@ -97,7 +97,7 @@ impl Ldm {
         }
         let throughput = moved / finish;
         let utility = Utility { k: K, loss_term: LossTerm::None, ..Utility::default() };
-        Step { throughput, utility: utility.score(throughput, n, 0.0) }
+        LdmStep { throughput, utility: utility.score(throughput, n, 0.0) }
     }
 
     /// The size of the next file in Mbit.

@@ -5,7 +5,7 @@
 //! the same n twice and |Δ| > ε adds one; different n and δ > ε adds one, δ < −ε takes one away;
 //! everything else holds. Additive only, so a path that needs K streams is learned in K epochs.
 
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 
 /// What to do in the second epoch, which the equations leave undefined.
@@ -20,7 +20,7 @@ pub enum Start {
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct AimdConfig {
     /// ε, the relative change taken for real. The paper gives none; 0.02, because below saturation
     /// δ is 1/n: the rule then climbs to 50 streams if it must, and ignores what is below 2 %.
     pub epsilon: f64,
@@ -28,7 +28,7 @@ pub struct Config {
     pub start: Start,
 }
 
-impl Default for Config {
+impl Default for AimdConfig {
     fn default() -> Self {
         Self { epsilon: 0.02, start: Start::Step }
     }
@@ -37,13 +37,13 @@ impl Default for Config {
 /// The controller and the epoch before the last.
 #[derive(Clone, Debug)]
 pub struct Aimd {
-    config: Config,
+    config: AimdConfig,
     previous: Option<(u16, f64)>,
 }
 
 impl Aimd {
     /// A controller that has seen nothing.
-    pub const fn new(config: Config) -> Self {
+    pub const fn new(config: AimdConfig) -> Self {
         Self { config, previous: None }
     }
 
@@ -65,17 +65,13 @@ impl Aimd {
 }
 
 impl StageOptimizer for Aimd {
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let last = (seen.n, seen.throughput.as_mbps());
         let step = match self.previous.replace(last) {
             Some(before) => self.step(before, last),
             None => i32::from(self.config.start == Start::Step),
         };
-        bounds.clamp_f64(f64::from(seen.n) + f64::from(step))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.previous.map(|(_, mbps)| mbps)
+        StageProposal::new(bounds.clamp_f64(f64::from(seen.n) + f64::from(step)), last.1)
     }
 }
 
@@ -92,72 +88,59 @@ mod tests {
             interval: Duration::from_secs(1),
             n,
             throughput: BitRate::mbps(mbps),
-            loss: 0.0,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
     /// What the rule asks for after two epochs, given as (n, Mbit/s).
     fn after(before: (u16, u64), last: (u16, u64)) -> u16 {
-        let mut rule = Aimd::new(Config { epsilon: 0.05, start: Start::Step });
+        let mut rule = Aimd::new(AimdConfig { epsilon: 0.05, start: Start::Step });
         let bounds = Bounds::new(1, 10);
         rule.propose(&sample(before.0, before.1), bounds);
-        rule.propose(&sample(last.0, last.1), bounds)
+        rule.propose(&sample(last.0, last.1), bounds).n
     }
 
     #[test]
-    fn the_same_n_probes_upward_on_any_real_change() {
-        assert_eq!(after((4, 100), (4, 110)), 5);
-        assert_eq!(after((4, 100), (4, 90)), 5);
-        assert_eq!(after((4, 100), (4, 104)), 4);
-    }
-
-    #[test]
-    fn different_n_follows_the_sign_of_the_slope() {
-        assert_eq!(after((4, 100), (5, 120)), 6);
-        assert_eq!(after((4, 100), (5, 80)), 4);
-        assert_eq!(after((4, 100), (5, 104)), 5);
-        // Taking one away and gaining: the slope is negative, so go on down.
-        assert_eq!(after((5, 100), (4, 110)), 3);
-        assert_eq!(after((5, 100), (4, 80)), 5);
-        // The slope is per worker: 12 % over 3 workers is below 5 %.
-        assert_eq!(after((2, 100), (5, 112)), 5);
-    }
-
-    #[test]
-    fn nothing_moved_is_no_division_by_zero() {
-        assert_eq!(after((4, 0), (4, 10)), 5);
-        assert_eq!(after((5, 0), (4, 10)), 5);
-        assert_eq!(after((4, 0), (4, 0)), 4);
-    }
-
-    #[test]
-    fn the_bounds_hold() {
-        assert_eq!(after((9, 100), (10, 200)), 10);
-        assert_eq!(after((2, 200), (1, 220)), 1);
+    fn it_steps_by_the_sign_of_the_slope() {
+        for (before, last, next, why) in [
+            ((4, 100), (4, 110), 5, "the same n probes upward on a real gain"),
+            ((4, 100), (4, 90), 5, "and on a real loss"),
+            ((4, 100), (4, 104), 4, "but not on less than 5 %"),
+            ((4, 100), (5, 120), 6, "one more brought more"),
+            ((4, 100), (5, 80), 4, "one more brought less"),
+            ((4, 100), (5, 104), 5, "one more brought nothing"),
+            ((5, 100), (4, 110), 3, "one less brought more: the slope is negative"),
+            ((5, 100), (4, 80), 5, "one less brought less"),
+            ((2, 100), (5, 112), 5, "the slope is per worker: 12 % over 3 workers is below 5 %"),
+            ((4, 0), (4, 10), 5, "nothing moved before: no division by zero"),
+            ((5, 0), (4, 10), 5, "with another n neither"),
+            ((4, 0), (4, 0), 4, "and nothing still moves"),
+            ((9, 100), (10, 200), 10, "the upper bound holds"),
+            ((2, 200), (1, 220), 1, "and the lower"),
+        ] {
+            assert_eq!(after(before, last), next, "{why}");
+        }
     }
 
     #[test]
     fn both_starts_do_what_they_say() {
         let bounds = Bounds::new(1, 10);
-        let mut step = Aimd::new(Config::default());
-        assert_eq!(step.propose(&sample(1, 100), bounds), 2);
-        let mut hold = Aimd::new(Config { start: Start::Hold, ..Config::default() });
-        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
-        assert_eq!(hold.propose(&sample(1, 100), bounds), 1);
-        assert_eq!(hold.propose(&sample(1, 110), bounds), 2);
+        let mut step = Aimd::new(AimdConfig::default());
+        assert_eq!(step.propose(&sample(1, 100), bounds).n, 2);
+        let mut hold = Aimd::new(AimdConfig { start: Start::Hold, ..AimdConfig::default() });
+        assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
+        assert_eq!(hold.propose(&sample(1, 100), bounds).n, 1);
+        assert_eq!(hold.propose(&sample(1, 110), bounds).n, 2);
     }
 
     #[test]
     fn it_climbs_one_by_one_to_the_knee() {
-        let mut rule = Aimd::new(Config::default());
+        let mut rule = Aimd::new(AimdConfig::default());
         let mut n = 1;
         let mut trace = Vec::new();
         for _ in 0..14 {
             trace.push(n);
-            n = rule.propose(&sample(n, (u64::from(n) * 100).min(1000)), Bounds::new(1, 64));
+            n = rule.propose(&sample(n, (u64::from(n) * 100).min(1000)), Bounds::new(1, 64)).n;
         }
         assert_eq!(trace, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11, 11, 11]);
     }

@@ -16,14 +16,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::gaussian_process::{GaussianProcess, Kernel};
-use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageSample};
+use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageProposal, StageSample};
 use crate::rng::Rng;
 use crate::stage::Bounds;
 use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct BayesianConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput (Falcon); FastBioDL charges no loss.
     pub utility: Utility,
     /// Mend what depends on the scale: gains and ξ in deviations of the scores seen, scores not
@@ -47,7 +47,7 @@ const CANDIDATES: u32 = 256;
 /// The search between two probes.
 #[derive(Clone, Debug)]
 pub struct Bayesian {
-    config: Config,
+    config: BayesianConfig,
     rng: Rng,
     /// (n, negated score), oldest first.
     window: VecDeque<(u16, f64)>,
@@ -59,12 +59,11 @@ pub struct Bayesian {
     wanted: Option<[u16; 3]>,
     /// The adaptive bound, while it is below the most there may be.
     bound: Option<u16>,
-    last_score: Option<f64>,
 }
 
 impl Bayesian {
     /// A search that draws from the stream of `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: BayesianConfig, seed: u64) -> Self {
         Self {
             config,
             rng: Rng::new(seed),
@@ -73,7 +72,6 @@ impl Bayesian {
             gains: [0.0; 3],
             wanted: None,
             bound: None,
-            last_score: None,
         }
     }
 
@@ -202,9 +200,8 @@ impl StageOptimizer for Bayesian {
         self.rng.integer(bounds.min, bounds.max)
     }
 
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let score = self.config.utility.score(seen.throughput.as_mbps(), seen.n, seen.loss);
-        self.last_score = Some(score);
         let value = if self.config.repaired { -score } else { (-score).round_ties_even() };
         self.window.push_back((seen.n, value));
         if self.window.len() > WINDOW {
@@ -213,11 +210,7 @@ impl StageOptimizer for Bayesian {
         self.probes += 1;
         self.adapt(seen.n, value, bounds);
         let most = self.bound.map_or(bounds.max, |bound| bounds.clamp(bound));
-        self.next(Bounds::new(bounds.min, most))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_score
+        StageProposal::new(self.next(Bounds::new(bounds.min, most)), score)
     }
 
     fn epoch_length(&self) -> Duration {
@@ -241,14 +234,12 @@ mod tests {
             n,
             throughput: BitRate::from_mbps(mbps),
             loss,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
     fn repaired(seed: u64) -> Bayesian {
-        Bayesian::new(Config { repaired: true, ..Config::default() }, seed)
+        Bayesian::new(BayesianConfig { repaired: true, ..BayesianConfig::default() }, seed)
     }
 
     /// The n probed on T = min(500n, 10000).
@@ -258,7 +249,7 @@ mod tests {
         let mut trace = Vec::new();
         for _ in 0..probes {
             trace.push(n);
-            n = bounds.clamp(rule.propose(&sample(n, (500.0 * f64::from(n)).min(10_000.0), 0.0), bounds));
+            n = bounds.clamp(rule.propose(&sample(n, (500.0 * f64::from(n)).min(10_000.0), 0.0), bounds).n);
         }
         trace
     }
@@ -311,7 +302,7 @@ mod tests {
             assert!(near(repaired(seed)) >= 15, "seed {seed}");
         }
         let published: Vec<usize> =
-            (0..10).map(|seed| near(Bayesian::new(Config::default(), seed))).collect();
+            (0..10).map(|seed| near(Bayesian::new(BayesianConfig::default(), seed))).collect();
         let settled = published.iter().filter(|&&near| near >= 15).count();
         assert!((5..10).contains(&settled), "{published:?}");
         // With this seed the gains follow the probability of improvement, which repeats one n for ever.
@@ -320,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_seed_replays_its_search() {
-        let with = |seed| trace(Bayesian::new(Config::default(), seed), 20);
+        let with = |seed| trace(Bayesian::new(BayesianConfig::default(), seed), 20);
         assert_eq!(with(3), with(3));
         assert_ne!(with(3), with(4));
     }
@@ -328,14 +319,14 @@ mod tests {
     #[test]
     fn a_negative_utility_lowers_the_bound_and_forgets() {
         let bounds = Bounds::new(1, 64);
-        let mut rule = Bayesian::new(Config::default(), 1);
+        let mut rule = Bayesian::new(BayesianConfig::default(), 1);
         for n in [10, 40] {
             rule.propose(&sample(n, 1000.0, 0.0), bounds);
         }
-        assert!(rule.propose(&sample(30, 1000.0, 0.5), bounds) <= 30);
+        assert!(rule.propose(&sample(30, 1000.0, 0.5), bounds).n <= 30);
         assert_eq!((rule.bound, rule.window.len(), rule.probes), (Some(30), 0, 0));
         // At the bound, with a positive utility, it rises by five, and what was seen is lost again.
-        assert!(rule.propose(&sample(30, 1000.0, 0.0), bounds) <= 35);
+        assert!(rule.propose(&sample(30, 1000.0, 0.0), bounds).n <= 35);
         assert_eq!((rule.bound, rule.window.len()), (Some(35), 0));
 
         let mut rule = repaired(1);
@@ -352,12 +343,12 @@ mod tests {
             (1e13, Bounds::new(1, u16::MAX)),
             (5.0, Bounds::fixed(7)),
         ] {
-            for mut rule in [Bayesian::new(Config::default(), 1), repaired(1)] {
+            for mut rule in [Bayesian::new(BayesianConfig::default(), 1), repaired(1)] {
                 let mut n = rule.start(bounds);
                 for _ in 0..24 {
                     // Without K every n scores the same.
                     rule.config.utility.k = 1.0;
-                    n = rule.propose(&sample(n, mbps, 0.0), bounds);
+                    n = rule.propose(&sample(n, mbps, 0.0), bounds).n;
                     assert_eq!(n, bounds.clamp(n));
                 }
             }

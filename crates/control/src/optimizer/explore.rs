@@ -6,14 +6,15 @@
 //! hit that (a stage that five of 32 workers fill: less than one epoch in ten), and that is why the papers
 //! need minutes. [`Draw::Isolate`] arranges for it.
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::rng::Rng;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Config {
+pub struct ExploreConfig {
     /// Epochs a draw is kept. 1, as published; more where workers take long to reach their rate.
     pub hold_epochs: u16,
     /// From which distribution.
@@ -35,7 +36,7 @@ pub enum Draw {
 /// Draws each stage's workers from its bounds, independently.
 #[derive(Clone, Debug)]
 pub struct Explore {
-    config: Config,
+    config: ExploreConfig,
     rng: Rng,
     current: Concurrency,
     age: u16,
@@ -44,7 +45,7 @@ pub struct Explore {
 
 impl Explore {
     /// Draws from the stream of `seed`.
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub fn new(config: ExploreConfig, seed: u64) -> Self {
         Self { config, rng: Rng::new(seed), current: PerStage::all(1), age: 0, draws: 0 }
     }
 
@@ -85,16 +86,16 @@ impl Explore {
 }
 
 impl Optimizer for Explore {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        self.draw(bounds)
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
+        self.draw(bounds).into()
     }
 
-    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         if self.age < self.config.hold_epochs {
             self.age += 1;
-            return bounds.clamp(self.current);
+            return bounds.clamp(self.current).into();
         }
-        self.draw(bounds)
+        self.draw(bounds).into()
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     fn drawn(draw: Draw, bounds: PerStage<Bounds>, count: usize) -> Vec<Concurrency> {
-        let mut rule = Explore::new(Config { draw, ..Config::default() }, 1);
+        let mut rule = Explore::new(ExploreConfig { draw, ..ExploreConfig::default() }, 1);
         (0..count).map(|_| rule.draw(bounds)).collect()
     }
 

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageSample};
+use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct FalconConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput, as published.
     pub utility: Utility,
 }
@@ -22,7 +22,7 @@ const REACH: i64 = 10;
 /// The rule between two probes.
 #[derive(Clone, Debug)]
 pub struct Falcon {
-    config: Config,
+    config: FalconConfig,
     centre: i64,
     /// Consecutive decisions in one direction, signed.
     momentum: i64,
@@ -31,13 +31,12 @@ pub struct Falcon {
     soft_limit: Option<i64>,
     /// The score at c − 1 once it is known.
     below: Option<f64>,
-    last_score: Option<f64>,
 }
 
 impl Falcon {
     /// A search around 2.
-    pub const fn new(config: Config) -> Self {
-        Self { config, centre: 2, momentum: 0, least: 0.0, soft_limit: None, below: None, last_score: None }
+    pub const fn new(config: FalconConfig) -> Self {
+        Self { config, centre: 2, momentum: 0, least: 0.0, soft_limit: None, below: None }
     }
 
     fn limit(&self, bounds: Bounds) -> i64 {
@@ -61,9 +60,8 @@ impl Falcon {
 }
 
 impl StageOptimizer for Falcon {
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let utility = self.config.utility.score(seen.throughput.as_mbps(), seen.n, seen.loss);
-        self.last_score = Some(utility);
         let score = (-utility).round_ties_even();
         if score < self.least {
             self.least = score;
@@ -79,11 +77,7 @@ impl StageOptimizer for Falcon {
                 self.centre - 1
             }
         };
-        bounds.clamp(u16::try_from(next).unwrap_or(u16::MAX))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_score
+        StageProposal::new(bounds.clamp(u16::try_from(next).unwrap_or(u16::MAX)), utility)
     }
 
     fn epoch_length(&self) -> Duration {

@@ -26,26 +26,26 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::observation::Remaining;
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::units::{ByteCount, parse_duration};
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct Fts3Config {
     /// Time between two decisions; 60 s (`OptimizerInterval`).
     pub interval: Duration,
     /// Steps of two up, and growth up to 16 times the queue, as in FTS3's modes 2 and 3. Off: its mode 1.
     pub aggressive: bool,
 }
 
-impl Default for Config {
+impl Default for Fts3Config {
     fn default() -> Self {
         Self { interval: Duration::from_secs(60), aggressive: false }
     }
 }
 
-impl FromStr for Config {
+impl FromStr for Fts3Config {
     type Err = &'static str;
 
     /// Reads `aggressive`, `interval=TIME`, or both with a comma between them.
@@ -81,7 +81,7 @@ const PIECE: ByteCount = ByteCount::mib(64);
 /// The rule between two epochs.
 #[derive(Clone, Debug)]
 pub struct Fts3 {
-    config: Config,
+    config: Fts3Config,
     window: Window,
     /// When a decision was last made, passed over ones not counted.
     decided: Duration,
@@ -130,7 +130,7 @@ fn magnitude(value: f64) -> f64 {
 
 impl Fts3 {
     /// A rule that has decided nothing.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Fts3Config) -> Self {
         Self { config, window: Window::default(), decided: Duration::ZERO, average: 0.0, file_size: None }
     }
 
@@ -161,15 +161,9 @@ impl Fts3 {
         let enough = if self.config.aggressive { queue.saturating_mul(MAX_STREAMS) } else { queue };
         if next > n && u64::from(next) > enough { n } else { next }
     }
-}
 
-impl StageOptimizer for Fts3 {
-    fn start(&mut self, bounds: Bounds) -> u16 {
-        let range = Self::range(bounds);
-        range.min.midpoint(range.max)
-    }
-
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
+    /// The number for the next epoch, which is the same until an interval has passed.
+    fn next(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
         self.window.add(seen);
         let passed = seen.at.saturating_sub(self.window.begun);
         // The epoch that ends nearest to the interval's end.
@@ -194,9 +188,18 @@ impl StageOptimizer for Fts3 {
         (self.average, self.file_size, self.decided) = (average, file_size, seen.at);
         next
     }
+}
 
-    fn utility(&self) -> Option<f64> {
-        Some(self.average * 8.0 / 1e6)
+impl StageOptimizer for Fts3 {
+    fn start(&mut self, bounds: Bounds) -> u16 {
+        let range = Self::range(bounds);
+        range.min.midpoint(range.max)
+    }
+
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
+        let n = self.next(seen, bounds);
+        // Bytes a second, as FTS counts, in Mbit/s.
+        StageProposal::new(n, self.average * 8.0 / 1e6)
     }
 }
 
@@ -223,13 +226,13 @@ mod tests {
     }
 
     /// The numbers decided on a path where n workers move `mbps(n)`, from the start on.
-    fn trace(config: Config, bounds: Bounds, minutes: u32, mbps: impl Fn(u32, u16) -> u64) -> Vec<u16> {
+    fn trace(config: Fts3Config, bounds: Bounds, minutes: u32, mbps: impl Fn(u32, u16) -> u64) -> Vec<u16> {
         let mut rule = Fts3::new(config);
         let mut n = rule.start(bounds);
         (1..=minutes)
             .map(|at| {
                 let ran = n;
-                n = rule.propose(&minute(at, n, mbps(at, n), None), bounds);
+                n = rule.propose(&minute(at, n, mbps(at, n), None), bounds).n;
                 ran
             })
             .collect()
@@ -237,7 +240,7 @@ mod tests {
 
     #[test]
     fn rule_1_begins_half_way() {
-        let start = |min, max| Fts3::new(Config::default()).start(Bounds::new(min, max));
+        let start = |min, max| Fts3::new(Fts3Config::default()).start(Bounds::new(min, max));
         assert_eq!([start(1, 100), start(2, 60), start(1, 32), start(20, 30)], [31, 31, 17, 25]);
         // Bounds that lie outside its range win.
         assert_eq!([start(80, 90), start(1, 1)], [80, 1]);
@@ -245,19 +248,19 @@ mod tests {
 
     #[test]
     fn rule_2_does_not_move_what_is_fixed() {
-        assert_eq!(trace(Config::default(), Bounds::new(1, 2), 4, |_, n| u64::from(n) * 100), [2; 4]);
+        assert_eq!(trace(Fts3Config::default(), Bounds::new(1, 2), 4, |_, n| u64::from(n) * 100), [2; 4]);
     }
 
     #[test]
     fn rule_3_holds_while_nothing_moves() {
-        assert_eq!(trace(Config::default(), BOUNDS, 12, |_, _| 0), [31; 12]);
+        assert_eq!(trace(Fts3Config::default(), BOUNDS, 12, |_, _| 0), [31; 12]);
     }
 
     #[test]
     fn rule_4_holds_while_the_queue_empties() {
         let after = |files, mib| {
-            let mut rule = Fts3::new(Config::default());
-            rule.propose(&minute(1, 10, 100, Some((files, mib))), BOUNDS)
+            let mut rule = Fts3::new(Fts3Config::default());
+            rule.propose(&minute(1, 10, 100, Some((files, mib))), BOUNDS).n
         };
         // Ten are on their way: of 21 files eleven wait, of 19 nine.
         assert_eq!([after(21, 21), after(19, 19)], [11, 10]);
@@ -269,12 +272,12 @@ mod tests {
     fn rule_5_takes_a_fall_for_one_only_beyond_an_order_of_magnitude() {
         // 12.5 MB/s lift the average from zero to 1.25, 2.375, 3.39 and 4.30 MB/s. Next to nothing then takes
         // a tenth off each minute: 3.87 and 3.48 are small falls, 3.13 is below 10^6.5, the rest small again.
-        let mut rule = Fts3::new(Config::default());
+        let mut rule = Fts3::new(Fts3Config::default());
         let mut n = 10;
         let mut seen = Vec::new();
         for at in 1..=9 {
             let throughput = if at <= 4 { BitRate::mbps(100) } else { BitRate(6_400) };
-            n = rule.propose(&StageSample { throughput, ..minute(at, n, 0, None) }, BOUNDS);
+            n = rule.propose(&StageSample { throughput, ..minute(at, n, 0, None) }, BOUNDS).n;
             seen.push(n);
         }
         assert_eq!(seen, [11, 12, 13, 14, 14, 14, 13, 13, 13]);
@@ -282,9 +285,9 @@ mod tests {
 
     #[test]
     fn rule_5_blames_smaller_files_before_workers() {
-        let mut rule = Fts3::new(Config::default());
+        let mut rule = Fts3::new(Fts3Config::default());
         let mut decide =
-            |at, n, mbps, files, mib| rule.propose(&minute(at, n, mbps, Some((files, mib))), BOUNDS);
+            |at, n, mbps, files, mib| rule.propose(&minute(at, n, mbps, Some((files, mib))), BOUNDS).n;
         assert_eq!(decide(1, 10, 800, 100_000, 900_000), 11);
         // 100 files of 1000 MiB, and a rise.
         assert_eq!(decide(2, 11, 800, 99_900, 800_000), 12);
@@ -300,28 +303,28 @@ mod tests {
     fn rule_6_adds_on_a_full_link_while_the_average_still_rises() {
         // A link that 10 of 100 Mbit/s fill: 31 are too many, and each minute brings one more.
         let full = |_, n: u16| (u64::from(n) * 100).min(1000);
-        let seen = trace(Config::default(), BOUNDS, 30, full);
+        let seen = trace(Fts3Config::default(), BOUNDS, 30, full);
         assert_eq!(seen, (31..=60).collect::<Vec<u16>>());
-        let config = Config { aggressive: true, ..Config::default() };
+        let config = Fts3Config { aggressive: true, ..Fts3Config::default() };
         assert_eq!(trace(config, BOUNDS, 6, full), [31, 33, 35, 37, 39, 41]);
     }
 
     #[test]
     fn rule_6_adds_where_the_average_stays_once_five_intervals_went_by() {
         // A minute without throughput leaves the average as it is, and is no new decision.
-        let seen = trace(Config::default(), BOUNDS, 13, |at, _| if at == 1 { 100 } else { 0 });
+        let seen = trace(Fts3Config::default(), BOUNDS, 13, |at, _| if at == 1 { 100 } else { 0 });
         assert_eq!(seen, [31, 32, 32, 32, 32, 32, 33, 33, 33, 33, 33, 34, 34]);
     }
 
     #[test]
     fn rule_7_keeps_to_the_range_and_to_the_queue() {
         assert_eq!(
-            trace(Config::default(), Bounds::new(1, 32), 20, |_, _| 100)[14..],
+            trace(Fts3Config::default(), Bounds::new(1, 32), 20, |_, _| 100)[14..],
             [31, 32, 32, 32, 32, 32]
         );
         let after = |n, files, aggressive| {
-            let mut rule = Fts3::new(Config { aggressive, ..Config::default() });
-            rule.propose(&minute(1, n, 100, Some((files, 1))), BOUNDS)
+            let mut rule = Fts3::new(Fts3Config { aggressive, ..Fts3Config::default() });
+            rule.propose(&minute(1, n, 100, Some((files, 1))), BOUNDS).n
         };
         // Ten are on their way, and ten wait: an eleventh finds nothing to do, unless it may have 16 streams.
         assert_eq!([after(10, 20, false), after(10, 20, true)], [10, 12]);
@@ -330,7 +333,7 @@ mod tests {
 
     #[test]
     fn it_decides_once_an_interval_whatever_the_epochs() {
-        let run = |config: Config, seconds: u32| {
+        let run = |config: Fts3Config, seconds: u32| {
             let mut rule = Fts3::new(config);
             let mut n = rule.start(BOUNDS);
             for second in 1..=seconds {
@@ -339,15 +342,15 @@ mod tests {
                     interval: Duration::from_millis(900),
                     ..minute(0, n, 500, None)
                 };
-                n = rule.propose(&epoch, BOUNDS);
+                n = rule.propose(&epoch, BOUNDS).n;
             }
             n
         };
         assert_eq!(
-            [run(Config::default(), 59), run(Config::default(), 60), run(Config::default(), 299)],
+            [run(Fts3Config::default(), 59), run(Fts3Config::default(), 60), run(Fts3Config::default(), 299)],
             [31, 32, 35]
         );
-        let five: Config = "interval=5s".parse().expect("good");
+        let five: Fts3Config = "interval=5s".parse().expect("good");
         assert_eq!([run(five, 4), run(five, 5), run(five, 30)], [31, 32, 37]);
         assert_eq!(run("aggressive,interval=5s".parse().expect("good"), 30), 43);
     }
@@ -357,8 +360,8 @@ mod tests {
         for bad in
             ["", "interval", "interval=", "interval=0s", "interval=2h", "aggressive,", "aggressive=1", "x"]
         {
-            assert!(bad.parse::<Config>().is_err(), "{bad}");
+            assert!(bad.parse::<Fts3Config>().is_err(), "{bad}");
         }
-        assert_eq!("interval=60s".parse(), Ok(Config::default()));
+        assert_eq!("interval=60s".parse(), Ok(Fts3Config::default()));
     }
 }

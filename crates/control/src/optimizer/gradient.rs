@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageSample};
+use crate::optimizer::{PUBLISHED_EPOCH, StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::units::ByteCount;
 use crate::utility::Utility;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Config {
+pub struct GradientConfig {
     /// K = 1.02 and B = 10 with loss charged on throughput (Falcon's successors); FastBioDL charges
     /// no loss, which is the same where no loss is seen.
     pub utility: Utility,
@@ -38,7 +38,7 @@ const STAGING_LIMIT: ByteCount = ByteCount(1_000_000_000);
 /// The rule between two probes.
 #[derive(Clone, Debug)]
 pub struct Gradient {
-    config: Config,
+    config: GradientConfig,
     previous: Option<(u16, f64)>,
     /// The newest probe at another n than the previous one's.
     other: Option<(u16, f64)>,
@@ -46,24 +46,16 @@ pub struct Gradient {
     /// (negated score, n), oldest first.
     cache: Vec<(f64, u16)>,
     staged: u64,
-    last_score: Option<f64>,
 }
 
 impl Gradient {
     /// A search that has seen nothing.
-    pub const fn new(config: Config) -> Self {
-        Self {
-            config,
-            previous: None,
-            other: None,
-            probes: 0,
-            cache: Vec::new(),
-            staged: 0,
-            last_score: None,
-        }
+    pub const fn new(config: GradientConfig) -> Self {
+        Self { config, previous: None, other: None, probes: 0, cache: Vec::new(), staged: 0 }
     }
 
-    fn score(&mut self, seen: &StageSample) -> f64 {
+    /// The score of an epoch, and the value of it that the rule steps by.
+    fn score(&mut self, seen: &StageSample) -> (f64, f64) {
         let mbps = seen.throughput.as_mbps();
         let mut score = self.config.utility.score(mbps, seen.n, seen.loss);
         if let (true, Some(output)) = (self.config.charge_staging, seen.output) {
@@ -73,8 +65,7 @@ impl Gradient {
                 score -= mbps * (self.staged - before) as f64 / self.staged as f64;
             }
         }
-        self.last_score = Some(score);
-        if self.config.repaired { -score } else { (-score).round_ties_even() }
+        (score, if self.config.repaired { -score } else { (-score).round_ties_even() })
     }
 
     fn remember(&mut self, value: f64, n: u16) {
@@ -127,8 +118,8 @@ impl Gradient {
 }
 
 impl StageOptimizer for Gradient {
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
-        let value = self.score(seen);
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
+        let (score, value) = self.score(seen);
         self.probes += 1;
         self.remember(value, seen.n);
         let limit = match self.best() {
@@ -149,11 +140,7 @@ impl StageOptimizer for Gradient {
             self.other = self.previous;
         }
         self.previous = Some(last);
-        bounds.clamp(bounds.clamp_f64(f64::from(seen.n) + step).min(limit))
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_score
+        StageProposal::new(bounds.clamp(bounds.clamp_f64(f64::from(seen.n) + step).min(limit)), score)
     }
 
     fn epoch_length(&self) -> Duration {

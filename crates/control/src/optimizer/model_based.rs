@@ -12,79 +12,24 @@
 //! host whose processors we have used up gets no further worker: it would only share what there is.
 //! Why it is so: docs/decisions/0002-auto-controller.md.
 
+mod constants;
 mod epoch;
-mod healing;
 mod hold;
+mod loss_recovery;
 mod rise;
 mod trim;
 
 use std::time::Duration;
 
-pub use epoch::FARTHEST;
+use constants::{ENOUGH_SHARE, FEW_WORKERS, MAX_CHANCE, SMALL_GROWTH, SPARE_STREAMS};
+pub use constants::{FARTHEST, ModelBasedConfig};
 use epoch::Seen;
-use healing::Healing;
+use loss_recovery::LossRecovery;
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
-
-/// The rule's constants; all but the first two are relative and so free of units.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Workers a stage to begin with. 2: no burden on a small host, and never worth finding out whether
-    /// one would do. On the farthest paths the next step's streams at once: two of them show nothing there
-    /// before a second has passed.
-    pub start: u16,
-    /// Epochs between probes, doubled after each that finds nothing, up to four times as many. 10:
-    /// a probe costs no goodput, only workers, and nothing else can notice a path that got wider.
-    pub probe_every: u32,
-    /// The factor by which the ramp aims higher. 4: from one worker to 256 in four steps.
-    pub growth: f64,
-    /// The share that must arrive for the gain to be put down to the workers alone, so that a busy
-    /// stage shows what one of them moves. 0.75: leaves room for noise of 10 %.
-    pub full_gain: f64,
-    /// The share a probe must bring to start a new ramp. 0.3, of the mean of two epochs.
-    pub probe_gain: f64,
-    /// Goodput this far below the capacity, two epochs running, means a trim went too far; more where
-    /// goodput strays more. 0.04: one worker too few of up to 25 shows.
-    pub shortfall: f64,
-    /// Goodput this far from what was held, two epochs running, means the path has changed. 0.2:
-    /// twice in a row is beyond noise of 10 %.
-    pub change: f64,
-    /// Staging is empty below this fill and full above one less it. 0.1: room for the blocks that
-    /// workers hold in their hands.
-    pub margin: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            start: 2,
-            probe_every: 10,
-            growth: 4.0,
-            full_gain: 0.75,
-            probe_gain: 0.3,
-            shortfall: 0.04,
-            change: 0.2,
-            margin: 0.1,
-        }
-    }
-}
-
-/// Workers that are not worth an epoch's shortfall to find out whether fewer would do.
-const FEW: u16 = 2;
-/// The share of the capacity that is worth no further worker to exceed: half of what the oracle forgoes.
-const ENOUGH: f64 = 0.99;
-/// So much more than enough stays on the farthest paths: cubic streams that have lost packets send 0.85 of their rate
-/// for ten seconds or so, and others carry what is missing.
-const SPARE: f64 = 1.2;
-/// How much higher the ramp aims after a small change, and on the farthest paths, where a climb does no more either.
-const MEND: f64 = 1.5;
-const FARTHEST_MEND: f64 = 1.2;
-/// However much goodput strays, a difference of more than this from the capacity is not put down to chance.
-const CHANCE: f64 = 0.12;
-/// A difference of so many times what goodput strays is plain: it needs no second epoch to be believed.
-const PLAIN: f64 = 5.0;
 
 /// What one worker of a stage moves, in Mbit/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -127,7 +72,7 @@ enum Phase {
 /// The rule's memory.
 #[derive(Clone, Debug)]
 pub struct ModelBased {
-    config: Config,
+    config: ModelBasedConfig,
     phase: Phase,
     /// The shortest round trip so far, that before the start included: what is more is a queue's.
     round_trip: Option<Duration>,
@@ -154,7 +99,13 @@ pub struct ModelBased {
     before_n: Concurrency,
     /// The share of packets that epoch lost.
     lost: f64,
-    healing: Healing,
+    loss_recovery: LossRecovery,
+}
+
+impl Default for ModelBased {
+    fn default() -> Self {
+        Self::new(ModelBasedConfig::default())
+    }
 }
 
 /// Whether `now` shows at least `share` of the gain that the factor `expected` promised over `before`.
@@ -172,12 +123,12 @@ fn concerns(before: PerStage<Bounds>, now: PerStage<Bounds>, n: Concurrency) -> 
 
 impl ModelBased {
     /// A rule that has seen nothing.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ModelBasedConfig) -> Self {
         Self {
             config,
             phase: Phase::Ramp,
             round_trip: None,
-            few: PerStage::all(FEW),
+            few: PerStage::all(FEW_WORKERS),
             rates: PerStage::default(),
             rates_before: PerStage::default(),
             capacity: 0.0,
@@ -190,7 +141,7 @@ impl ModelBased {
             before: 0.0,
             before_n: PerStage::all(1),
             lost: 0.0,
-            healing: Healing::default(),
+            loss_recovery: LossRecovery::default(),
         }
     }
 
@@ -207,27 +158,29 @@ impl ModelBased {
 
     /// The fewest workers that carry `mbps`, by what is believed.
     fn workers_for(&self, mbps: f64, bounds: PerStage<Bounds>) -> Concurrency {
-        PerStage::from_fn(|stage| bounds[stage].clamp_f64((ENOUGH * mbps / self.rates[stage].mbps).ceil()))
+        PerStage::from_fn(|stage| {
+            bounds[stage].clamp_f64((ENOUGH_SHARE * mbps / self.rates[stage].mbps).ceil())
+        })
     }
 
     /// The workers that carry the capacity, with spare streams on the farthest paths.
     fn enough(&self, seen: &Seen, bounds: PerStage<Bounds>) -> Concurrency {
         let mut enough = self.workers_for(self.capacity, bounds);
         if seen.farthest {
-            enough.network = self.workers_for(SPARE * self.capacity, bounds).network;
+            enough.network = self.workers_for(SPARE_STREAMS * self.capacity, bounds).network;
         }
         enough
     }
 
     /// The smallest difference from the capacity that is more than chance.
     fn noticed(&self) -> f64 {
-        self.config.shortfall.max(self.stray.min(CHANCE))
+        self.config.shortfall.max(self.stray.min(MAX_CHANCE))
     }
 
     /// Forgets everything but what it holds for a worker's rate.
     fn restart(&mut self, growth: f64) {
         self.phase = Phase::Ramp;
-        self.few = PerStage::all(FEW);
+        self.few = PerStage::all(FEW_WORKERS);
         self.rates_before = PerStage::default();
         self.growth = growth;
         self.climbed = false;
@@ -239,14 +192,14 @@ impl ModelBased {
     fn begin_again(&mut self, seen: &Seen, growth: f64, bounds: PerStage<Bounds>) -> Concurrency {
         let less = seen.goodput < self.capacity;
         // More workers bring back at most what there was.
-        let lost = (self.capacity / seen.goodput).max(MEND);
+        let lost = (self.capacity / seen.goodput).max(SMALL_GROWTH);
         self.restart(if less && seen.far { growth.min(lost) } else { growth });
         let binding = seen.binding(bounds);
         for stage in Stage::ALL {
             let mbps = seen.each(stage);
             // A small loss is put down to the rate of the workers, a large change may be the path's, and
             // a small gain says nothing of either.
-            if binding[stage] && growth > MEND {
+            if binding[stage] && growth > SMALL_GROWTH {
                 self.rates[stage] = Rate::default();
             } else if binding[stage] && less {
                 self.rates[stage] = Rate { mbps, known: Known::Exactly };
@@ -256,21 +209,9 @@ impl ModelBased {
     }
 }
 
-impl Optimizer for ModelBased {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        let mut start = PerStage::all(self.config.start);
-        if self.round_trip >= Some(FARTHEST) {
-            start.network = (f64::from(start.network) * self.config.growth) as u16;
-            self.few.network = start.network;
-        }
-        bounds.clamp(start)
-    }
-
-    fn expect(&mut self, round_trip: Duration) {
-        self.round_trip = Some(round_trip);
-    }
-
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+impl ModelBased {
+    /// The set-point after an epoch.
+    fn next(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
         let Some(seen) = Seen::of(seen, bounds, self.config.margin, self.round_trip) else {
             return bounds.map(|bounds| bounds.min);
@@ -283,7 +224,7 @@ impl Optimizer for ModelBased {
         if self.bounds.replace(bounds).is_some_and(|before| concerns(before, bounds, seen.n)) {
             self.restart(self.config.growth);
         }
-        self.healing.watch(&seen);
+        self.loss_recovery.watch(&seen);
         let next = match self.phase {
             Phase::Ramp => self.ramp(&seen, bounds),
             Phase::Cap { surplus, seconds, waited } => self.cap(&seen, (surplus, seconds, waited), bounds),
@@ -297,22 +238,39 @@ impl Optimizer for ModelBased {
         bounds.clamp(next)
     }
 
-    fn utility(&self) -> Option<f64> {
-        self.goodput
-    }
-
-    fn reason(&self) -> Option<&'static str> {
-        Some(match self.phase {
+    /// What it asks for, with what it has to say.
+    fn proposal(&self, setpoint: Concurrency) -> Proposal {
+        let reason = match self.phase {
             Phase::Ramp => "on its way up: more of what holds the path back",
             Phase::Cap { .. } => "more workers brought too little: looks once more",
             Phase::Trim { .. } => "takes away what is not needed",
             Phase::Climb { .. } => "doubles what holds the path back as long as it pays",
             Phase::Hold { .. } => "content: holds",
             Phase::Probe { .. } => "tries a fifth more, in case the path got wider",
-        })
+        };
+        Proposal {
+            setpoint,
+            utility: self.goodput,
+            notice: None,
+            reason: Some(reason),
+            short_epochs: self.phase == Phase::Ramp,
+        }
+    }
+}
+
+impl Optimizer for ModelBased {
+    fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+        self.round_trip = host.round_trip.or(self.round_trip);
+        let mut start = PerStage::all(self.config.start);
+        if self.round_trip >= Some(FARTHEST) {
+            start.network = (f64::from(start.network) * self.config.growth) as u16;
+            self.few.network = start.network;
+        }
+        self.proposal(bounds.clamp(start))
     }
 
-    fn short_epochs(&self) -> bool {
-        self.phase == Phase::Ramp
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        let next = self.next(seen, bounds);
+        self.proposal(next)
     }
 }

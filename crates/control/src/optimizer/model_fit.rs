@@ -7,7 +7,7 @@
 //! The paper estimates once, before a transfer. What it cannot notice, neither can this rule: a path that got
 //! wider while each stream moves what it did.
 
-use crate::optimizer::{StageOptimizer, StageSample};
+use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
 use crate::throughput_model::choice::Reason;
 use crate::throughput_model::sampling::{self, Threshold};
@@ -16,7 +16,7 @@ use crate::units::BitRate;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
+pub struct ModelFitConfig {
     /// What a stream more must add for sampling to go on.
     pub threshold: Threshold,
     /// How far what is held may be from the prediction before it is a sample to learn from. 0.15: thrice what
@@ -28,9 +28,9 @@ pub struct Config {
     pub patience: u32,
 }
 
-impl Default for Config {
+impl Default for ModelFitConfig {
     fn default() -> Self {
-        let threshold = sampling::Config::up_to(1).threshold;
+        let threshold = sampling::SamplingConfig::up_to(1).threshold;
         Self { threshold, surprise: 0.15, change: 0.2, patience: 3 }
     }
 }
@@ -67,19 +67,18 @@ struct Hold {
 /// The rule between two epochs.
 #[derive(Clone, Debug)]
 pub struct ModelFit {
-    config: Config,
+    config: ModelFitConfig,
     /// None before the first epoch.
     phase: Option<Phase>,
     /// What was seen since the path last changed.
     samples: Vec<Sample>,
     revisions: u32,
-    last_mbps: Option<f64>,
 }
 
 impl ModelFit {
     /// A rule that has seen nothing.
-    pub const fn new(config: Config) -> Self {
-        Self { config, phase: None, samples: Vec::new(), revisions: 0, last_mbps: None }
+    pub const fn new(config: ModelFitConfig) -> Self {
+        Self { config, phase: None, samples: Vec::new(), revisions: 0 }
     }
 
     /// What the models said when the set-point was chosen; none while sampling.
@@ -94,10 +93,10 @@ impl ModelFit {
     fn sample(&mut self, bounds: Bounds) -> u16 {
         self.samples.clear();
         self.revisions = 0;
-        let config = sampling::Config {
+        let config = sampling::SamplingConfig {
             threshold: self.config.threshold,
             first: bounds.min,
-            ..sampling::Config::up_to(bounds.max)
+            ..sampling::SamplingConfig::up_to(bounds.max)
         };
         self.phase = Some(Phase::Sample { doubling: Doubling::new(config), disobeyed: 0 });
         bounds.min
@@ -175,10 +174,9 @@ impl StageOptimizer for ModelFit {
         self.sample(bounds)
     }
 
-    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> u16 {
-        self.last_mbps = Some(seen.throughput.as_mbps());
+    fn propose(&mut self, seen: &StageSample, bounds: Bounds) -> StageProposal {
         let sample = Sample::new(seen.n, seen.throughput);
-        match self.phase.take() {
+        let n = match self.phase.take() {
             None => {
                 let first = self.sample(bounds);
                 match self.phase.take() {
@@ -191,11 +189,8 @@ impl StageOptimizer for ModelFit {
             }
             Some(Phase::Sample { doubling, disobeyed }) => self.sampled(doubling, disobeyed, sample, bounds),
             Some(Phase::Hold(hold)) => self.held(hold, sample, bounds),
-        }
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.last_mbps
+        };
+        StageProposal::new(n, seen.throughput.as_mbps())
     }
 }
 
@@ -212,22 +207,19 @@ mod tests {
             interval: Duration::from_secs(1),
             n,
             throughput: BitRate::from_mbps(mbps),
-            loss: 0.0,
-            rtt: None,
-            output: None,
-            remaining: None,
+            ..StageSample::default()
         }
     }
 
     /// The n of each epoch on a path that carries `mbps(epoch, n)` within `bounds(epoch)`.
     fn run(epochs: u32, bounds: impl Fn(u32) -> Bounds, mbps: impl Fn(u32, u16) -> f64) -> Vec<u16> {
-        let mut rule = ModelFit::new(Config::default());
+        let mut rule = ModelFit::new(ModelFitConfig::default());
         let mut n = rule.start(bounds(0));
         let mut trace = Vec::new();
         for epoch in 0..epochs {
             trace.push(n);
             let bounds = bounds(epoch);
-            n = bounds.clamp(rule.propose(&seen(n, mbps(epoch, n)), bounds));
+            n = bounds.clamp(rule.propose(&seen(n, mbps(epoch, n)), bounds).n);
         }
         trace
     }
@@ -298,11 +290,11 @@ mod tests {
     fn any_path_and_any_bounds_are_borne() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let mut rule = ModelFit::new(Config::default());
+            let mut rule = ModelFit::new(ModelFitConfig::default());
             for _ in 0..60 {
                 let bounds = Bounds::new(rng.integer(0, 9), rng.integer(1, 300));
                 let mbps = if rng.unit() < 0.2 { 0.0 } else { rng.log_uniform(1e-3, 1e6) };
-                let n = rule.propose(&seen(rng.integer(0, 300), mbps), bounds);
+                let n = rule.propose(&seen(rng.integer(0, 300), mbps), bounds).n;
                 assert!((1..=300).contains(&bounds.clamp(n)), "seed {seed}");
             }
         }

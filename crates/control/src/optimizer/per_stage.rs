@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
+use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::{Optimizer, Output, StageOptimizer, StageSample};
+use crate::optimizer::{Optimizer, Output, Proposal, StageOptimizer, StageSample};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 use crate::units::BitRate;
 
@@ -51,19 +52,19 @@ impl Coupled {
 }
 
 impl Optimizer for Coupled {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
         match Self::common(bounds) {
             Some(common) => {
                 let n = common.clamp(self.rule.start(common));
-                self.set(n, bounds)
+                self.set(n, bounds).into()
             }
-            None => bounds.map(|bounds| bounds.min),
+            None => bounds.map(|bounds| bounds.min).into(),
         }
     }
 
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         let Some(common) = Self::common(bounds) else {
-            return bounds.map(|bounds| bounds.min);
+            return bounds.map(|bounds| bounds.min).into();
         };
         let slowest = free_stages(bounds).map(|stage| seen.throughput[stage]).min();
         let sample = StageSample {
@@ -76,12 +77,8 @@ impl Optimizer for Coupled {
             output: None,
             remaining: seen.remaining,
         };
-        let n = common.clamp(self.rule.propose(&sample, common));
-        self.set(n, bounds)
-    }
-
-    fn utility(&self) -> Option<f64> {
-        self.rule.utility()
+        let next = self.rule.propose(&sample, common);
+        Proposal { utility: next.utility, ..self.set(common.clamp(next.n), bounds).into() }
     }
 
     fn epoch_length(&self) -> Duration {
@@ -92,13 +89,12 @@ impl Optimizer for Coupled {
 /// A copy of a rule for each stage.
 pub struct Independent {
     rules: PerStage<Box<dyn StageOptimizer>>,
-    scores: PerStage<Option<f64>>,
 }
 
 impl Independent {
     /// Drives each stage by its own rule.
-    pub fn new(rules: PerStage<Box<dyn StageOptimizer>>) -> Self {
-        Self { rules, scores: PerStage::all(None) }
+    pub const fn new(rules: PerStage<Box<dyn StageOptimizer>>) -> Self {
+        Self { rules }
     }
 
     fn sample(seen: &Observation, stage: Stage) -> StageSample {
@@ -122,27 +118,24 @@ impl Independent {
 }
 
 impl Optimizer for Independent {
-    fn start(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        PerStage::from_fn(|stage| bounds[stage].clamp(self.rules[stage].start(bounds[stage])))
+    fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
+        PerStage::from_fn(|stage| bounds[stage].clamp(self.rules[stage].start(bounds[stage]))).into()
     }
 
-    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Concurrency {
-        PerStage::from_fn(|stage| {
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        let mut utility = None;
+        let setpoint = PerStage::from_fn(|stage| {
             let bounds = bounds[stage];
             if bounds.is_fixed() {
-                self.scores[stage] = None;
                 return bounds.min;
             }
-            let rule = &mut self.rules[stage];
-            let n = bounds.clamp(rule.propose(&Self::sample(seen, stage), bounds));
-            self.scores[stage] = rule.utility();
-            n
-        })
-    }
-
-    fn utility(&self) -> Option<f64> {
-        let scores = self.scores.into_array();
-        scores.iter().any(Option::is_some).then(|| scores.into_iter().flatten().sum())
+            let next = self.rules[stage].propose(&Self::sample(seen, stage), bounds);
+            if let Some(score) = next.utility {
+                *utility.get_or_insert(0.0) += score;
+            }
+            bounds.clamp(next.n)
+        });
+        Proposal { utility, ..setpoint.into() }
     }
 
     fn epoch_length(&self) -> Duration {

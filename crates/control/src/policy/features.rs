@@ -56,9 +56,9 @@ impl Recipe {
     pub fn features(self, scales: &Scales) -> Box<dyn Features> {
         match self {
             Self::Fast => Box::new(fast::Fast::new(*scales)),
-            Self::Ldm => Box::new(published::Ldm::new(*scales)),
-            Self::Automdt => Box::new(published::Automdt::new(*scales)),
-            Self::AutomdtDiscrete => Box::new(published::AutomdtDiscrete::new(*scales)),
+            Self::Ldm => Box::new(published::LdmFeatures::new(*scales)),
+            Self::Automdt => Box::new(published::AutomdtFeatures::new(*scales)),
+            Self::AutomdtDiscrete => Box::new(published::AutomdtDiscreteFeatures::new(*scales)),
             Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
             Self::Universal => Box::new(universal::Universal::new()),
         }

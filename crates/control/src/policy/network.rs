@@ -49,7 +49,7 @@ pub struct Tensor {
 }
 
 /// The most values a layer may have in a policy file; far above any use, far below what would hurt.
-pub const MOST: usize = 4096;
+pub const MAX_WIDTH: usize = 4096;
 
 /// The ε of LayerNorm.
 pub const NORM_EPSILON: f32 = 1e-5;
@@ -57,7 +57,7 @@ pub const NORM_EPSILON: f32 = 1e-5;
 impl Shape {
     /// Whether the sizes make a network that fits into memory.
     pub fn is_sane(&self) -> bool {
-        let sized = |n: usize| (1..=MOST).contains(&n);
+        let sized = |n: usize| (1..=MAX_WIDTH).contains(&n);
         sized(self.inputs) && sized(self.width) && sized(self.outputs) && self.blocks <= 64
     }
 

@@ -309,6 +309,16 @@ fn weighted(mut fits: Vec<Fit>, count: usize, options: &Options) -> Vec<Fit> {
 }
 
 /// How many streams up to `most`, told from `samples` in any order.
+///
+/// ```
+/// use tidegate_control::BitRate;
+/// use tidegate_control::throughput_model::{Sample, choose};
+///
+/// let sampled = |n, mbps| Sample::new(n, BitRate::mbps(mbps));
+/// let samples = [sampled(1, 100), sampled(2, 198), sampled(4, 390), sampled(8, 600), sampled(16, 610)];
+/// let choice = choose(&samples, 32);
+/// assert!((5..=16).contains(&choice.streams), "{choice:?}");
+/// ```
 pub fn choose(samples: &[Sample], most: u16) -> Choice {
     choose_by(samples, most, &Options::default())
 }

@@ -21,7 +21,7 @@ pub enum Threshold {
 
 /// The constants.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Config {
+pub struct SamplingConfig {
     /// What a stream must add. A tenth of a lone stream: at the end of a link doubling shows −0.07 to 0.07
     /// of one by a noise of 5 % alone, and before that 0.9 to 1.1. The paper leaves it to the user.
     pub threshold: Threshold,
@@ -33,7 +33,7 @@ pub struct Config {
     pub least_samples: usize,
 }
 
-impl Config {
+impl SamplingConfig {
     /// From one stream to `most`, with a relative threshold.
     pub const fn up_to(most: u16) -> Self {
         Self { threshold: Threshold::Relative(0.1), first: 1, most, least_samples: 3 }
@@ -55,9 +55,23 @@ pub enum Stop {
 }
 
 /// Algorithm 2 on its way.
+///
+/// ```
+/// use tidegate_control::BitRate;
+/// use tidegate_control::throughput_model::Doubling;
+/// use tidegate_control::throughput_model::sampling::SamplingConfig;
+///
+/// let mut doubling = Doubling::new(SamplingConfig::up_to(64));
+/// while let Some(n) = doubling.next() {
+///     // Each stream moves 100 Mbit/s, all of them no more than a link of 1 Gbit/s.
+///     doubling.record(BitRate::mbps((100 * u64::from(n)).min(1000)));
+/// }
+/// let tried: Vec<u16> = doubling.samples().iter().map(|sample| sample.streams).collect();
+/// assert_eq!(tried, [1, 2, 4, 8, 16, 32]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubling {
-    config: Config,
+    config: SamplingConfig,
     samples: Vec<Sample>,
     next: u16,
     stop: Option<Stop>,
@@ -65,9 +79,9 @@ pub struct Doubling {
 
 impl Doubling {
     /// Nothing measured yet.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SamplingConfig) -> Self {
         let first = config.first.max(1);
-        let config = Config { first, most: config.most.max(first), ..config };
+        let config = SamplingConfig { first, most: config.most.max(first), ..config };
         Self { config, samples: Vec::new(), next: first, stop: None }
     }
 
@@ -138,7 +152,7 @@ mod tests {
     use super::*;
 
     /// The n measured, and why no more, of a path that carries `mbps(n)`.
-    fn run(config: Config, mbps: impl Fn(u16) -> f64) -> (Vec<u16>, Option<Stop>) {
+    fn run(config: SamplingConfig, mbps: impl Fn(u16) -> f64) -> (Vec<u16>, Option<Stop>) {
         let mut doubling = Doubling::new(config);
         while let Some(n) = doubling.next() {
             doubling.record(BitRate::from_mbps(mbps(n)));
@@ -149,41 +163,44 @@ mod tests {
     #[test]
     fn it_doubles_until_a_stream_brings_too_little() {
         let link = |n: u16| (f64::from(n) * 100.0).min(1000.0);
-        assert_eq!(run(Config::up_to(256), link), (vec![1, 2, 4, 8, 16, 32], Some(Stop::Flat)));
+        assert_eq!(run(SamplingConfig::up_to(256), link), (vec![1, 2, 4, 8, 16, 32], Some(Stop::Flat)));
         // An absolute threshold of 30 Mbit/s a stream: from 8 to 16 each brought 25.
-        let absolute = Config { threshold: Threshold::Absolute(BitRate::mbps(30)), ..Config::up_to(256) };
+        let absolute = SamplingConfig {
+            threshold: Threshold::Absolute(BitRate::mbps(30)),
+            ..SamplingConfig::up_to(256)
+        };
         assert_eq!(run(absolute, link), (vec![1, 2, 4, 8, 16], Some(Stop::Flat)));
     }
 
     #[test]
     fn a_fall_ends_it() {
         let peak = |n: u16| f64::from(n) / (1.0 + (f64::from(n) / 8.0).powi(3));
-        assert_eq!(run(Config::up_to(256), peak), (vec![1, 2, 4, 8, 16], Some(Stop::Fell)));
+        assert_eq!(run(SamplingConfig::up_to(256), peak), (vec![1, 2, 4, 8, 16], Some(Stop::Fell)));
     }
 
     #[test]
     fn three_samples_are_taken_where_so_many_are_allowed() {
         let falling = |n: u16| 100.0 / f64::from(n);
-        assert_eq!(run(Config::up_to(256), falling), (vec![1, 2, 4], Some(Stop::Fell)));
-        assert_eq!(run(Config::up_to(3), falling), (vec![1, 2, 3], Some(Stop::Fell)));
-        assert_eq!(run(Config::up_to(2), falling), (vec![1, 2], Some(Stop::Most)));
-        assert_eq!(run(Config::up_to(1), falling), (vec![1], Some(Stop::Most)));
-        assert_eq!(run(Config::up_to(0), falling), (vec![1], Some(Stop::Most)));
+        assert_eq!(run(SamplingConfig::up_to(256), falling), (vec![1, 2, 4], Some(Stop::Fell)));
+        assert_eq!(run(SamplingConfig::up_to(3), falling), (vec![1, 2, 3], Some(Stop::Fell)));
+        assert_eq!(run(SamplingConfig::up_to(2), falling), (vec![1, 2], Some(Stop::Most)));
+        assert_eq!(run(SamplingConfig::up_to(1), falling), (vec![1], Some(Stop::Most)));
+        assert_eq!(run(SamplingConfig::up_to(0), falling), (vec![1], Some(Stop::Most)));
     }
 
     #[test]
     fn the_last_is_the_most_there_may_be() {
         let linear = |n: u16| f64::from(n);
-        assert_eq!(run(Config::up_to(20), linear), (vec![1, 2, 4, 8, 16, 20], Some(Stop::Most)));
-        let (all, stop) = run(Config::up_to(u16::MAX), linear);
+        assert_eq!(run(SamplingConfig::up_to(20), linear), (vec![1, 2, 4, 8, 16, 20], Some(Stop::Most)));
+        let (all, stop) = run(SamplingConfig::up_to(u16::MAX), linear);
         assert_eq!((all.len(), all.last(), stop), (17, Some(&u16::MAX), Some(Stop::Most)));
-        let from_3 = Config { first: 3, ..Config::up_to(20) };
+        let from_3 = SamplingConfig { first: 3, ..SamplingConfig::up_to(20) };
         assert_eq!(run(from_3, linear).0, [3, 6, 12, 20]);
     }
 
     #[test]
     fn nothing_is_measured_again_and_then_is_the_end() {
-        let mut doubling = Doubling::new(Config::up_to(64));
+        let mut doubling = Doubling::new(SamplingConfig::up_to(64));
         assert_eq!(doubling.record(BitRate::ZERO), Some(1));
         assert_eq!(doubling.record(BitRate::mbps(10)), Some(2));
         assert_eq!(doubling.record(BitRate::mbps(20)), Some(4));
@@ -194,7 +211,7 @@ mod tests {
         assert_eq!((doubling.stopped(), doubling.samples().len()), (Some(Stop::Nothing), 7));
         assert_eq!(doubling.record(BitRate::mbps(10)), None);
         assert_eq!(doubling.samples().len(), 7);
-        assert_eq!(run(Config::up_to(64), |_| 0.0), (vec![1, 1], Some(Stop::Nothing)));
-        assert_eq!(run(Config::up_to(64), |_| f64::NAN).1, Some(Stop::Nothing));
+        assert_eq!(run(SamplingConfig::up_to(64), |_| 0.0), (vec![1, 1], Some(Stop::Nothing)));
+        assert_eq!(run(SamplingConfig::up_to(64), |_| f64::NAN).1, Some(Stop::Nothing));
     }
 }

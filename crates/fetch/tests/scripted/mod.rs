@@ -23,7 +23,7 @@ use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::{Root, canonical};
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::{Interrupt, Pace, Paced};
 use url::Url;
 
 /// A file at a server.
@@ -468,7 +468,7 @@ pub fn start(
     place: &Place,
     records: Vec<Record>,
     change: impl FnOnce(&mut Settings),
-) -> (Download, Ears) {
+) -> (Paced<Download>, Ears) {
     let mut settings = place.settings();
     change(&mut settings);
     let told = Ears::default();
@@ -478,7 +478,7 @@ pub fn start(
 }
 
 /// Steps with set-points that `n` gives until the end; a download that takes minutes hangs.
-pub fn drive(download: &mut Download, mut n: impl FnMut(usize) -> u16) -> Result<()> {
+pub fn drive(download: &mut Paced<Download>, mut n: impl FnMut(usize) -> u16) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(120);
     for i in 0.. {
         let setpoint = Concurrency { read: 1, network: n(i), write: n(i + 1) };

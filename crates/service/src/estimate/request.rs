@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::throughput_model::sampling::{Config, Threshold};
+use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::names::Names;
@@ -168,17 +168,17 @@ impl Request {
     }
 
     /// What decides on the next sample, for a sampler that opens at most so many streams.
-    pub fn doubling(&self, most: u16) -> Result<Config, SamplerError> {
+    pub fn doubling(&self, most: u16) -> Result<SamplingConfig, SamplerError> {
         if !(1..=CEILING).contains(&self.most_streams) {
             return Err(usage("the most streams are from 1 to 512"));
         }
-        let config = Config::up_to(self.most_streams.min(most));
+        let config = SamplingConfig::up_to(self.most_streams.min(most));
         let threshold = self.threshold.unwrap_or(config.threshold);
         match threshold {
             Threshold::Relative(share) if !(0.0..=1.0).contains(&share) => {
                 Err(usage("the threshold is from 0 to 1 of what the first stream moves, or a rate"))
             }
-            _ => Ok(Config { threshold, ..config }),
+            _ => Ok(SamplingConfig { threshold, ..config }),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_control::throughput_model::sampling::{Config, Doubling};
+use tidegate_control::throughput_model::sampling::{Doubling, SamplingConfig};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::sampler::{Amount, Failure, Measured, Sampler, SamplerError};
@@ -66,7 +66,7 @@ pub struct Samples {
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// What decides on the next number of streams.
-    pub doubling: Config,
+    pub doubling: SamplingConfig,
     /// How long, or how much, each sample is; `None` leaves it to what is seen.
     pub amount: Option<Amount>,
     /// What is to be moved afterwards.
@@ -142,7 +142,7 @@ async fn one(
 
 #[cfg(test)]
 mod tests {
-    use tidegate_control::throughput_model::sampling::Config;
+    use tidegate_control::throughput_model::sampling::SamplingConfig;
 
     use super::*;
     use crate::sampler::{Kind, Measuring};
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn plan(bytes: ByteCount, amount: Option<Amount>) -> Plan {
-        Plan { doubling: Config::up_to(32), amount, bytes, always: false }
+        Plan { doubling: SamplingConfig::up_to(32), amount, bytes, always: false }
     }
 
     #[test]

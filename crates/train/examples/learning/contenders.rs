@@ -1,10 +1,10 @@
 //! The rules and trained agents that are compared.
 
 use tidegate_control::Optimizer;
-use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::policy::{Policy, Recipe};
-use tidegate_train::ppo::Config;
+use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Session, Stop, Trainer};
@@ -31,7 +31,7 @@ const EPISODES: u64 = 8_000;
 pub struct Contender {
     /// The rule's name, or the agent's and its path's.
     pub name: String,
-    policy: Option<(Policy, Choice)>,
+    policy: Option<(Policy, ActionChoice)>,
 }
 
 impl Contender {
@@ -59,14 +59,14 @@ pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
     }
     let course = PathCourse::of(&scenario, recipe, 1.02);
     let scales = (recipe, course.scales);
-    finish(&mut Session::new(&course, scales, Config::default(), Stop::default(), 1))
+    finish(&mut Session::new(&course, scales, PpoConfig::default(), Stop::default(), 1))
 }
 
 /// The agent with that policy, deciding as its paper does.
 fn agent(recipe: Recipe, path: &str) -> Result<Contender> {
     let policy = trained(recipe, path)?;
     let draws = matches!(recipe, Recipe::Ldm | Recipe::Automdt | Recipe::AutomdtDiscrete);
-    let choice = if draws { Choice::Sampled } else { Choice::Mean };
+    let choice = if draws { ActionChoice::Sampled } else { ActionChoice::Mean };
     Ok(Contender { name: format!("{}, trained on {path}", recipe.name()), policy: Some((policy, choice)) })
 }
 

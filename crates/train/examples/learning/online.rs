@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate_control::optimizer::EPOCH;
-use tidegate_control::optimizer::policy::{Choice, Learned};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::simulation::{simulate, summarize};
 use tidegate_control::simulator::{Delivered, SimulatorOptions};
@@ -34,8 +34,8 @@ const WAYS: [&str; 3] = ["most likely action", "drawn", "drawn and learned from"
 
 fn rule(way: usize, policy: &Policy, seed: u64) -> Box<dyn Optimizer> {
     match way {
-        0 => Box::new(Learned::new(policy.clone(), Choice::Mean, seed)),
-        1 => Box::new(Learned::new(policy.clone(), Choice::Sampled, seed)),
+        0 => Box::new(Learned::new(policy.clone(), ActionChoice::Mean, seed)),
+        1 => Box::new(Learned::new(policy.clone(), ActionChoice::Sampled, seed)),
         _ => Box::new(Online::new(policy.clone(), seed)),
     }
 }

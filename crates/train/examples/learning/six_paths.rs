@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tidegate_control::policy::Recipe;
 use tidegate_control::{Concurrency, Path, Stage};
-use tidegate_train::ppo::Config;
+use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathCourse;
 use tidegate_train::session::{Session, Stop, Trainer};
 
@@ -39,7 +39,7 @@ fn train(name: &str, seed: u64) -> Result<Training> {
     let course = PathCourse::of(&scenario, Recipe::Fast, 1.02);
     let begin = Instant::now();
     let scales = (Recipe::Fast, course.scales);
-    let mut session = Session::new(&course, scales, Config::default(), Stop::default(), seed);
+    let mut session = Session::new(&course, scales, PpoConfig::default(), Stop::default(), seed);
     let mut converged = f64::INFINITY;
     let progress = loop {
         let progress = session.advance();

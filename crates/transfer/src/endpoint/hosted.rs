@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{ByteCount, Environment};
+use tidegate_control::ByteCount;
 
 use crate::catalogue::Catalogues;
 use crate::counters::Totals;
@@ -449,7 +449,7 @@ fn relay(
     };
     outbox.send(&Message::Accepted { token: random::bytes() });
     if version >= SHORT_EPOCHS_SINCE {
-        let round_trip = transfer.round_trip().unwrap_or_default();
+        let round_trip = transfer.host().round_trip.unwrap_or_default();
         outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
     }
     let mut told = 0;

@@ -7,8 +7,7 @@
 pub fn keep_few_heaps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let heaps = i32::try_from(processors).unwrap_or(i32::MAX);
+        let heaps = i32::from(super::processors::count().unwrap_or(1));
         // SAFETY: it sets a number of the allocator's, which takes its own lock for that.
         unsafe { libc::mallopt(libc::M_ARENA_MAX, heaps) };
     }

@@ -1,11 +1,15 @@
 //! What this host's processors do: for us, and for nobody.
 
-use std::num::NonZero;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tidegate_control::CpuLoad;
+
+/// How many processors we may use, where the system says.
+pub fn count() -> Option<u16> {
+    std::thread::available_parallelism().ok().map(|n| u16::try_from(n.get()).unwrap_or(u16::MAX))
+}
 
 /// Processor time until now; loads are differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,13 +32,7 @@ impl CpuTime {
         };
         let ours = clock_gettime(ClockId::ProcessCPUTime);
         let ours = Duration::new(ours.tv_sec.unsigned_abs(), ours.tv_nsec.unsigned_abs() as u32);
-        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self {
-            processors: processors.min(usize::from(u16::MAX)) as u16,
-            ours_us: ours.as_micros() as u64,
-            idle,
-            all,
-        }
+        Self { processors: count().unwrap_or(1), ours_us: ours.as_micros() as u64, idle, all }
     }
 
     /// The load between `earlier` and this, `interval` later; `None` if nothing is known or no tick has passed.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::transfer::link::Link;
-use crate::transfer::{Interrupt, Pace};
+use crate::transfer::paced::this_host;
+use crate::transfer::{Interrupt, Pace, Tracked};
 use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
 
 /// How long beyond an epoch the sending endpoint may be silent.
@@ -42,9 +43,11 @@ impl RelayedTransfer {
         let (ledger, started) = (Arc::default(), Instant::now());
         Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, started })
     }
+}
 
-    /// The transfer's ledger, as of the last epoch.
-    pub fn ledger(&self) -> &Arc<Ledger> {
+impl Tracked for RelayedTransfer {
+    /// As of the last epoch.
+    fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 }
@@ -56,8 +59,8 @@ impl Environment for RelayedTransfer {
         self.bounds
     }
 
-    fn round_trip(&self) -> Option<Duration> {
-        self.round_trip
+    fn host(&self) -> Host {
+        Host { round_trip: self.round_trip, ..this_host() }
     }
 
     fn short_epochs(&mut self, short: bool) {

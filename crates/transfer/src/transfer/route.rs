@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tidegate_control::{Bounds, Environment, Observation, PerStage};
+use tidegate_control::{Bounds, PerStage};
 
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +29,7 @@ use crate::terms::Terms;
 use crate::text::show;
 use crate::transfer::link::Link;
 use crate::transfer::relayed::RelayedTransfer;
-use crate::transfer::{Interrupt, LiveTransfer, Pace};
+use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
 use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::Identity;
@@ -87,56 +87,8 @@ pub struct Setup {
     pub share: Share,
 }
 
-/// A transfer that has begun.
-#[derive(Debug)]
-pub enum Transfer {
-    /// One end is here.
-    Live(Box<LiveTransfer>),
-    /// Both ends are elsewhere.
-    Relayed(Box<RelayedTransfer>),
-}
-
-impl Transfer {
-    /// The transfer's ledger.
-    pub fn ledger(&self) -> &Arc<Ledger> {
-        match self {
-            Self::Live(transfer) => transfer.ledger(),
-            Self::Relayed(transfer) => transfer.ledger(),
-        }
-    }
-}
-
-impl Environment for Transfer {
-    type Error = Error;
-
-    fn bounds(&self) -> PerStage<Bounds> {
-        match self {
-            Self::Live(transfer) => transfer.bounds(),
-            Self::Relayed(transfer) => transfer.bounds(),
-        }
-    }
-
-    fn round_trip(&self) -> Option<Duration> {
-        match self {
-            Self::Live(transfer) => transfer.round_trip(),
-            Self::Relayed(transfer) => transfer.round_trip(),
-        }
-    }
-
-    fn short_epochs(&mut self, short: bool) {
-        match self {
-            Self::Live(transfer) => transfer.short_epochs(short),
-            Self::Relayed(transfer) => transfer.short_epochs(short),
-        }
-    }
-
-    fn step(&mut self, setpoint: tidegate_control::Concurrency) -> Result<Option<Observation>> {
-        match self {
-            Self::Live(transfer) => transfer.step(setpoint),
-            Self::Relayed(transfer) => transfer.step(setpoint),
-        }
-    }
-}
+/// A transfer that has begun: [`LiveTransfer`] if one end is here, [`RelayedTransfer`] if both are elsewhere.
+pub type Transfer = Box<dyn Tracked>;
 
 /// Begins to move `from` there `to` here or elsewhere.
 pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
@@ -206,7 +158,7 @@ pub fn push(
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
     let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
-    Ok(Transfer::Live(Box::new(transfer)))
+    Ok(Box::new(transfer))
 }
 
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
@@ -255,7 +207,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
-    Ok(Transfer::Live(Box::new(transfer)))
+    Ok(Box::new(transfer))
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
@@ -276,7 +228,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
     let bounds = bounds(setup.terms.max_workers, true, true);
     let transfer = RelayedTransfer::start(link, bounds, setup.pace, setup.interrupt.clone())?;
-    Ok(Transfer::Relayed(Box::new(transfer)))
+    Ok(Box::new(transfer))
 }
 
 fn bounds(most: u16, has_read_stage: bool, has_write_stage: bool) -> PerStage<Bounds> {

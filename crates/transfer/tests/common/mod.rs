@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Concurrency, Environment, PerStage};
+use tidegate_control::{BitRate, Concurrency, PerStage};
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::endpoint::{Config, Endpoint};

@@ -3,48 +3,33 @@
 use std::time::Duration;
 
 use crate::observation::{CpuLoad, Observation};
+use crate::optimizer::model_based::constants::{
+    FAR, FARTHEST, LOSSY_PATH, SLOWING_LOSS, SPENT_IDLE, SPENT_OURS,
+};
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::waiting::{self, Waiting};
 
-/// A path whose round trip takes at least so long is a far one.
-const FAR: Duration = Duration::from_millis(20);
-/// From here on it is one of the farthest, where windows are so large that streams need many seconds to recover from a
-/// loss (6 at 100 Mbit/s each, 2 at a round trip of 20 ms).
-pub const FARTHEST: Duration = Duration::from_millis(40);
-/// On a far path this share of packets lost says that the path holds back the workers, however few they are.
-const LOSSY: f64 = 0.005;
-/// On the farthest so much in an epoch is more than the odd packet: some stream has to recover.
-pub const WOUND: f64 = 0.0005;
-/// A host has no processor time to spare if less than this share of it is idle, ...
-const IDLE: f64 = 0.1;
-/// ... and this much of it is ours. Beside others' work our workers get their turn, and on a far path more
-/// of them move more. 0.4: less than half, as one host may hold both ends.
-const OURS: f64 = 0.4;
-
 /// One epoch, reduced to what the rule uses.
 pub struct Seen {
-    /// What the slowest of them moved, in Mbit/s.
-    pub goodput: f64,
     /// The time measured.
     pub seconds: f64,
     /// Workers, at least one a stage.
     pub n: Concurrency,
-    /// What each stage moved, in Mbit/s.
+    /// What each stage moved, and what the slowest of those did that may have more or fewer workers; in Mbit/s.
     pub mbps: PerStage<f64>,
-    /// The stage was neither starved nor blocked when the epoch ended.
+    pub goodput: f64,
+    /// Which stages were neither starved nor blocked when the epoch ended, and which have all the processor time that
+    /// their host has for us.
     pub busy: PerStage<bool>,
-    /// The stage has all the processor time that its host has for us.
     pub spent: PerStage<bool>,
-    /// Round trips take long, ...
+    /// Whether round trips take long, and whether very long.
     pub far: bool,
-    /// ... or very long, ...
     pub farthest: bool,
-    /// ... this share of the packets was lost (0 if not far), ...
+    /// The share of the packets that was lost (0 if not far), whether that is more than chance, and whether it is enough
+    /// to hold streams of the farthest paths back for a while.
     pub loss: f64,
-    /// ... which is more than chance, ...
     pub lossy: bool,
-    /// ... or enough to hold streams of the farthest paths back for a while.
-    pub wounded: bool,
+    pub loss_slows: bool,
 }
 
 impl Seen {
@@ -66,9 +51,9 @@ impl Seen {
         let beyond = |rtt| round_trip.is_some_and(|path| path >= rtt);
         let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
         let loss = seen.loss.filter(|_| far).unwrap_or_default();
-        let (lossy, wounded) = (loss >= LOSSY, farthest && loss >= WOUND);
+        let (lossy, loss_slows) = (loss >= LOSSY_PATH, farthest && loss >= SLOWING_LOSS);
         let n = seen.concurrency.map(|n| n.max(1));
-        Some(Self { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy, wounded })
+        Some(Self { goodput, seconds, n, mbps, busy, spent, far, farthest, loss, lossy, loss_slows })
     }
 
     /// The stages that hold the path back: they wait for nobody, and none is slower.
@@ -84,7 +69,8 @@ impl Seen {
 
 /// The stages that run on a host without processor time to spare; the network's workers are on both.
 fn spent(cpu: Ends<Option<CpuLoad>>) -> PerStage<bool> {
-    let spent = |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < IDLE && load.ours >= OURS);
+    let spent =
+        |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < SPENT_IDLE && load.ours >= SPENT_OURS);
     let (sender, receiver) = (spent(cpu.sender), spent(cpu.receiver));
     PerStage::new(sender, sender || receiver, receiver)
 }

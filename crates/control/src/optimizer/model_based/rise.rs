@@ -1,29 +1,12 @@
 //! On the way up: the ramp, what is made of its end, and the climb among the streams of others.
 
-use crate::optimizer::model_based::epoch::{Seen, WOUND};
-use crate::optimizer::model_based::{FARTHEST_MEND, FEW, Known, ModelBased, Phase, Rate, gained};
+use crate::optimizer::model_based::constants::{
+    CLIMB_GROWTH, FAR_GROWTH, FARTHEST_GROWTH, FARTHEST_SMALL_GROWTH, FEW_WORKERS, FLOOD_LOSS,
+    MAX_RECOVERY_EPOCHS, MIN_CLIMB_GAIN, MIN_FAR_STEP, MIN_STEP_GAIN, SHORT_EPOCH, SLOWING_LOSS,
+};
+use crate::optimizer::model_based::epoch::Seen;
+use crate::optimizer::model_based::{Known, ModelBased, Phase, Rate, gained};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
-
-/// An epoch of the ramp that lasted less than this share of the next one was a short one.
-const SHORT: f64 = 0.5;
-/// What twice the workers must bring for a climb to go on.
-const CLIMB: f64 = 1.1;
-/// How much higher the ramp aims on a far path once it has more than a few workers, as streams that have lost packets to
-/// their own number take seconds to recover there, and where nobody tells how far it is, as a server that is not ours
-/// bears no four times of what it needs: so much where the last step brought all that was expected, ...
-const FAR_GROWTH: f64 = 2.0;
-/// ... less on the farthest, ...
-const FARTHEST_GROWTH: f64 = 1.5;
-/// ... and at least this share of the difference where it brought less.
-const FAR_STEP: f64 = 0.2;
-/// The share of what its workers promised that a step must bring at least: small steps on a full path cost a worker
-/// little.
-const LEAST: f64 = 0.25;
-/// On the farthest paths so much more loss than in the epoch before came with the workers: the path is full. (After
-/// a small change [`WOUND`] is enough: what gaps held back arrives late and at once, and looks like a gain.)
-const FLOOD: f64 = 0.03;
-/// For so many epochs at most a ramp that lost packets waits for them before it says what the path carries.
-const CONVALESCENCE: u32 = 8;
 
 impl ModelBased {
     /// Raises what holds the path back, and what is known, to a multiple of the goodput seen. A stage
@@ -37,7 +20,7 @@ impl ModelBased {
         for stage in Stage::ALL {
             let mbps = seen.each(stage);
             let more = f64::from(seen.n[stage]) / f64::from(self.before_n[stage]);
-            let brought = more <= 1.0 || gained(self.before, seen.goodput, more, LEAST);
+            let brought = more <= 1.0 || gained(self.before, seen.goodput, more, MIN_STEP_GAIN);
             let rate = &mut self.rates[stage];
             if !binding[stage] {
                 if rate.known == Known::AtLeast || mbps > (1.0 + self.config.change) * rate.mbps {
@@ -67,7 +50,7 @@ impl ModelBased {
             grows |= binding[stage] && !seen.spent[stage];
         }
         self.rates_before = rates;
-        let careful = (seen.far || self.round_trip.is_none()) && seen.n.network > FEW;
+        let careful = (seen.far || self.round_trip.is_none()) && seen.n.network > FEW_WORKERS;
         let growth = if careful { self.careful_growth(seen, share) } else { self.growth };
         let target = self.workers_for(growth * seen.goodput, bounds);
         let next = PerStage::from_fn(|stage| {
@@ -77,10 +60,10 @@ impl ModelBased {
             } else if self.rates[stage].known > Known::AtLeast {
                 target[stage].max(n)
             } else {
-                bounds[stage].clamp(n.max(FEW))
+                bounds[stage].clamp(n.max(FEW_WORKERS))
             }
         });
-        let flood = if self.growth > FARTHEST_MEND { FLOOD } else { WOUND };
+        let flood = if self.growth > FARTHEST_SMALL_GROWTH { FLOOD_LOSS } else { SLOWING_LOSS };
         let flooded = seen.farthest && seen.loss >= self.lost + flood;
         if !grows || next == seen.n || flooded {
             self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds, waited: 0 };
@@ -94,7 +77,7 @@ impl ModelBased {
     /// of what it had.
     fn careful_growth(&self, seen: &Seen, share: f64) -> f64 {
         let (full, most) = (self.config.full_gain, if seen.farthest { FARTHEST_GROWTH } else { FAR_GROWTH });
-        let step = ((share - full) / (1.0 - full)).clamp(FAR_STEP, 1.0);
+        let step = ((share - full) / (1.0 - full)).clamp(MIN_FAR_STEP, 1.0);
         self.growth.min(1.0 + (most - 1.0) * step)
     }
 
@@ -105,7 +88,7 @@ impl ModelBased {
         (surplus, seconds, waited): (f64, f64, u32),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
-        if self.healing.goes_on() && waited < CONVALESCENCE {
+        if self.loss_recovery.is_under_way() && waited < MAX_RECOVERY_EPOCHS {
             // What arrives late and at once is not what the path carries, nor is it growth.
             self.phase = Phase::Cap { surplus: seen.goodput, seconds: seen.seconds, waited: waited + 1 };
             return seen.n;
@@ -114,13 +97,14 @@ impl ModelBased {
             // It still grows: new streams take their time.
             return self.ramp(seen, bounds);
         }
-        if seen.goodput < (1.0 - self.config.change) * surplus && seen.loss >= WOUND && !seen.farthest {
+        if seen.goodput < (1.0 - self.config.change) * surplus && seen.loss >= SLOWING_LOSS && !seen.farthest
+        {
             // It was a burst: until chance takes their first packet streams are quicker than they will be. Where
             // nothing is lost it was a dip, which says nothing of the workers.
             return self.begin_again(seen, self.config.growth, bounds);
         }
         self.learn(seen);
-        if seconds < SHORT * seen.seconds && surplus < seen.goodput {
+        if seconds < SHORT_EPOCH * seen.seconds && surplus < seen.goodput {
             // It ended while its new streams were still getting quicker.
             self.capacity = seen.goodput;
         } else {
@@ -148,7 +132,7 @@ impl ModelBased {
         let binding = seen.binding(bounds);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            let more = f64::from(n) * if seen.farthest { FARTHEST_MEND } else { 2.0 };
+            let more = f64::from(n) * if seen.farthest { FARTHEST_SMALL_GROWTH } else { CLIMB_GROWTH };
             let more = more.ceil() as u16;
             bounds[stage].clamp(if binding[stage] && !seen.spent[stage] { more } else { n })
         });
@@ -163,7 +147,7 @@ impl ModelBased {
         (best, back): (f64, Concurrency),
         bounds: PerStage<Bounds>,
     ) -> Concurrency {
-        if seen.goodput > CLIMB * best && seen.n != back {
+        if seen.goodput > MIN_CLIMB_GAIN * best && seen.n != back {
             return self.climb(seen, seen.goodput, seen.n, bounds);
         }
         self.capacity = best;

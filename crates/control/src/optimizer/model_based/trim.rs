@@ -1,16 +1,12 @@
 //! On the way down: removing what is not needed, and giving back what was.
 
+use crate::optimizer::model_based::constants::{
+    ALWAYS_PLAIN, FEW_WORKERS, MIN_PLAIN, NEARLY_ALL, PLAIN_STRAYS, TRIM_SHARE,
+};
 use crate::optimizer::model_based::epoch::Seen;
-use crate::optimizer::model_based::{FEW, Known, ModelBased, PLAIN, Phase, Rate};
+use crate::optimizer::model_based::{Known, ModelBased, Phase, Rate};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 use crate::waiting::SLOWEST;
-
-/// What a trim leaves of a stage whose need is unknown.
-const TRIM: f64 = 0.6;
-/// More than this share of the workers before a trim is nearly all of them.
-const WHOLE: f64 = 0.8;
-/// A plain shortfall is at least the first share of the capacity, and more than the second always is one.
-const PLAIN_SHORTFALL: (f64, f64) = (0.1, 0.25);
 
 impl ModelBased {
     /// Keeps a cut that still carries the capacity, and cuts what may be cut further.
@@ -24,7 +20,7 @@ impl ModelBased {
         let enough = goodput >= (1.0 - self.noticed()) * self.capacity;
         let cut = |stage: Stage| !bounds[stage].is_fixed() && seen.n[stage] < from[stage];
         let cut = Stage::ALL.into_iter().any(cut);
-        if !enough && self.healing.explains(seen, self.capacity) {
+        if !enough && self.loss_recovery.explains(seen, self.capacity) {
             self.phase = Phase::Trim { from, low: None, again };
             return seen.n;
         }
@@ -45,8 +41,12 @@ impl ModelBased {
         self.learn(seen);
         let next = PerStage::from_fn(|stage| {
             let n = seen.n[stage];
-            let less = ((f64::from(n) * TRIM).ceil() as u16).min(n - 1);
-            bounds[stage].clamp(if self.rates[stage].known == Known::Exactly || n <= FEW { n } else { less })
+            let less = ((f64::from(n) * TRIM_SHARE).ceil() as u16).min(n - 1);
+            bounds[stage].clamp(if self.rates[stage].known == Known::Exactly || n <= FEW_WORKERS {
+                n
+            } else {
+                less
+            })
         });
         if next == seen.n && again && !self.climbed && self.was_missed(seen, from, bounds) {
             return self.climb(seen, goodput, seen.n, bounds);
@@ -62,13 +62,13 @@ impl ModelBased {
     /// Whether what a trim took had to be given back nearly whole, to a stage that holds the path back.
     fn was_missed(&self, seen: &Seen, from: Concurrency, bounds: PerStage<Bounds>) -> bool {
         let binding = seen.binding(bounds);
-        let back = |stage: Stage| f64::from(seen.n[stage]) > WHOLE * f64::from(from[stage]);
+        let back = |stage: Stage| f64::from(seen.n[stage]) > NEARLY_ALL * f64::from(from[stage]);
         Stage::ALL.into_iter().any(|stage| binding[stage] && back(stage))
     }
 
     /// Whether one epoch with this goodput is enough to say that it is too little.
     fn falls_plainly_short(&self, goodput: f64) -> bool {
-        goodput < (1.0 - (PLAIN * self.stray).clamp(PLAIN_SHORTFALL.0, PLAIN_SHORTFALL.1)) * self.capacity
+        goodput < (1.0 - (PLAIN_STRAYS * self.stray).clamp(MIN_PLAIN, ALWAYS_PLAIN)) * self.capacity
     }
 
     /// Undoes as much of a trim as it takes: the slowest of the stages that were cut and wait for

@@ -13,19 +13,19 @@ const SPREAD: f32 = 0.5;
 
 /// LDM: (T, n, ΔT, Δn), one number for all stages.
 #[derive(Clone, Debug)]
-pub(super) struct Ldm {
+pub(super) struct LdmFeatures {
     stages: Vec<Stage>,
     scales: Scales,
     before: Option<(f32, f32)>,
 }
 
-impl Ldm {
+impl LdmFeatures {
     pub(super) fn new(scales: Scales) -> Self {
         Self { stages: scales.stages(), scales, before: None }
     }
 }
 
-impl Features for Ldm {
+impl Features for LdmFeatures {
     fn inputs(&self) -> usize {
         4
     }
@@ -63,17 +63,17 @@ impl Features for Ldm {
 /// AutoMDT: free staging of sender and receiver, then throughput and workers, each in the order
 /// read, write, network; actions in the order read, network, write.
 #[derive(Clone, Debug)]
-pub(super) struct Automdt {
+pub(super) struct AutomdtFeatures {
     scales: Scales,
 }
 
-impl Automdt {
+impl AutomdtFeatures {
     pub(super) fn new(scales: Scales) -> Self {
         Self { scales }
     }
 }
 
-impl Features for Automdt {
+impl Features for AutomdtFeatures {
     fn inputs(&self) -> usize {
         8
     }
@@ -121,13 +121,13 @@ impl Features for Automdt {
 /// AutoMDT's view with a choice among all numbers of workers a stage, in the order read, network, write. The
 /// paper says of its discrete action space that it did not converge, and nothing of how it was made.
 #[derive(Clone, Debug)]
-pub(super) struct AutomdtDiscrete {
-    view: Automdt,
+pub(super) struct AutomdtDiscreteFeatures {
+    view: AutomdtFeatures,
 }
 
-impl AutomdtDiscrete {
+impl AutomdtDiscreteFeatures {
     pub(super) fn new(scales: Scales) -> Self {
-        Self { view: Automdt::new(scales) }
+        Self { view: AutomdtFeatures::new(scales) }
     }
 
     fn numbers(bounds: Bounds) -> usize {
@@ -135,7 +135,7 @@ impl AutomdtDiscrete {
     }
 }
 
-impl Features for AutomdtDiscrete {
+impl Features for AutomdtDiscreteFeatures {
     fn inputs(&self) -> usize {
         self.view.inputs()
     }
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn each_stage_takes_the_likeliest_of_its_own_numbers() {
         let bounds = PerStage::new(Bounds::new(1, 4), Bounds::new(3, 5), Bounds::new(2, 2));
-        let view = AutomdtDiscrete::new(Scales { rate_bps: BitRate::mbps(1), bounds, start: None });
+        let view = AutomdtDiscreteFeatures::new(Scales { rate_bps: BitRate::mbps(1), bounds, start: None });
         assert_eq!((view.heads(), view.choices()), (8, vec![4, 3, 1]));
         let action = [0.0, -1.0, 2.0, 1.0, -3.0, -1.0, -2.0, 9.0];
         assert_eq!(view.decode(&action, bounds), PerStage::new(3, 4, 2));

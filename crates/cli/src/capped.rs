@@ -6,20 +6,18 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Observation, PerStage};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Ledger;
-
-use crate::drive::Mover;
+use tidegate_transfer::transfer::route::Transfer;
 
 /// The most bytes of the file that are read; a number and a newline.
 const MAX_BYTES: u64 = 16;
 
-/// Something that moves data, held to its share.
-pub struct Shared {
-    mover: Box<dyn Mover>,
+/// A transfer with no more network streams than its share.
+pub struct Capped {
+    transfer: Transfer,
     file: Option<PathBuf>,
     /// The last share that could be read.
     most: Cell<u16>,
@@ -27,21 +25,16 @@ pub struct Shared {
     told: Cell<bool>,
 }
 
-impl Shared {
-    /// Holds `mover` to what `file` says, if there is one.
-    pub fn new(mover: Box<dyn Mover>, file: Option<&Path>) -> Self {
+impl Capped {
+    /// Holds `transfer` to what `file` says, if there is one.
+    pub fn new(transfer: Transfer, file: Option<&Path>) -> Self {
         let file = file.map(Path::to_path_buf);
-        Self { mover, file, most: Cell::new(u16::MAX), told: Cell::new(false) }
+        Self { transfer, file, most: Cell::new(u16::MAX), told: Cell::new(false) }
     }
 
     /// Its ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
-        self.mover.ledger()
-    }
-
-    /// What tells of single files under way, where that is known.
-    pub fn under_way(&self) -> Option<crate::progress::UnderWay> {
-        self.mover.under_way()
+        self.transfer.ledger()
     }
 
     fn most(&self) -> u16 {
@@ -61,26 +54,26 @@ impl Shared {
     }
 }
 
-impl Environment for Shared {
+impl Environment for Capped {
     type Error = Error;
 
     fn bounds(&self) -> PerStage<Bounds> {
-        let bounds = self.mover.bounds();
+        let bounds = self.transfer.bounds();
         let most = self.most();
         let network = Bounds::new(bounds.network.min.min(most), bounds.network.max.min(most));
         PerStage { network, ..bounds }
     }
 
-    fn round_trip(&self) -> Option<Duration> {
-        self.mover.round_trip()
+    fn host(&self) -> Host {
+        self.transfer.host()
     }
 
     fn short_epochs(&mut self, short: bool) {
-        self.mover.short_epochs(short);
+        self.transfer.short_epochs(short);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
-        self.mover.step(setpoint)
+        self.transfer.step(setpoint)
     }
 }
 
@@ -94,7 +87,14 @@ fn read(file: &Path) -> Result<u16, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tidegate_transfer::transfer::Tracked;
+
     use super::*;
+
+    const HOST: Host =
+        Host { processors: Some(3), round_trip: Some(Duration::from_millis(70)), streams: None };
 
     #[derive(Default)]
     struct Path3(Arc<Ledger>);
@@ -106,8 +106,8 @@ mod tests {
             PerStage { read: Bounds::new(1, 32), network: Bounds::new(2, 16), write: Bounds::fixed(1) }
         }
 
-        fn round_trip(&self) -> Option<Duration> {
-            Some(Duration::from_millis(70))
+        fn host(&self) -> Host {
+            HOST
         }
 
         fn step(&mut self, _: Concurrency) -> Result<Option<Observation>> {
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    impl Mover for Path3 {
+    impl Tracked for Path3 {
         fn ledger(&self) -> &Arc<Ledger> {
             &self.0
         }
@@ -125,8 +125,8 @@ mod tests {
     fn the_share_is_read_anew_and_garbage_changes_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("bounds");
-        let shared = Shared::new(Box::new(Path3::default()), Some(&file));
-        let network = || shared.bounds().network;
+        let capped = Capped::new(Box::new(Path3::default()), Some(&file));
+        let network = || capped.bounds().network;
         assert_eq!(network(), Bounds::new(2, 16), "there is no file yet");
         for (text, wanted) in [
             ("5\n", Bounds::new(2, 5)),
@@ -140,8 +140,8 @@ mod tests {
             std::fs::write(&file, text).expect("written");
             assert_eq!(network(), wanted, "{text:?}");
         }
-        assert_eq!(shared.bounds().read, Bounds::new(1, 32));
-        assert_eq!(shared.round_trip(), Some(Duration::from_millis(70)), "what else is known is passed on");
-        assert_eq!(Shared::new(Box::new(Path3::default()), None).bounds().network, Bounds::new(2, 16));
+        assert_eq!(capped.bounds().read, Bounds::new(1, 32));
+        assert_eq!(capped.host(), HOST, "what else is known is passed on");
+        assert_eq!(Capped::new(Box::new(Path3::default()), None).bounds().network, Bounds::new(2, 16));
     }
 }

@@ -1,0 +1,294 @@
+//! How time is cut into epochs: what is waited for, what is left out, and what is measured, for whatever
+//! moves bytes and can count them.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
+
+use crate::error::{Error, Result};
+use crate::ledger::Ledger;
+use crate::sys::clock::Instant;
+use crate::sys::processors;
+use crate::transfer::pace::Pace;
+
+/// How often a short epoch is looked into.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
+/// factor of two to four.
+const SURE: f64 = 0.2;
+
+/// What moves data in epochs and keeps a ledger of it.
+pub trait Tracked: Environment<Error = Error> + Send {
+    /// Its ledger.
+    fn ledger(&self) -> &Arc<Ledger>;
+}
+
+/// What is under way and is measured in epochs.
+pub trait Running: Send {
+    /// Its counters at one moment.
+    type Counters: Copy + Send;
+
+    /// What has become of its files.
+    fn ledger(&self) -> &Arc<Ledger>;
+
+    /// How many workers it may have by now.
+    fn bounds(&self) -> PerStage<Bounds>;
+
+    /// The round trip, and the streams that the other end bears, as far as they were known before anything moved.
+    fn other_end(&self) -> (Option<Duration>, Option<u16>) {
+        (None, None)
+    }
+
+    /// Lets so many workers run.
+    fn resize(&mut self, setpoint: Concurrency);
+
+    /// Lets time pass until `until`; `None` once everything has ended.
+    fn pass(&mut self, until: Instant) -> Result<Option<()>>;
+
+    /// What was counted so far; `None` if it ended meanwhile.
+    fn counters(&mut self) -> Result<Option<Self::Counters>>;
+
+    /// Bytes that the network has moved.
+    fn moved(&self, counters: &Self::Counters) -> u64;
+
+    /// How long a new worker takes to get up to speed, and to show it.
+    fn warm_up(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// What the time between two counts showed.
+    fn observe(&self, setpoint: Concurrency, before: &Self::Counters, after: &Self::Counters) -> Observation;
+}
+
+/// Something that runs, as an [`Environment`]: it is given a set-point, passes an epoch and is counted.
+#[derive(Debug)]
+pub struct Paced<R: Running> {
+    run: R,
+    pace: Pace,
+    short: bool,
+    setpoint: Option<Concurrency>,
+    before: Option<R::Counters>,
+}
+
+impl<R: Running> Deref for Paced<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.run
+    }
+}
+
+impl<R: Running> Tracked for Paced<R> {
+    fn ledger(&self) -> &Arc<Ledger> {
+        self.run.ledger()
+    }
+}
+
+impl<R: Running> Environment for Paced<R> {
+    type Error = Error;
+
+    fn bounds(&self) -> PerStage<Bounds> {
+        self.run.bounds()
+    }
+
+    fn host(&self) -> Host {
+        let (round_trip, streams) = self.run.other_end();
+        Host { round_trip, streams, ..this_host() }
+    }
+
+    fn short_epochs(&mut self, short: bool) {
+        self.short = short;
+    }
+
+    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+        let run = &mut self.run;
+        let mut pace = if self.short { self.pace.shortened(run.warm_up()) } else { self.pace };
+        let mut begun = Instant::now();
+        let changed = self.setpoint != Some(setpoint);
+        if changed {
+            let first = self.setpoint.replace(setpoint).is_none();
+            run.resize(setpoint);
+            if first && self.short {
+                if wait_for_data(run, begun + self.pace.epoch)?.is_none() {
+                    return Ok(None);
+                }
+                begun = Instant::now();
+                // Only now it is known for sure how long the path is.
+                pace = self.pace.shortened(run.warm_up());
+            }
+            if run.pass(begun + pace.settle)?.is_none() {
+                return Ok(None);
+            }
+        }
+        // Without a change the last epoch's end is this one's beginning.
+        let before = match self.before.filter(|_| !changed) {
+            Some(before) => Some(before),
+            None => run.counters()?,
+        };
+        let (soonest, latest) = (begun + pace.epoch, begun + self.pace.epoch.max(pace.epoch));
+        let after = match before {
+            Some(before) if self.short => watch(run, &before, (soonest, latest))?,
+            _ => run.pass(soonest)?.map(|()| run.counters()).transpose()?,
+        };
+        self.measured(setpoint, before, after)
+    }
+}
+
+impl<R: Running> Paced<R> {
+    /// Nothing has been asked of `run` yet.
+    pub const fn new(run: R, pace: Pace) -> Self {
+        Self { run, pace, short: false, setpoint: None, before: None }
+    }
+
+    /// Its ledger.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        self.run.ledger()
+    }
+
+    /// What was moved between two counts, of which the second may have come too late.
+    fn measured(
+        &mut self,
+        setpoint: Concurrency,
+        before: Option<R::Counters>,
+        after: Option<Option<R::Counters>>,
+    ) -> Result<Option<Observation>> {
+        let Some(after) = after else { return Ok(None) };
+        self.before = after;
+        match (before, after) {
+            (Some(before), Some(after)) => Ok(Some(self.run.observe(setpoint, &before, &after))),
+            // It ended while we asked.
+            _ => Ok(self.run.pass(Instant::now())?.and(None)),
+        }
+    }
+}
+
+/// What is known of the host that we run on.
+pub(super) fn this_host() -> Host {
+    Host { processors: Some(processors::count().unwrap_or(4)), ..Host::default() }
+}
+
+/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`; `None` once everything
+/// has ended.
+fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> {
+    loop {
+        if run.pass(Instant::now() + LOOK)?.is_none() {
+            return Ok(None);
+        }
+        let Some(now) = run.counters()? else { return run.pass(Instant::now()).map(|_| None) };
+        if run.moved(&now) > 0 || Instant::now() >= until {
+            return Ok(Some(()));
+        }
+    }
+}
+
+/// Lets time pass from `soonest` on until it is sure what is moved, at `latest`: a server that sends in
+/// bursts says little in a short time. Answers with the last count; `None` once everything has ended.
+fn watch<R: Running>(
+    run: &mut R,
+    before: &R::Counters,
+    (soonest, latest): (Instant, Instant),
+) -> Result<Option<Option<R::Counters>>> {
+    let mut rates = Vec::new();
+    let mut last = (Instant::now(), run.moved(before));
+    loop {
+        if run.pass(Instant::now() + LOOK)?.is_none() {
+            return Ok(None);
+        }
+        let Some(now) = run.counters()? else { return Ok(Some(None)) };
+        let (at, moved) = (Instant::now(), run.moved(&now));
+        rates.push(moved.saturating_sub(last.1) as f64 / (at - last.0).as_secs_f64());
+        last = (at, moved);
+        if at >= latest || (at >= soonest && uncertainty(&rates) <= SURE) {
+            return Ok(Some(Some(now)));
+        }
+    }
+}
+
+/// The standard error of the mean, as a share of it; as large as can be if nothing came.
+fn uncertainty(rates: &[f64]) -> f64 {
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    if mean <= 0.0 {
+        return f64::INFINITY;
+    }
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    (variance / count).sqrt() / mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_not_believed_and_an_even_flow_is() {
+        assert!(uncertainty(&[10.0, 12.0, 9.0, 11.0]) < SURE);
+        assert!(uncertainty(&[0.0, 0.0, 0.0, 100.0, 0.0, 0.0, 0.0, 0.0]) > SURE);
+        assert!(uncertainty(&[0.0, 0.0]) > SURE);
+    }
+
+    /// Counts how often it is asked for what; it moves a byte a count and ends after five.
+    #[derive(Debug, Default)]
+    struct Counted {
+        ledger: Arc<Ledger>,
+        resized: Vec<Concurrency>,
+        counts: u64,
+    }
+
+    impl Running for Counted {
+        type Counters = u64;
+
+        fn ledger(&self) -> &Arc<Ledger> {
+            &self.ledger
+        }
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            PerStage::all(Bounds::new(1, 7))
+        }
+
+        fn other_end(&self) -> (Option<Duration>, Option<u16>) {
+            (Some(Duration::from_millis(70)), Some(8))
+        }
+
+        fn resize(&mut self, setpoint: Concurrency) {
+            self.resized.push(setpoint);
+        }
+
+        fn pass(&mut self, _: Instant) -> Result<Option<()>> {
+            Ok((self.counts < 5).then_some(()))
+        }
+
+        fn counters(&mut self) -> Result<Option<u64>> {
+            self.counts += 1;
+            Ok(Some(self.counts))
+        }
+
+        fn moved(&self, counters: &u64) -> u64 {
+            *counters
+        }
+
+        fn observe(&self, concurrency: Concurrency, before: &u64, after: &u64) -> Observation {
+            assert_eq!(after - before, 1, "an epoch begins where the last one ended, or after a change");
+            Observation { concurrency, ..Observation::default() }
+        }
+    }
+
+    #[test]
+    fn whatever_runs_is_driven_alike() {
+        let mut paced = Paced::new(Counted::default(), Pace::new(Duration::from_millis(100)));
+        let host = paced.host();
+        assert_eq!((host.round_trip, host.streams), (Some(Duration::from_millis(70)), Some(8)));
+        assert!(host.processors.is_some_and(|processors| processors > 0), "the host that decides is ours");
+        assert_eq!(paced.bounds(), PerStage::all(Bounds::new(1, 7)));
+        let mut seen = Vec::new();
+        for n in [2, 2, 4, 4] {
+            seen.extend(paced.step(PerStage::all(n)).expect("no error"));
+        }
+        // Two counts for a change, and one more for each epoch without: the fifth count is the end.
+        assert_eq!(paced.resized, [PerStage::all(2), PerStage::all(4)]);
+        let ran: Vec<u16> = seen.iter().map(|seen| seen.concurrency.network).collect();
+        assert_eq!((ran, paced.counts), (vec![2, 2, 4], 5));
+    }
+}
