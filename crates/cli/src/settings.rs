@@ -224,15 +224,23 @@ fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<ByteC
 /// The most a policy file may hold; the largest trained here has 3 MB.
 const MAX_POLICY: u64 = 64 << 20;
 
+/// The rules that decide by a policy of `--policy FILE`, and how each takes its action from it.
+pub const LEARNED: [(&str, Choice); 7] = [
+    ("policy", Choice::Mean),
+    ("policy:sampled", Choice::Sampled),
+    // Going on to learn takes being asked to.
+    ("policy:online", Choice::Sampled),
+    // As their papers do in production.
+    ("ldm", Choice::Sampled),
+    ("automdt", Choice::Sampled),
+    ("automdt_discrete", Choice::Sampled),
+    ("discrete_rl", Choice::Mean),
+];
+
 /// The rule called `name`; one that was learned is read from `policy`.
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
-    let choice = match name {
-        "policy" | "discrete_rl" => Choice::Mean,
-        // As their papers do in production.
-        "ldm" | "automdt" | "automdt_discrete" => Choice::Sampled,
-        // Going on to learn takes being asked to.
-        "policy:sampled" | "policy:online" => Choice::Sampled,
-        _ => return build(name, options).map_err(|error| usage(error.to_string())),
+    let Some((_, choice)) = LEARNED.into_iter().find(|(known, _)| *known == name) else {
+        return build(name, options).map_err(|error| usage(error.to_string()));
     };
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
