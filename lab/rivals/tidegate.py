@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.links.link import RECEIVER_ADDRESS
+from lab.ground.described import lacking
 from lab.ground.places import REPOSITORY, tidegate_binary
 from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, run
@@ -29,8 +30,7 @@ class Tidegate(Contender):
         self.trust, self.both_ends, self.client = LEVELS[level]
 
     def missing(self) -> str | None:
-        binary = tidegate_binary()
-        return None if binary.is_file() else f"{binary.name} is not built; run: make build"
+        return lacking(tidegate_binary())
 
     def version(self) -> str:
         said = run([tidegate_binary(), "--version"], check=False).strip()

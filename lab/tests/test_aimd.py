@@ -7,8 +7,6 @@ from xml.etree import ElementTree
 from lab.aimd import bars, cases, figures, shards
 from lab.aimd.page import page
 from lab.grid.figures import found_in
-from lab.grid.engine import Rule
-from lab.grid.offers import lacking, words
 from lab.ground.results import Record
 from lab.links.background import has_background
 
@@ -68,17 +66,6 @@ class Cases(unittest.TestCase):
         names = [(cell.case.name, cell.contender.name) for cell in shards.sweep_cells()]
         self.assertEqual(len(names), len(set(names)))
         self.assertEqual(len(names), shards.swept())
-
-
-class Offers(unittest.TestCase):
-    def test_what_the_program_lacks_is_said(self) -> None:
-        rules = words("--optimizer <NAME>\n  The rule: auto, fixed:N, policy\n\n      --policy <FILE>",
-                      "--optimizer <NAME>", r"\n\s*--\w")
-        self.assertIsNone(lacking(Rule("fixed 4", "fixed:4"), rules, frozenset()))
-        self.assertEqual(lacking(Rule("fts3", "fts3"), rules, frozenset()), "the program has no rule fts3")
-        learned = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
-        self.assertEqual(lacking(learned, rules, frozenset()), "the program has no recipe ldm")
-        self.assertIsNone(lacking(learned, rules, frozenset({"ldm"})))
 
 
 class Figures(unittest.TestCase):

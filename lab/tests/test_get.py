@@ -203,15 +203,6 @@ class Downloaders(unittest.TestCase):
         self.assertEqual(last_object('{\n "a": 1\n}\n'), {"a": 1})
         self.assertEqual(last_object("nothing"), {})
 
-    def test_a_program_without_the_command_is_left_out(self) -> None:
-        with tempfile.TemporaryDirectory() as held:
-            old = Path(held, "tidegate")
-            self.assertRegex(ours.no_get(old) or "", "is not built")
-            other = Path(held, "old")
-            other.write_text("#!/bin/sh\nexit 2\n")
-            other.chmod(0o755)
-            self.assertRegex(ours.no_get(other) or "", "has no command `get`")
-
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
