@@ -133,8 +133,7 @@ class Way:
             notes: dict[str, Any] = {}
             before, cpu, began = Times.now(), self.trial.group.cpu_seconds(), time.monotonic()
             yield notes
-            notes["noise"] = noise(before, Times.now(), time.monotonic() - began,
-                                   self.trial.group.cpu_seconds() - cpu)
+            notes["noise"] = noise(before, Times.now(), time.monotonic() - began, self.trial.group.cpu_seconds() - cpu)
 
 
 def copied(way: Way, source: Dataset, *more: object) -> float:

@@ -1,6 +1,5 @@
 """What is measured of the service, cell by cell: a rotation over tasks that goes on where it was stopped."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Generic, TypeVar
 
-from lab.ground import places
 from lab.ground.progress import Progress
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.ground.shell import CommandFailed, exists
@@ -80,12 +78,11 @@ def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
     return [task for task in tasks if all(exists(program) for program in task.programs)]
 
 
-def counted(plan: Plan[Any], legacy_part: str) -> tuple[int, int]:
-    """How many of how many runs are known; what an earlier form of this harness left counts as one."""
+def counted(plan: Plan[Any]) -> tuple[int, int]:
+    """How many of how many runs are known."""
     cells = {(task.set, task.contender) for task in plan.tasks if all(exists(program) for program in task.programs)}
     done = {(r.set, r.contender, r.repeat) for r in known(plan.shard) if r.ok and r.repeat < plan.repeats}
-    there = sum((row, column) in cells for row, column, _ in done)
-    return there or int(legacy_part in legacy()), plan.repeats * len(cells)
+    return sum((row, column) in cells for row, column, _ in done), plan.repeats * len(cells)
 
 
 def measured(task: Task[Where], where: Where, blank: Record) -> Record:
@@ -113,8 +110,7 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
             if blank(task, repeat).key not in ended]
     progress = Progress(sum(task.expected_s for task, _ in todo))
     print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
-          "results "
-          f"go to {file}", flush=True)
+          f"results go to {file}", flush=True)
     if not todo:
         return True
     good, began = True, time.monotonic()
@@ -135,15 +131,3 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
         print(f"stopped; the same command goes on from {file}", flush=True)
         raise
     return good
-
-
-def legacy() -> dict[str, Any]:
-    """What an earlier form of this harness measured: one JSON object, a key for each part."""
-    for directory in ("lab", "bench"):
-        try:
-            found = json.loads((places.BUILD / directory / "eos.json").read_text())
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}

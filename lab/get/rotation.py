@@ -70,8 +70,7 @@ def expected_s(contender: Fetcher, case: Case, bytes_: float) -> float:
 
 def finalists(family: Iterable[Fetcher], first: dict[str, Record]) -> set[str]:
     """Which settings of one family go on after their first repeat."""
-    ran = sorted((c for c in family if c.name in first and first[c.name].ok),
-                 key=lambda c: -first[c.name].rate_bps)
+    ran = sorted((c for c in family if c.name in first and first[c.name].ok), key=lambda c: -first[c.name].rate_bps)
     if not ran:
         return set()
     chosen = {c.name for c in ran[:FINALISTS.get(ran[0].family, FINALISTS_OTHERWISE)]}

@@ -54,8 +54,7 @@ class PerConnectionCap:
             run(["clang", "-O2", "-g", "-target", "bpf", "-I", architecture,
                  "-c", Path(__file__).with_suffix(".c"), "-o", binary])
             self.pins.mkdir(exist_ok=True)
-            run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops",
-                 "pinmaps", self.pins])
+            run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops", "pinmaps", self.pins])
         self.store("follow", int(self.follows))
         self.change(self.rate_mbit)
         run(["bpftool", "cgroup", "attach", self.group, "sock_ops", "pinned", self.pins / "cap"])
@@ -70,6 +69,5 @@ class PerConnectionCap:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         if self.pins.exists():
-            run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"],
-                check=False)
+            run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"], check=False)
             shutil.rmtree(self.pins, ignore_errors=True)

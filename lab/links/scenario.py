@@ -134,8 +134,7 @@ def expected(table: Table) -> Expected:
     optimum = tuple(best.whole(name, least=1) for name in STAGES) if table.has("optimum") else None
     share = table.number("throughput_share_min", None)
     table.that(share is None or share <= 1, "throughput_share_min", "must be from 0 to 1")
-    found = Expected(optimum, table.positive("goodput", None), share,
-                     table.whole("epochs_to_95_max", None, least=1))
+    found = Expected(optimum, table.positive("goodput", None), share, table.whole("epochs_to_95_max", None, least=1))
     for each in (best, table):
         each.done()
     return found

@@ -43,8 +43,7 @@ SWEEP = [swept(external, n, 960.0 - 30 * (n > 32) if external == 0 else equal(n,
          for external in (0, 4) for n in cases.STREAMS]
 CONTROL = "aimd-controllers-few"
 # One stream more a second up to sixteen, each bringing its share.
-CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0,
-               [min(i, 16) for i in range(1, 91)])
+CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0, [min(i, 16) for i in range(1, 91)])
 BESIDE = record(CONTROL, 4, "fixed 64", lambda _: 900.0, 95.0, [64] * 90)
 
 

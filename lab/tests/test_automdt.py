@@ -180,7 +180,3 @@ class Pages(unittest.TestCase):
     def test_long_runs_are_drawn_by_means(self) -> None:
         points = [(float(i), float(i % 2)) for i in range(1, 31)]
         self.assertEqual(pictures.thinned(points), [(10.0, 0.5), (20.0, 0.5), (30.0, 0.5)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -173,7 +173,3 @@ class Pages(unittest.TestCase):
                 names = {cell.contender.name for cell in cases.cells(dataset)}
                 self.assertIn(bars.mover(row, dataset), names)
         self.assertTrue(Path(cases.THROTTLED).exists())
-
-
-if __name__ == "__main__":
-    unittest.main()

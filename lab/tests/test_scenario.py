@@ -71,8 +71,7 @@ class Units(unittest.TestCase):
     def test_as_the_program_reads_them(self) -> None:
         self.assertEqual([units.rate(text) for text in ("200Mbit/s", "1.5 Gbit/s", "3kbps", "0bit/s")],
                          [200_000_000, 1_500_000_000, 3000, 0])
-        self.assertEqual([units.size(text) for text in ("256MiB", "10GB", "1K", "0B")],
-                         [256 << 20, 10**10, 1024, 0])
+        self.assertEqual([units.size(text) for text in ("256MiB", "10GB", "1K", "0B")], [256 << 20, 10**10, 1024, 0])
         self.assertEqual([units.duration(text) for text in ("20ms", "1.5s", "2min")], [0.02, 1.5, 120.0])
         self.assertEqual(units.rate(units.shown(1_250_000_000)), 1_250_000_000)
 

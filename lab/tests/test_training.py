@@ -177,7 +177,3 @@ class Written(unittest.TestCase):
     def test_a_description_may_hold_quotes(self) -> None:
         path = replace(read(places.REPOSITORY / "scenarios" / "ldm-1g.toml"), description='a "b" \\ c')
         self.assertEqual(tomllib.loads(toml(path))["description"], 'a "b" \\ c')
-
-
-if __name__ == "__main__":
-    unittest.main()
