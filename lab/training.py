@@ -10,14 +10,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.described import described
 from lab.ground.progress import Progress
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.results import Record, append, load, now, set_aside_if_outdated
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
@@ -90,17 +89,15 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     todo = [(course, seed) for course in able for seed in range(1, (options.repeats or course.seeds) + 1)]
     progress = Progress(sum(course.expected_s for course, _ in todo))
     print(f"{shard}: {len(todo)} policies, about {progress.left_min:.0f} min; results go to {file}", flush=True)
-    good, began = True, time.monotonic()
+    good = True
     with alone():
         for course, seed in todo:
             blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
-                           seed=seed, scale=1.0, ok=False, version=version,
-                           time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                           seed=seed, scale=1.0, ok=False, version=version, time=now())
             if blank.key in done:
                 progress.skip(course.expected_s)
                 continue
-            if options.budget_min and time.monotonic() - began > options.budget_min * 60:
-                print("the time is over; the same command goes on", flush=True)
+            if progress.is_over(options.budget_min):
                 return good
             record = learned(course, seed, blank, with_curve)
             append(file, record)

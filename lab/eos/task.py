@@ -1,14 +1,12 @@
 """What is measured of the service, cell by cell: a rotation over tasks that goes on where it was stopped."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any, Generic, TypeVar
 
-from lab.ground.progress import Progress
-from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.progress import Progress, resumable
+from lab.ground.results import Record, append, load, now, set_aside_if_outdated
 from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
@@ -89,7 +87,7 @@ def measured(task: Task[Where], where: Where, blank: Record) -> Record:
     try:
         outcome = task.measure(where, blank.repeat)
     except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
-        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+        return blank.failed(failure)
     return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
                    notes=dict(outcome.notes), verified=outcome.verified)
 
@@ -113,21 +111,15 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
           f"results go to {file}", flush=True)
     if not todo:
         return True
-    good, began = True, time.monotonic()
-    try:
-        with alone(), memory(), plan.site() as where:
-            for task, repeat in todo:
-                if options.budget_min and time.monotonic() - began > options.budget_min * 60:
-                    print("the time is over; the same command goes on", flush=True)
-                    return good
-                record = replace(measured(task, where, blank(task, repeat)),
-                                 time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-                append(file, record)
-                progress.done(task.expected_s)
-                said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
-                print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
-                good = good and record.ok
-    except BaseException:
-        print(f"stopped; the same command goes on from {file}", flush=True)
-        raise
+    good = True
+    with resumable(file), alone(), memory(), plan.site() as where:
+        for task, repeat in todo:
+            if progress.is_over(options.budget_min):
+                return good
+            record = replace(measured(task, where, blank(task, repeat)), time=now())
+            append(file, record)
+            progress.done(task.expected_s)
+            said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
+            print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
+            good = good and record.ok
     return good

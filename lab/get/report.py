@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lab import install
 from lab.get import figures
 from lab.get.bars import DEFAULT, Bar, Found, Runs, bars, connections, median_bps, oracle_connections
-from lab.get.cases import CAPPED, CASES, FIG6, SECONDS, Case
+from lab.get.cases import CASES, FIG6, SECONDS, Case
 from lab.get.ours import TIMES_AS_LONG
 from lab.get.pictures import pictures
 from lab.get.probe_report import probe_bars, probes_section

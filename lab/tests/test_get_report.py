@@ -16,6 +16,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab.ground import places
+from lab.ground.progress import Progress
 from lab.get import bars, probes, report, rotation, watch
 from lab.get.cases import CAPPED, CASES, FIG6, LINK_ONLY
 from lab.get.figures import grouped
@@ -94,9 +95,9 @@ class Rotation(unittest.TestCase):
         self.assertEqual(names("tidegate"), ["tidegate"])
 
     def test_the_clock_learns_how_long_runs_take(self) -> None:
-        clock = rotation.Clock(600)
-        clock.ran(60, 120)
-        self.assertEqual(clock.minutes_left, 18)
+        progress = Progress(600, began=time.monotonic() - 120)
+        progress.done(60)
+        self.assertAlmostEqual(progress.left_min, 18, places=0)
 
 
 class Bars(unittest.TestCase):
