@@ -1,7 +1,7 @@
 """What a run of a grid says, the same way for every mover: how fast, how soon, over how many connections."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.ground.results import Record
@@ -88,6 +88,11 @@ def found_in(records: Iterable[Record], shard: str) -> Found:
         if record.ok and record.scenario == shard:
             found.setdefault(record.set, {}).setdefault(record.contender, []).append(Run(record))
     return found
+
+
+def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
+    """The same of several shards, whose links differ in name."""
+    return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> float:
