@@ -30,25 +30,25 @@ def times(value: float | None) -> str:
 
 
 def row(cell: Sampled) -> list[str]:
-    both, achieved = cell.estimate_s + cell.globus_s, cell.bytes * 8 / cell.globus_s
+    asking, moving, predicted = (cell.median(key) for key in ("estimate_s", "globus_s", "predicted_bps"))
+    achieved = cell.bytes * 8 / moving
     mark = " (declined)" if cell.declined else ""
     return [f"{cell.label}, 1/{scale(cell):g}" if round(scale(cell), 3) != 1 else cell.label,
-            f"{cell.samples_mb:g}{mark}", f"{cell.streams:g}", f"{cell.plain_s:.1f}", f"{cell.estimate_s:.1f}",
-            f"{cell.globus_s:.1f}", f"{both:.1f}",
-            times(cell.globus_ratio), mbit(cell.predicted_bps), mbit(achieved), f"{cell.predicted_bps / achieved:.2f}",
-            times(cell.ours_ratio), str(cell.count)]
+            f"{cell.samples_mb:g}{mark}", f"{cell.median('streams'):g}", f"{cell.plain_s:.1f}", f"{asking:.1f}",
+            f"{moving:.1f}", f"{asking + moving:.1f}", times(cell.globus_ratio), mbit(predicted), mbit(achieved),
+            f"{predicted / achieved:.2f}", times(cell.ours_ratio), str(cell.count)]
 
 
 def picture(number: int, label: str, cells: Sequence[Sampled]) -> str:
     """Seconds against the size of samples, for one file."""
+    asking, moving = ([cell.median(key) for cell in cells] for key in ("estimate_s", "globus_s"))
 
     def line(name: str, colour: str, seconds: Sequence[float], dashed: bool = False) -> curve.Curve:
         return curve.Curve(name, colour, [(cell.samples_mb, s) for cell, s in zip(cells, seconds)], dashed=dashed)
 
     lines = [line("one stream", "#555555", [cell.plain_s for cell in cells], dashed=True),
-             line("samples", ORANGE, [cell.estimate_s for cell in cells]),
-             line("optimized", "#009e73", [cell.globus_s for cell in cells]),
-             line("both", BLUE, [cell.estimate_s + cell.globus_s for cell in cells])]
+             line("samples", ORANGE, asking), line("optimized", "#009e73", moving),
+             line("both", BLUE, [a + b for a, b in zip(asking, moving)])]
     divided = f", divided by {scale(cells[0]):g}" if round(scale(cells[0]), 3) != 1 else ""
     return curve.draw(f"EOS figure {number}: {label}{divided}, GridFTP", lines, "samples, MB in the paper's scale",
                       "seconds", remark="medians")

@@ -28,8 +28,7 @@ from lab.rivals.base import Contender
 from lab.runs.datasets import Dataset, generate, repeated
 from lab.runs.others import others, without
 from lab.runs.sampler import Sampler
-from lab.runs.timeline import Change
-from lab.runs.trial import Command, Measured, Trial
+from lab.runs.trial import Change, Command, Measured, Trial
 from lab.runs.verify import difference, wrong
 
 # A command that is told to stop may take so long, and exits with one of these.

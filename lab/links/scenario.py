@@ -168,13 +168,6 @@ def engine_limits(scenario: Scenario) -> list[str]:
     return flags
 
 
-def engine_bounds(scenario: Scenario) -> list[str]:
-    """The most workers of any stage, and the smaller staging, as the program's options."""
-    stages = [own for own in (scenario.read, scenario.network, scenario.write) if own is not None]
-    staged = min(scenario.staging.sender_bytes, scenario.staging.receiver_bytes)
-    return ["--max-workers", str(max(own.max_workers for own in stages)), "--staging", f"{staged}B"]
-
-
 def not_built(scenario: Scenario) -> list[str]:
     """What a real link cannot be made to do; only the simulator plays it."""
     found = []

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,13 +43,7 @@ class Tidegate(Contender):
                              *self.both_ends]), PORT)
 
     def ticket(self, trial: Trial) -> str:
-        """The endpoint's first line on standard output."""
-        for _ in range(250):
-            first, newline, _ = (trial.scratch / "server.out").read_text().partition("\n")
-            if newline:
-                return first.strip()
-            time.sleep(0.02)
-        raise CommandFailed(f"the endpoint printed no ticket: {trial.last_words('server')}")
+        return trial.first_line("the endpoint printed no ticket")
 
     def commands(self, trial: Trial) -> list[Command]:
         target = self.ticket(trial).rstrip("/") + "/copied/"

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 
 EVERY_S = 0.25
 CLONE_NEWNET = 0x40000000
@@ -23,11 +22,6 @@ THREAD = Path("/proc/thread-self/net")
 HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
-
-
-def received(table: str, device: str) -> int:
-    """Bytes a device has received, from the text of /proc/net/dev."""
-    return counts(table, device)[0]
 
 
 def counts(table: str, device: str) -> tuple[int, int]:
@@ -95,8 +89,7 @@ class Sampler:
         self.raise_error()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.stop.set()
         self.thread.join()
         if kind is None:

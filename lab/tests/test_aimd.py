@@ -57,10 +57,6 @@ class Cases(unittest.TestCase):
         on = cases.case(4, 15.0)
         self.assertEqual((on.visits, on.seconds), (((5.0, 20.0),), 20.0))
 
-    def test_shards_last_two_hours_at_most(self) -> None:
-        for shard in shards.SHARDS:
-            self.assertLessEqual(shard.minutes, 120)
-
     def test_every_cell_of_the_sweep_is_one(self) -> None:
         names = [(cell.case.name, cell.contender.name) for cell in shards.sweep_cells()]
         self.assertEqual(len(names), len(set(names)))

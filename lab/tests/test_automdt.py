@@ -93,10 +93,8 @@ class Cases(unittest.TestCase):
             # A probe has one reader and one writer: there would be nothing to learn.
             self.assertTrue(cell.contender.moves_files)
 
-    def test_shards_end_within_two_hours(self) -> None:
+    def test_every_part_has_its_shard(self) -> None:
         self.assertEqual({shard.name for shard in automdt.SHARDS}, {*report.GRIDS, report.TRAIN})
-        for shard in automdt.SHARDS:
-            self.assertTrue(0 < shard.minutes <= 120, shard)
 
     def test_globus_has_the_papers_numbers(self) -> None:
         self.assertEqual(cases.GLOBUS.flags, ["-cc", 4, "-p", 8])

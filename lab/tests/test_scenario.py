@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.ground import places
 from lab.links import background, built, units
-from lab.links.scenario import engine_bounds, engine_limits, not_built, read, scaled
+from lab.links.scenario import engine_limits, not_built, read, scaled
 from lab.links.schema import Others, Scenario, Stage, StageStep, at
 from lab.links.tables import ScenarioError
 
@@ -161,7 +161,6 @@ class Deriving(unittest.TestCase):
     def test_what_only_the_engine_and_only_the_simulator_can_do(self) -> None:
         whole = parsed(WHOLE)
         self.assertEqual(engine_limits(whole), ["--limit-read", "80Mbit/s"])
-        self.assertEqual(engine_bounds(whole), ["--max-workers", "30", "--staging", f"{16 << 20}B"])
         self.assertEqual(not_built(whole), ["read.total_rate", "steps of read", "read.knee"])
 
     def test_the_plainest_means_that_will_do(self) -> None:
