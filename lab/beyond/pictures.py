@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lab.beyond.cases import DISKS, STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
-from lab.beyond.figures import FIXED, flow_bps, harm, middle_of, share
+from lab.beyond.figures import FIXED, flow_bps, harm, share
 from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, best, medians
 from lab.grid.show import COLOURS, REPEATS, by_stage, logged, over_time, repeats, shown
+from lab.ground.stats import median_at
 from lab.pages import plot
 from lab.runs.epochs import Epoch
 
@@ -62,7 +63,7 @@ def share_picture(found: Found, count: int) -> str | None:
     runs = [run for run in found.get(of.name, {}).get(DEFAULT, []) if len(run.logs) == count]
     if not runs:
         return None
-    run = runs[middle_of([share(of, each).index for each in runs])]
+    run = runs[median_at([share(of, each).index for each in runs])]
 
     def lines(value: Callable[[Epoch], float]) -> list[plot.Line]:
         return [plot.Line(f"transfer {i + 1}", colour, [(joined, 0.0), *drawn(log, value, joined)])
@@ -79,7 +80,7 @@ def harm_picture(found: Found, name: str) -> str | None:
     runs: list[Run] = found.get(name, {}).get(DEFAULT, [])
     if not runs:
         return None
-    run = runs[middle_of([harm(each).harm for each in runs])]
+    run = runs[median_at([harm(each).harm for each in runs])]
     others = run.record.notes["others"]
     seconds = [EVERY_S * i for i in range(1, int(of.seconds / EVERY_S) + 1)]
     flow = [(s, flow_bps(others, s - EVERY_S, s) / 1e6) for s in seconds]

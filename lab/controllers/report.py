@@ -1,6 +1,5 @@
 """The page about the control rules, its two pictures, and the epochs it was made from."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +8,7 @@ from lab.grid.engine import fixed
 from lab.grid.figures import Found, Run
 from lab.grid.show import REPEATS, stages
 from lab.ground.results import Record, builds
-from lab.ground.stats import Spread, shown, spread
+from lab.ground.stats import Spread, median_at, shown, spread
 from lab.install import describe
 from lab.pages import plot
 from lab.pages.parts import Bar, bars_table, csv, measured_table, table
@@ -129,15 +128,9 @@ def demo_table(runs: Iterable[Run]) -> str:
                   "workers at the end: read, network, write", "CPU s/GB"], rows)
 
 
-def middle(runs: Sequence[Sequence[Epoch]]) -> int:
-    """Which run has the median goodput."""
-    rates = [goodput(run) for run in runs]
-    return rates.index(statistics.median_low(rates))
-
-
 def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float], stroke: float = 2.2) -> plot.Line:
     drawn = [[(e.end_s, value(e)) for e in between(run, 1, EPOCHS)] for run in rival.runs]
-    bold = middle(rival.runs)
+    bold = median_at([goodput(run) for run in rival.runs])
     return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold], stroke)
 
 
@@ -160,7 +153,8 @@ def rules_picture(found: Mapping[str, Rival]) -> str | None:
 def demo_picture(found: Mapping[str, Rival]) -> str | None:
     if DEMO not in found:
         return None
-    run = found[DEMO].runs[middle(found[DEMO].runs)]
+    runs = found[DEMO].runs
+    run = runs[median_at([goodput(run) for run in runs])]
     labels = [f"{name} (best: {DEMO_BEST[name]})" for name in STAGES]
     return plot.draw("tidegate demo: readers of 80, streams of 160, writers of 200 Mbit/s on a link of 1 Gbit/s", [
         plot.Panel("workers", stages(run, lambda e, i: e.workers[i], labels), list(DEMO_BEST.values())),

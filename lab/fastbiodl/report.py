@@ -10,7 +10,7 @@ from lab.get.cases import ARCHIVE, CAPPED, CASES, FIG6, Case
 from lab.get.ours import fixed, rule
 from lab.get.pictures import picture
 from lab.ground.results import Record, builds
-from lab.ground.stats import shown, spread
+from lab.ground.stats import median_time, shown, spread
 from lab.install import describe
 from lab.pages import plot
 from lab.pages.parts import Bar, measured_bars, measured_table
@@ -31,9 +31,8 @@ def seconds_to(run: Record, case: Case) -> float | None:
 
 def soon(runs: Sequence[Record], case: Case) -> str:
     """The median second of having it; never, where most runs had it never."""
-    times = sorted(seconds_to(run, case) or float("inf") for run in runs)
-    middle = times[len(times) // 2]
-    return "never" if middle == float("inf") else f"{middle:.0f}"
+    middle = median_time(seconds_to(run, case) for run in runs)
+    return "never" if middle is None else f"{middle:.0f}"
 
 
 def row(name: str, runs: Sequence[Record], case: Case) -> list[str]:

@@ -43,10 +43,15 @@ class Bar:
     wanted: str
     measured: str
     met: bool | None
-    count: int
+    # Runs, of each side where there are two.
+    count: int | str
+
+    @property
+    def verdict(self) -> str:
+        return "" if self.met is None else "yes" if self.met else "no"
 
     def row(self) -> list[str]:
-        verdict = "" if self.met is None else "yes" if self.met else "**no**"
+        verdict = self.verdict.replace("no", "**no**")
         return [self.what, self.wanted, self.measured, str(self.count), verdict]
 
 

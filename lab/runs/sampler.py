@@ -7,7 +7,7 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 EVERY_S = 0.25
@@ -22,6 +22,18 @@ THREAD = Path("/proc/thread-self/net")
 HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
+
+
+def arrived(samples: Sequence[Sample], second: float) -> float:
+    """Bytes that had arrived by then, between samples in proportion."""
+    before = samples[0]
+    for sample in samples:
+        if sample[0] >= second:
+            length = sample[0] - before[0]
+            part = (second - before[0]) / length if length > 0 else 0.0
+            return before[1] + (sample[1] - before[1]) * part
+        before = sample
+    return float(samples[-1][1])
 
 
 def counts(table: str, device: str) -> tuple[int, int]:

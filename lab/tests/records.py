@@ -1,9 +1,20 @@
 """Records as a grid makes them, for tests of the pages: rates over time, and the epochs of a rule of ours."""
 
+import unittest
 from collections.abc import Sequence
 from typing import Any
+from xml.etree import ElementTree
 
 from lab.ground.results import Record
+from lab.shard import Page
+
+
+def whole(test: unittest.TestCase, page: Page) -> None:
+    """What lies beside the page is told of, and every picture can be read."""
+    for name, text in page.beside.items():
+        test.assertIn(f"]({name})", page.text)
+        if name.endswith(".svg"):
+            ElementTree.fromstring(text)
 
 
 def samples(mbits: Sequence[float], streams: int) -> list[tuple[float, int, int]]:

@@ -2,13 +2,13 @@
 
 import unittest
 from collections.abc import Callable, Sequence
-from xml.etree import ElementTree
 
 from lab.aimd import bars, cases, figures, shards
 from lab.aimd.page import page
 from lab.grid.figures import found_in
 from lab.ground.results import Record
 from lab.links.background import has_background
+from lab.tests.records import whole
 
 QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
 
@@ -107,10 +107,7 @@ class Page(unittest.TestCase):
     def test_everything_is_there(self) -> None:
         globus = [swept(4, n, 300.0 * n, "globus-url-copy -p ") for n in (1, 2)]
         made = page([*SWEEP, *globus], [CLIMB, BESIDE])
-        for name, text in made.beside.items():
-            self.assertIn(f"]({name})", made.text)
-            if name.endswith(".svg"):
-                ElementTree.fromstring(text)
+        whole(self, made)
         self.assertEqual(set(made.beside), {"aimd-streams.svg", "aimd-external-4.svg", "aimd.csv"})
         self.assertEqual(len(made.beside["aimd.csv"].splitlines()), 1 + len(SWEEP) + 2 + 2)
         self.assertIn("| 4 | 1 | 300 | 192 | 0.64 | 1 |", made.text)

@@ -2,7 +2,6 @@
 
 import unittest
 from unittest import mock
-from xml.etree import ElementTree
 
 from lab import automdt
 from lab.automdt import bars, cases, pictures, report
@@ -11,7 +10,7 @@ from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.training import courses_in
-from lab.tests.records import made
+from lab.tests.records import made, whole
 
 AUTO, MARLIN, AUTOMDT = "auto", "marlin, 1 GiB of staging", "automdt"
 
@@ -158,12 +157,9 @@ class Pages(unittest.TestCase):
         train = [learned("automdt", 1, 0.96), learned("automdt", 2, 0.95), learned("automdt_discrete", 1, 0.4)]
         page = self.page({report.FIVE: figure5(), report.THREE: three, report.ONE: sets(), report.TUNE: online(),
                           report.TRAIN: train})
-        for path in FIGURE_5:
-            self.assertIn(f"](automdt-{path}.svg)", page.text)
-        for name in ("automdt-figure3.svg", "automdt-figure4.svg", "automdt-online.svg"):
-            self.assertIn(f"]({name})", page.text)
-        for name in (n for n in page.beside if n.endswith(".svg")):
-            ElementTree.fromstring(page.beside[name])
+        for name in (*FIGURE_5, "figure3", "figure4", "online"):
+            self.assertIn(f"](automdt-{name}.svg)", page.text)
+        whole(self, page)
         self.assertIn("automdt-read: 0 of 1 seeds came to the criterion", page.text)
         self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
         self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)

@@ -3,7 +3,6 @@
 import unittest
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from xml.etree import ElementTree
 
 from lab.beyond import bars, cases, figures, rules, shards, tables
 from lab.beyond.page import page
@@ -11,6 +10,7 @@ from lab.beyond.pictures import pictures
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.links.background import has_background
+from lab.tests.records import whole
 
 QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
 Log = list[dict[str, object]]
@@ -179,10 +179,7 @@ class Page(unittest.TestCase):
         broken = replace(STEP, repeat=1, ok=False, error="it broke", notes={})
         made = page({"beyond-links-rtt": RTT, shards.SWEEP: SWEEP, shards.STEPS: [STEP, broken],
                      shards.SHARES: [two(500, 450)], shards.HARM: [beside(300, 600)]})
-        for name, text in made.beside.items():
-            self.assertIn(f"]({name})", made.text)
-            if name.endswith(".svg"):
-                ElementTree.fromstring(text)
+        whole(self, made)
         self.assertEqual(set(made.beside), {"beyond-rtt-20.svg", "beyond-link-step.svg", "beyond-share-2.svg",
                                             "beyond-harm-open.svg", "beyond.csv", "beyond-sweep.csv"})
         self.assertIn("- link-step, auto, repeat 2: it broke", made.text)

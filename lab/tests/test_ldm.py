@@ -3,7 +3,6 @@
 import unittest
 from pathlib import Path
 from unittest import mock
-from xml.etree import ElementTree
 
 from lab import ldm
 from lab.grid.engine import Engine
@@ -11,7 +10,7 @@ from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.ldm import bars, cases, paper, report
 from lab.runs.trial import Trial
-from lab.tests.records import made
+from lab.tests.records import made, whole
 
 AB, CD = report.AB, report.CD
 BARE, LDM = bars.mover("Falcon", "A"), cases.LDM.name
@@ -158,9 +157,7 @@ class Pages(unittest.TestCase):
         self.assertIn("- B, drl, repeat 1: it fell over", page.text)
         self.assertIn("| throttled | ldm | 1 | 1 | 9,000 |", page.text)
         self.assertIn("| set A: LDM ÷ Falcon | the paper's 1.7 | 4.00 (4.00–4.00) | 2 | yes |", page.text)
-        for name in (n for n in page.beside if n.endswith(".svg")):
-            ElementTree.fromstring(page.beside[name])
-            self.assertIn(f"]({name})", page.text)
+        whole(self, page)
         self.assertEqual(len(page.beside["ldm.csv"].splitlines()), 1 + len(table_two()))
         self.assertNotIn("/tmp", page.text)
 
