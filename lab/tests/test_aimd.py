@@ -8,7 +8,7 @@ from lab.aimd.page import page
 from lab.grid.figures import found_in
 from lab.ground.results import Record
 from lab.links.background import has_background
-from lab.tests.records import whole
+from lab.tests.records import epoch, whole
 
 QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
 
@@ -21,10 +21,7 @@ def record(shard: str, external: int, mover: str, mbit: Callable[[float], float]
         since = quarter / 4 - cases.JOINS_S
         moved += mbit(since) * 1e6 / 8 / 4 if since > 0 else 0.0
         samples.append((quarter / 4, int(moved), 1))
-    log = [{"t_ms": 1000 * i, "interval_ms": 900, "loss": 0.0, "rtt_us": 20000,
-            "concurrency": {"read": 1, "network": n, "write": 1},
-            "throughput_bps": dict.fromkeys(("read", "network", "write"), mbit(float(i)) * 1e6)}
-           for i, n in enumerate(streams, 1)]
+    log = [epoch(i, (1, n, 1), mbit(float(i))) for i, n in enumerate(streams, 1)]
     return Record(scenario=shard, set=cases.name(external), contender=mover, level="b", repeat=repeat, seed=1,
                   scale=1.0, ok=True, version="v", seconds=seconds, rate_bps=moved * 8 / seconds, cpu_seconds=2.0,
                   time="2026-01-01T00:00:00+00:00",
