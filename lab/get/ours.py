@@ -1,6 +1,5 @@
 """`tidegate get` as it comes, with fixed numbers, and under the published rules."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
 from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.ground.described import lacking
-from lab.ground.shell import exists, run
+from lab.ground import described
+from lab.ground.shell import exists
 from lab.runs.trial import Trial
 
 # Where the oracle is looked for.
@@ -39,8 +38,7 @@ class Tidegate(Fetcher):
         return super().missing() or no_get(binary())
 
     def version(self) -> str:
-        said = run([binary(), "--version"], check=False).strip()
-        return f"{said}, build {hashlib.blake2b(binary().read_bytes(), digest_size=4).hexdigest()}"
+        return described.version(binary())
 
     def write(self, trial: GetTrial) -> None:
         (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
@@ -87,7 +85,7 @@ def rule(optimizer: str, k: float) -> str:
 
 def no_get(program: Path) -> str | None:
     """Why that program cannot fetch here, or None."""
-    return lacking(program) or (None if exists("ip") else "iproute2 is not installed")
+    return described.lacking(program) or (None if exists("ip") else "iproute2 is not installed")
 
 
 def mean_connections(log: Path) -> float | None:

@@ -1,6 +1,7 @@
 """What the program at hand says of itself: its rules, its recipes, and the options of its commands."""
 
 import functools
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,12 @@ def asked(program: Path, built_ns: int) -> Described | str:
                           for command in said["commands"]})
     except (CommandFailed, OSError, ValueError, KeyError, TypeError):
         return f"{program} is too old: it does not know `describe`; build a newer one: make build"
+
+
+def version(program: Path) -> str:
+    """What it calls itself, and which build it is."""
+    said = run([program, "--version"], check=False).strip()
+    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}"
 
 
 def said_by(program: Path) -> Described | str:

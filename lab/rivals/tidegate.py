@@ -1,12 +1,11 @@
 """Tidegate at its three levels of trust, no tuning flags."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from lab.links.link import RECEIVER_ADDRESS
-from lab.ground.described import lacking
+from lab.ground import described
 from lab.ground.places import REPOSITORY, tidegate_binary
 from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, run
@@ -29,12 +28,10 @@ class Tidegate(Contender):
         self.trust, self.both_ends, self.client = LEVELS[level]
 
     def missing(self) -> str | None:
-        return lacking(tidegate_binary())
+        return described.lacking(tidegate_binary())
 
     def version(self) -> str:
-        said = run([tidegate_binary(), "--version"], check=False).strip()
-        build = hashlib.blake2b(tidegate_binary().read_bytes(), digest_size=4).hexdigest()
-        return f"{said}, build {build}"
+        return described.version(tidegate_binary())
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,
