@@ -29,13 +29,11 @@ def system() -> str:
 
 
 def describe() -> str:
-    return (f"{os.cpu_count()} x {processor()}, {memory_gib():.0f} GiB memory, {system()}, "
-            f"Linux {platform.release()}")
+    return (f"{os.cpu_count()} x {processor()}, {memory_gib():.0f} GiB memory, {system()}, Linux {platform.release()}")
 
 
 # What the lab itself runs: links, their self-check, data from servers, the report.
-GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light",
-          "python3-markdown")
+GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light", "python3-markdown")
 # Tools that are asked for whether a contender of today needs them or not.
 RIVALS = ("aria2", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
           "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")

@@ -10,14 +10,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
+from lab.ground.described import described
 from lab.ground.progress import Progress
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, set_aside_if_outdated
-from lab.ground.shell import run
+from lab.ground.results import Record, append, load, now, set_aside_if_outdated
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
@@ -58,7 +57,7 @@ def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Co
     expected = sum(course.seeds * course.expected_s for course in courses())
 
     def counted() -> tuple[int, int]:
-        able = offered(courses(), recipes_help())
+        able = offered(courses())
         wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
         done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
         return len(wanted & done), len(wanted)
@@ -67,20 +66,10 @@ def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Co
                  counted)
 
 
-def recipes_help() -> str:
-    return run([places.tidegate_binary(), "train", "--help"])
-
-
-def known_recipes(help_text: str) -> set[str]:
-    """The words `train --help` has of its recipes."""
-    _, _, after = help_text.partition("--recipe <NAME>")
-    return set("".join(c if c.isalnum() or c == "_" else " " for c in after.partition("\n      --")[0]).split())
-
-
-def offered(courses: Iterable[Course], help_text: str) -> list[Course]:
+def offered(courses: Iterable[Course]) -> list[Course]:
     """Those whose recipe the program knows."""
-    words = known_recipes(help_text)
-    return [course for course in courses if course.recipe in words]
+    known = described(places.tidegate_binary())
+    return [course for course in courses if course.recipe in known.recipes]
 
 
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
@@ -89,8 +78,8 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     if reason := program.missing():
         raise SystemExit(reason)
     version = program.version()
-    help_text = recipes_help()
-    able = offered(courses, help_text)
+    able = offered(courses)
+    with_curve = CURVE in described(places.tidegate_binary()).options["train"]
     for recipe in sorted({course.recipe for course in courses} - {course.recipe for course in able}):
         print(f"left out: {recipe}: this program has no such recipe", flush=True)
     able = chosen(able, options.only)
@@ -100,19 +89,17 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     todo = [(course, seed) for course in able for seed in range(1, (options.repeats or course.seeds) + 1)]
     progress = Progress(sum(course.expected_s for course, _ in todo))
     print(f"{shard}: {len(todo)} policies, about {progress.left_min:.0f} min; results go to {file}", flush=True)
-    good, began = True, time.monotonic()
+    good = True
     with alone():
         for course, seed in todo:
             blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
-                           seed=seed, scale=1.0, ok=False, version=version,
-                           time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+                           seed=seed, scale=1.0, ok=False, version=version, time=now())
             if blank.key in done:
                 progress.skip(course.expected_s)
                 continue
-            if options.budget_min and time.monotonic() - began > options.budget_min * 60:
-                print("the time is over; the same command goes on", flush=True)
+            if progress.is_over(options.budget_min):
                 return good
-            record = learned(course, seed, blank, CURVE in help_text)
+            record = learned(course, seed, blank, with_curve)
             append(file, record)
             progress.done(course.expected_s)
             said = (f"{record.seconds:6.1f} s  {record.notes['said']['episodes']} episodes" if record.ok

@@ -103,8 +103,7 @@ def main() -> None:
     """The command line."""
     if sys.argv[1:2] == ["make"]:
         options = maker().parse_args(sys.argv[2:])
-        made = make(options.root, options.runs, options.mb, options.seed, options.shapes,
-                    not options.table_only)
+        made = make(options.root, options.runs, options.mb, options.seed, options.shapes, not options.table_only)
         print(json.dumps({"runs": len(made["runs"]), "seed": made["seed"]}))
     else:
         serve(server().parse_args())

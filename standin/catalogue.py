@@ -9,8 +9,7 @@ BY_TYPE = {"run": ["run_accession"], "experiment": ["experiment_accession"],
            "sample": ["sample_accession", "secondary_sample_accession"],
            "study": ["study_accession", "secondary_study_accession"], "submission": ["submission_accession"]}
 ALL = [column for names in BY_TYPE.values() for column in names]
-WELL_FORMED = re.compile(
-    r"(PRJ[EDN][A-Z]\d+|[EDS]R[PSXR]\d{6,}|[EDS]RA\d{6,}|SAM[EDN][A-Z]?\d+)$")
+WELL_FORMED = re.compile(r"(PRJ[EDN][A-Z]\d+|[EDS]R[PSXR]\d{6,}|[EDS]RA\d{6,}|SAM[EDN][A-Z]?\d+)$")
 
 
 class Catalogue:

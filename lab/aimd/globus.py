@@ -1,9 +1,8 @@
 """The paper's own tool from memory to memory: /dev/zero to /dev/null over so many TCP streams."""
 
-from lab.rivals.base import Contender
+from lab.rivals.gridftp import PORT, GlobusUrlCopy, serve
 from lab.runs.trial import Command, Trial
 
-PORT = 2811
 # More than any run moves: it is told to leave.
 ENDLESS = 1 << 50
 # It leaves an interrupt to its library, which may wait for the other end; the shell leaves at once and the run's
@@ -11,13 +10,9 @@ ENDLESS = 1 << 50
 SHELL = 'trap "exit 0" INT; "$@" & wait $!'
 
 
-class GlobusMemory(Contender):
+class GlobusMemory(GlobusUrlCopy):
     """globus-url-copy with `-p N`."""
 
-    level = "c"
-    trust = "none"
-    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
-    programs = ("globus-url-copy", "globus-gridftp-server")
     moves_files = False
 
     def __init__(self, streams: int) -> None:
@@ -25,10 +20,7 @@ class GlobusMemory(Contender):
         self.name = f"globus-url-copy -p {streams}"
 
     def prepare(self, trial: Trial) -> None:
-        trial.serve(Command(trial.link.receiver,
-                            ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-allow-root",
-                             "-port", PORT, "-hostname", "receiver", "-disable-usage-stats", "-no-detach",
-                             "-log-level", "ERROR"]), PORT)
+        serve(trial, trial.link.receiver, "receiver")
 
     def commands(self, trial: Trial) -> list[Command]:
         copy = ["globus-url-copy", "-fast", "-p", self.streams, "-len", ENDLESS, "file:///dev/zero",

@@ -10,10 +10,10 @@ from lab.aimd.figures import (ENOUGH, FIXED, GLOBUS, Level, by_number, epochs_to
                               late_streams, rate, usual, whole)
 from lab.aimd.shards import CONTROLS, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
 from lab.aimd.text import HEAD, differences
-from lab.grid.figures import Found, found_in
+from lab.grid.figures import Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
-from lab.pages.parts import bars_table, csv, mbit, table
+from lab.pages.parts import ABSENT, csv, mbit, measured_bars, table
 from lab.shard import Page, known
 
 
@@ -95,12 +95,12 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
     records = known(SWEEP) if swept is None else swept
     runs = [record for shard in CONTROLS for record in known(shard)] if controlled is None else controlled
     found = found_in(records, SWEEP)
-    found_runs = {level: there for shard in CONTROLS for level, there in found_in(runs, shard).items()}
+    found_runs = found_of(dict.fromkeys(CONTROLS, runs))
     levels, theirs = by_number(found, FIXED), by_number(found, GLOBUS)
     beside: dict[str, str] = {}
     text = HEAD + measured_on([*records, *runs]) + "\n\n## What the paper says, and what is here\n\n"
     bars = [*claims(levels), *reached(levels, found_runs)]
-    text += bars_table(bars) if bars else "Not measured yet.\n\n"
+    text += measured_bars(bars)
     text += (f"## Figure 1 left: throughput by streams\n\nMbit/s in {SWEEP_S:g} s, slow start and all, medians; the "
              f"best of each column is bold. `python3 -m lab run {SWEEP}` measures it.\n\n")
     if levels:
@@ -109,7 +109,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         text += ("The same as a share of an equal share: 1 is what n of all streams would get if each stream got the "
                  f"same of the best rate without others.\n\n{share_table(levels)}")
     else:
-        text += "Not measured yet.\n\n"
+        text += ABSENT
     if theirs:
         text += ("With the paper's own tool, `globus-url-copy` from /dev/zero to /dev/null, in the same rotation:\n\n"
                  + globus_table(levels, theirs))
@@ -121,7 +121,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
     text += (f"## Figure 1 centre and right: controllers\n\n{CONTROL_S:g} s each. K is the least number of streams "
              f"with {ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed "
              f"number runs in the same rotation. `python3 -m lab run {words}` measures it.\n\n")
-    text += control_table(levels, found_runs) if found_runs else "Not measured yet.\n\n"
+    text += control_table(levels, found_runs) if found_runs else ABSENT
     for external in EXTERNAL:
         level = next((level for level in levels if level.external == external), None)
         if picture := pictures.controllers(found_runs, external, level):

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, case, name
 from lab.aimd.figures import Level, rate
 from lab.aimd.shards import RULES
-from lab.grid.figures import Found, Run, middle
+from lab.grid.figures import Found
+from lab.grid.show import bold, repeats, shown
 from lab.pages import curve, plot
 
 COLOURS = (plot.ORANGE, plot.BLUE, plot.SKY, plot.BLACK)
@@ -28,19 +29,12 @@ def joined(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(t - JOINS_S, max(value, 0.0)) for t, value in points if JOINS_S < t <= JOINS_S + CONTROL_S]
 
 
-def streams(run: Run) -> list[tuple[float, float]]:
-    return [(epoch.end_s, float(epoch.streams)) for epoch in run.logs[0]] if run.logs else []
-
-
 def controllers(found: Found, external: int, level: Level | None) -> str | None:
-    there = found.get(name(external), {})
-    shown = [(rule.name, colour, there[rule.name]) for rule, colour in zip(RULES, COLOURS) if rule.name in there]
-    if not shown:
+    those = shown(found.get(name(external), {}), [rule.name for rule in RULES], COLOURS)
+    if not those:
         return None
-    rates = [plot.Line(rule, colour, joined(middle(runs).staircase()),
-                       [joined(run.staircase()) for run in runs if run is not middle(runs)])
-             for rule, colour, runs in shown]
-    counts = [plot.Line(rule, colour, streams(middle(runs))) for rule, colour, runs in shown]
+    rates = repeats(those, lambda run: joined(run.staircase()))
+    counts = bold(those, lambda run: [(epoch.end_s, float(epoch.streams)) for log in run.logs[:1] for epoch in log])
     best = [] if level is None else [level.settled_bps(level.best) / 1e6]
     number = [] if level is None else [float(level.enough)]
     remark = "dashed: the best fixed rate, and K streams" if level else ""

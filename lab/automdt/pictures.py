@@ -5,43 +5,30 @@ from collections.abc import Sequence
 from lab.automdt import cases
 from lab.automdt.paper import FIGURE_5
 from lab.grid.figures import Found, Run, middle
-from lab.grid.show import over_time
+from lab.grid.show import REPEATS, bold, over_time, repeats, shown, stages
 from lab.pages import curve, plot
 from lab.runs.epochs import STAGES
 from lab.training import Learned
 
-COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
-STROKES = (6.0, 3.5, 1.5)
 # One minute of six hundred seconds cannot be seen four times a second.
 LONG_S, MEAN_OF = 120.0, 10
 
 
-def rates(runs: Sequence[Run], label: str, colour: str) -> plot.Line:
-    bold = middle(runs)
-    return plot.Line(label, colour, bold.staircase(), [run.staircase() for run in runs if run is not bold])
-
-
 def workers_of(run: Run, rule: str, best: Sequence[int]) -> plot.Panel:
-    """Wide below narrow, so that lines that lie on one another are all seen."""
-    log = run.logs[0]
-    lines = [plot.Line(stage, colour, [(e.end_s, e.workers[i]) for e in log], stroke=stroke)
-             for i, (stage, colour, stroke) in enumerate(zip(STAGES, (plot.SKY, plot.ORANGE, plot.BLACK), STROKES))]
     said = ", ".join(f"{stage} ({look}, best {n})" for stage, look, n in zip(STAGES, ("thick", "middle", "thin"), best))
-    return plot.Panel(f"workers of {rule}: {said}", lines, list(best))
+    return plot.Panel(f"workers of {rule}: {said}", stages(run.logs[0], lambda e, i: e.workers[i]), list(best))
 
 
 def path_picture(found: Found, path: str) -> str | None:
     """AutoMDT's figure 5: goodput of some rules, and the workers of three of them."""
-    there = found.get(path, {})
-    rules = (cases.AUTO, cases.AUTOMDT, cases.ROOMY, cases.FALCON)
-    shown = [(rule.name, colour) for rule, colour in zip(rules, COLOURS) if rule.name in there]
-    if not shown:
+    rules = [rule.name for rule in (cases.AUTO, cases.AUTOMDT, cases.ROOMY, cases.FALCON)]
+    those = shown(found.get(path, {}), rules)
+    if not those:
         return None
-    top = plot.Panel("goodput, Mbit/s", [rates(there[name], name, colour) for name, colour in shown],
-                     [(cases.path_case(path).goodput_bps or 0.0) / 1e6])
-    below = [workers_of(middle(there[name]), name, FIGURE_5[path].best)
-             for name in (rule.name for rule in rules[:3]) if name in there and middle(there[name]).logs]
-    return plot.draw(cases.path_case(path).title, [top, *below], "bold: the run of median goodput; faint: its repeats")
+    top = plot.Panel("goodput, Mbit/s", repeats(those), [(cases.path_case(path).goodput_bps or 0.0) / 1e6])
+    below = [workers_of(middle(runs), name, FIGURE_5[path].best) for name, _, runs in those
+             if name in rules[:3] and middle(runs).logs]
+    return plot.draw(cases.path_case(path).title, [top, *below], REPEATS)
 
 
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -51,18 +38,16 @@ def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def online_picture(found: Found) -> str | None:
-    there = found.get("online", {})
-    shown = [(rule.name, colour) for rule, colour in zip((cases.ONLINE, cases.STEADY, cases.AUTOMDT), COLOURS)
-             if rule.name in there]
-    if not shown:
+    those = shown(found.get("online", {}), [rule.name for rule in (cases.ONLINE, cases.STEADY, cases.AUTOMDT)])
+    if not those:
         return None
 
     def drawn(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
         return thinned(points) if points and points[-1][0] > LONG_S else list(points)
 
-    goodput = [plot.Line(name, colour, drawn(middle(there[name]).staircase())) for name, colour in shown]
-    count = [plot.Line(name, colour, drawn([(e.end_s, float(sum(e.workers))) for e in middle(there[name]).logs[0]]))
-             for name, colour in shown if middle(there[name]).logs]
+    goodput = bold(those, lambda run: drawn(run.staircase()))
+    count = bold([each for each in those if middle(each[2]).logs],
+                 lambda run: drawn([(e.end_s, float(sum(e.workers))) for e in run.logs[0]]))
     return plot.draw("a policy that goes on to learn, beside the same that does not",
                      [plot.Panel("goodput, Mbit/s", goodput), plot.Panel("workers of all stages", count)],
                      "means of ten seconds" if goodput[0].bold and goodput[0].bold[-1][0] > LONG_S else "")

@@ -10,8 +10,9 @@ from lab.grid.figures import Found, Run, found_in, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.ground.stats import counted
-from lab.pages.parts import bars_table, csv, mbit, table
+from lab.pages.parts import ABSENT, csv, image, mbit, measured_bars, measured_table, table
 from lab.runs import series
+from lab.runs.epochs import HEADS as EPOCH_HEADS
 from lab.shard import Page, known
 from lab.training import HEADS, Learned, courses_in, rows
 from lab.training import raw as raw_training
@@ -21,7 +22,6 @@ THREE, FIVE, ONE, TRAIN, TUNE = ("automdt-figure3", "automdt-figure5", "automdt-
                                  "automdt-online")
 GRIDS = (THREE, FIVE, ONE, TUNE)
 COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (*GRIDS, TRAIN))
-ABSENT = "Not measured yet.\n\n"
 
 INTRODUCTION = """\
 AutoMDT sets readers, streams and writers each for itself by a policy that was trained in a simulator of the path.
@@ -56,7 +56,7 @@ def path_table(found: Found, path: str) -> str:
     heads = ["rule", "s to 90 % of the link", "Mbit/s", f"from {bars.STEADY_S:.0f} s on",
              "workers: read, network, write",
              "furthest from best", "their standard deviation", "s to the best number of the slow stage", "n"]
-    return table(heads, lines) if lines else ABSENT
+    return measured_table(heads, lines)
 
 
 def climbs(runs: list[Run], stage: int, wanted: float) -> list[float | None]:
@@ -71,7 +71,7 @@ def figure_five(found: Found, made: Mapping[str, str]) -> str:
                   f"{', '.join(map(str, published.rates))} Mbit/s a worker; best are "
                   f"{', '.join(map(str, published.best))}. The paper: AutoMDT {published.automdt}, Marlin "
                   f"{published.marlin}; done {published.sooner_s} s sooner.\n\n", path_table(found, path),
-                  shown(made, f"automdt-{path}.svg", f"goodput and workers where {path} is slow")]
+                  image(made, f"automdt-{path}.svg", f"goodput and workers where {path} is slow")]
     return "".join(parts)
 
 
@@ -113,33 +113,25 @@ def online_table(found: Found) -> str:
         lines.append([mover, mbit(medians(runs)), f"{statistics.median(m for m, _ in late):,.0f}",
                       f"{statistics.median(n for _, n in late):.1f}", str(len(runs))])
     heads = ["rule", "Mbit/s", "second half", "workers of all stages, second half", "n"]
-    return table(heads, lines) if lines else ABSENT
+    return measured_table(heads, lines)
 
 
 def figure_four(found: list[Learned]) -> str:
     """Whether choosing among numbers of workers is learned at all, whichever way it falls."""
     discrete = [each for each in found if each.recipe == "automdt_discrete"]
     if not discrete:
-        return ("Not trained: the program that was asked has no recipe `automdt_discrete`.\n\n"
-                if found else ABSENT)
+        return ("Not trained: the program that was asked has no recipe `automdt_discrete`.\n\n" if found else ABSENT)
     lines = [f"- {each.path}: {each.met} of {len(each.runs)} seeds came to the criterion; best ÷ R_max "
              f"{each.mean_sd('utility_share', 3)}, after {each.mean_sd('episodes')} episodes\n" for each in discrete]
     return ("The paper's discrete action space did not converge. Here the network chooses among all numbers of workers "
             "of each stage:\n\n" + "".join(lines) + "\n")
 
 
-def shown(made: Mapping[str, str], name: str, what: str) -> str:
-    return f"![{what}]({name})\n\n" if name in made else ""
-
-
 def epochs_csv(found: Found) -> str:
     """Every epoch of figures 3 and 5, so that the pictures can be made again."""
-    lines = [(case, mover, run.record.repeat + 1, f"{e.end_s:.3f}", f"{e.measured_s:.3f}", *e.workers,
-              *(round(bps) for bps in e.rates_bps))
-             for case, there in found.items() if case != "online" for mover, runs in there.items() for run in runs
-             for log in run.logs for e in log]
-    return csv(("path", "rule", "repeat", "end_s", "measured_s", "read_workers", "network_workers", "write_workers",
-                "read_bps", "network_bps", "write_bps"), lines)
+    return csv(("path", "rule", "repeat", *EPOCH_HEADS),
+               [(case, mover, run.record.repeat + 1, *e.figures) for case, there in found.items() if case != "online"
+                for mover, runs in there.items() for run in runs for log in run.logs for e in log])
 
 
 def page() -> Page:
@@ -153,12 +145,12 @@ def page() -> Page:
     every = [record for shard in (*GRIDS, TRAIN) for record in by_shard[shard]]
     parts = ["# AutoMDT: readers, streams and writers by a policy\n\n",
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(every)}\n\n",
-             INTRODUCTION, "## What was to be reached\n\n", bars_table(wanted) if wanted else ABSENT,
+             INTRODUCTION, "## What was to be reached\n\n", measured_bars(wanted),
              "## Figure 5: three slow stages\n\n", figure_five(five, made),
              "## Figure 3: how soon twenty workers\n\n",
              f"100 files at a {SCALE}th of the paper's rate and size. Full rate is the link's, and there table I's, since "
              "the paper does not say what figure 3's link carries.\n\n", figure_three(three),
-             shown(made, "automdt-figure3.svg", "goodput and connections of AutoMDT and Marlin over time"),
+             image(made, "automdt-figure3.svg", "goodput and connections of AutoMDT and Marlin over time"),
              "## Table I\n\n",
              f"At a {SCALE}th: 4 GB over 1 Gbit/s, 50 Mbit/s a connection. Readers of 100 and writers of 100 Mbit/s "
              "hold back our engine only.\n\n", table_one(one),
@@ -166,14 +158,14 @@ def page() -> Page:
                for name in ("large", "mixed")),
              "## Training\n\n",
              f"The paper: {TRAINING}. Here on its three paths (`scenarios/automdt-*.toml`), one seed after the other, "
-             "two threads, to the same criterion.\n\n", table(HEADS, rows(learned)) if learned else ABSENT,
+             "two threads, to the same criterion.\n\n", measured_table(HEADS, rows(learned)),
              "## Figure 4: a discrete action space\n\n", figure_four(learned),
-             shown(made, "automdt-figure4.svg", "utility over episodes with continuous and with discrete actions"),
+             image(made, "automdt-figure4.svg", "utility over episodes with continuous and with discrete actions"),
              "## Learning online\n\n",
              f"The paper: {ONLINE}. Here {cases.ONLINE_EPISODES} episodes of {cases.EPISODE} epochs of "
              f"{cases.ONLINE_EPOCH_S:g} s, where reading is slow; the path is figure 5's at a tenth of its rates, so that "
              "what arrives in ten minutes fits into memory.\n\n", online_table(tune),
-             shown(made, "automdt-online.svg", "goodput and workers of a policy that learns online and one that does not"),
+             image(made, "automdt-online.svg", "goodput and workers of a policy that learns online and one that does not"),
              failures(every), "Every run is in [automdt.csv](automdt.csv), every epoch of figures 3 and 5 in "
              "[automdt-epochs.csv](automdt-epochs.csv), every policy in "
              "[automdt-training.csv](automdt-training.csv).\n"]

@@ -1,6 +1,5 @@
 """What runs on these links say: the best fixed number, epochs after a step, fairness of a share, harm to a flow."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -136,8 +135,3 @@ def flow_bps(others: Sequence[Sequence[float]], begin_s: float, end_s: float) ->
     first = min(others, key=lambda sample: abs(sample[0] - begin_s))
     last = min(others, key=lambda sample: abs(sample[0] - end_s))
     return (last[1] - first[1]) * 8 / (last[0] - first[0]) if last[0] > first[0] else 0.0
-
-
-def middle_of(values: Sequence[float]) -> int:
-    """Which run is the median."""
-    return list(values).index(statistics.median_low(values))

@@ -9,14 +9,13 @@ from lab.beyond.figures import FAIR_OVER_S, best_fixed
 from lab.beyond.pictures import harm_picture, pictures
 from lab.beyond.rules import DEFAULT
 from lab.beyond.shards import LINKS as LINK_SHARDS, SHARDS, SWEEP
-from lab.grid.figures import Found, found_in
+from lab.grid.figures import Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.ground.results import Record
-from lab.pages.parts import Bar, bars_table
+from lab.pages.parts import ABSENT, image, measured_bars
 from lab.shard import Page, known
 
-NOT_YET = "Not measured yet.\n\n"
 HEAD = f"""# Beyond the papers: links none of them tried
 
 Made by `python3 -m lab report`; do not edit by hand.
@@ -31,21 +30,14 @@ arrives is counted at the receiver's device, other traffic and headers left out.
 """
 
 
-def everything(records: Mapping[str, Sequence[Record]]) -> Found:
-    """All but the sweep, whose links have the same names."""
-    found: Found = {}
-    for shard, there in records.items():
-        if shard != SWEEP:
-            found |= found_in(there, shard)
-    return found
-
-
 def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
     """From what was measured so far."""
     if records is None:
         records = {shard.name: known(shard.name) for shard in SHARDS}
     every = [record for there in records.values() for record in there]
-    found, swept = everything(records), found_in(records.get(SWEEP, []), SWEEP)
+    # The sweep's links have the same names as the others.
+    found = found_of({shard: there for shard, there in records.items() if shard != SWEEP})
+    swept = found_in(records.get(SWEEP, []), SWEEP)
     best, beside = best_fixed(swept), {f"beyond-{name}.svg": svg for name, svg in pictures(found, LINKS).items()}
     beside |= {f"beyond-{name}.svg": svg for name in HARM if (svg := harm_picture(found, name))}
     text = HEAD + measured_on(every) + "\n\n" + bars(found, best) + links(found, swept, best, beside)
@@ -60,18 +52,14 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
 def bars(found: Found, best: Mapping[str, int]) -> str:
     rows = row_bars(found, (*LINKS, *STEPS))
     fixed = [bar for link in LINKS for bar in fixed_bars(found, case(link), best.get(link))]
-    return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + shown(rows)
+    return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + measured_bars(rows)
             + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
-            "has most:\n\n" + shown(fixed) + "After a step, in every run:\n\n" + shown(step_bars(found))
-            + "On a shared link, in every run:\n\n" + shown(share_bars(found)))
-
-
-def shown(found: Sequence[Bar]) -> str:
-    return bars_table(found) if found else NOT_YET
+            "has most:\n\n" + measured_bars(fixed) + "After a step, in every run:\n\n" + measured_bars(step_bars(found))
+            + "On a shared link, in every run:\n\n" + measured_bars(share_bars(found)))
 
 
 def picture(name: str, beside: Mapping[str, str]) -> str:
-    return f"![{name}](beyond-{name}.svg)\n\n" if f"beyond-{name}.svg" in beside else ""
+    return image(beside, f"beyond-{name}.svg", name)
 
 
 def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[str, str]) -> str:
@@ -90,7 +78,7 @@ def changes(found: Found, beside: Mapping[str, str]) -> str:
     text = ("## Links and streams that step\n\nCounted are the epochs after the one in which it changes, to the first "
             "of two in a row with 90 % of what the link then carries. `python3 -m lab run beyond-steps` measures "
             "it.\n\n")
-    text += tables.steps_table(found) or NOT_YET
+    text += tables.steps_table(found) or ABSENT
     return text + "".join(picture(name, beside) for name in STEPS)
 
 
@@ -99,7 +87,7 @@ def shared(found: Found, beside: Mapping[str, str]) -> str:
             f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as "
             "each transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
             "`python3 -m lab run beyond-shares` measures it.\n\n")
-    text += tables.shares_table(found) or NOT_YET
+    text += tables.shares_table(found) or ABSENT
     return text + "".join(picture(share_case(count).name, beside) for count in TRANSFERS)
 
 
@@ -107,5 +95,5 @@ def harmed(found: Found, beside: Mapping[str, str]) -> str:
     text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. "
             "Harm is (alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. Of an equal "
             "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
-    text += tables.harm_table(found) or NOT_YET
+    text += tables.harm_table(found) or ABSENT
     return text + "".join(picture(name, beside) for name in HARM)

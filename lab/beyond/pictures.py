@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lab.beyond.cases import DISKS, STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
-from lab.beyond.figures import FIXED, flow_bps, harm, middle_of, share
+from lab.beyond.figures import FIXED, flow_bps, harm, share
 from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
-from lab.grid.figures import Found, Run, best, medians, middle
-from lab.grid.show import by_stage, over_time
+from lab.grid.figures import Found, Run, best, medians
+from lab.grid.show import COLOURS, REPEATS, by_stage, logged, over_time, repeats, shown
+from lab.ground.stats import median_at
 from lab.pages import plot
 from lab.runs.epochs import Epoch
 
-COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
 # The rules shown where a link steps.
 STEPPED = (DEFAULT, "gradient", "aimd", "fts3")
 # What fits above a picture.
@@ -31,14 +31,14 @@ def link_picture(found: Found, of: Case) -> str | None:
     """The default rule, the best of the other rules, the best fixed number and the slowest rule."""
     there = found.get(of.name, {})
     rules = [mover for mover in there if mover != DEFAULT and not mover.startswith(FIXED)]
-    shown = [DEFAULT] if DEFAULT in there else []
+    movers = [DEFAULT] if DEFAULT in there else []
     fixed = best(there, lambda mover: mover.startswith(FIXED))
     first = best(there, lambda mover: mover in rules)
     last = min(rules, key=lambda mover: medians(there[mover]), default=None)
     # Each once, though the best of the rules may be the slowest too.
-    shown += [mover for mover in dict.fromkeys((first, fixed, last)) if mover is not None and mover not in shown]
+    movers += [mover for mover in dict.fromkeys((first, fixed, last)) if mover is not None and mover not in movers]
     marks = [] if of.goodput_bps is None else [of.goodput_bps / 1e6]
-    return over_time(found, headed(of), shown, marks=marks) if len(shown) > 1 else None
+    return over_time(found, headed(of), movers, marks=marks) if len(movers) > 1 else None
 
 
 def drawn(log: Sequence[Epoch], value: Callable[[Epoch], float], joined_s: float = 0.0) -> list[tuple[float, float]]:
@@ -46,18 +46,12 @@ def drawn(log: Sequence[Epoch], value: Callable[[Epoch], float], joined_s: float
 
 
 def step_picture(found: Found, name: str) -> str | None:
-    of = case(name)
-    there = found.get(name, {})
-    shown = [(rule, colour, there[rule]) for rule, colour in zip(STEPPED, COLOURS) if rule in there]
-    if not shown:
+    of, those = case(name), shown(found.get(name, {}), STEPPED)
+    if not those:
         return None
-    rates = [plot.Line(rule, colour, middle(runs).staircase(),
-                       [run.staircase() for run in runs if run is not middle(runs)]) for rule, colour, runs in shown]
-    streams = [plot.Line(rule, colour, drawn(middle(runs).logs[0], lambda epoch: epoch.streams))
-               for rule, colour, runs in shown if middle(runs).logs]
-    panels = [plot.Panel("Mbit/s (dashed: what the link carries)", rates, carried(steps(of)))]
-    return plot.draw(headed(of).title, panels + ([plot.Panel("streams", streams)] if streams else []),
-                     "bold: the run of median goodput; faint: its repeats")
+    streams = logged(those, lambda epoch: epoch.streams)
+    panels = [plot.Panel("Mbit/s (dashed: what the link carries)", repeats(those), carried(steps(of)))]
+    return plot.draw(headed(of).title, panels + ([plot.Panel("streams", streams)] if streams else []), REPEATS)
 
 
 def carried(there: Sequence[Step]) -> list[float]:
@@ -69,7 +63,7 @@ def share_picture(found: Found, count: int) -> str | None:
     runs = [run for run in found.get(of.name, {}).get(DEFAULT, []) if len(run.logs) == count]
     if not runs:
         return None
-    run = runs[middle_of([share(of, each).index for each in runs])]
+    run = runs[median_at([share(of, each).index for each in runs])]
 
     def lines(value: Callable[[Epoch], float]) -> list[plot.Line]:
         return [plot.Line(f"transfer {i + 1}", colour, [(joined, 0.0), *drawn(log, value, joined)])
@@ -86,7 +80,7 @@ def harm_picture(found: Found, name: str) -> str | None:
     runs: list[Run] = found.get(name, {}).get(DEFAULT, [])
     if not runs:
         return None
-    run = runs[middle_of([harm(each).harm for each in runs])]
+    run = runs[median_at([harm(each).harm for each in runs])]
     others = run.record.notes["others"]
     seconds = [EVERY_S * i for i in range(1, int(of.seconds / EVERY_S) + 1)]
     flow = [(s, flow_bps(others, s - EVERY_S, s) / 1e6) for s in seconds]

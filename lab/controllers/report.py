@@ -1,18 +1,18 @@
 """The page about the control rules, its two pictures, and the epochs it was made from."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.controllers.cells import DEMO, DEMO_SHOWN, EPOCHS, FIXED, QUICK, QUICK_S, SHOWN, SLOW, SLOW_S
 from lab.grid.engine import fixed
 from lab.grid.figures import Found, Run
+from lab.grid.show import REPEATS, stages
 from lab.ground.results import Record, builds
-from lab.ground.stats import Spread, shown, spread
+from lab.ground.stats import Spread, median_at, shown, spread
 from lab.install import describe
 from lab.pages import plot
-from lab.pages.parts import Bar, bars_table, table
-from lab.runs.epochs import Epoch, between, goodput, reached, second_half, streams
+from lab.pages.parts import Bar, bars_table, csv, measured_table, table
+from lab.runs.epochs import HEADS, STAGES, Epoch, between, goodput, reached, second_half, streams
 from lab.shard import Page
 
 NAME = "controllers"
@@ -23,7 +23,6 @@ NEEDED = 10
 FIXED_FROM = 3
 # A run of fewer epochs says nothing of what comes after a rule has found its number.
 LEAST = 12
-NOTHING = "Not measured yet.\n\n"
 FIXED_NAMES = [fixed(n).name for n in FIXED]
 RULES = [(rule.name, epoch_s) for those, epoch_s in ((QUICK, QUICK_S), (SLOW, SLOW_S)) for rule in those]
 
@@ -102,8 +101,8 @@ def rules_table(found: Mapping[str, Rival]) -> str:
                      shown(rival.gbps(12, EPOCHS)), f"{rival.gbps(12, EPOCHS).median / most:.3f}", shown(rival.arrived),
                      whole(first), whole(seconds), shown(rival.over(streams, 12, EPOCHS), 1),
                      f"{min(counts)}–{max(counts)}", f"{rival.cpu.median:.2f}", str(len(rival.runs))])
-    return table(["rule", "epoch", f"Gbit/s, epochs 1–{EPOCHS}", f"6–{EPOCHS}", f"12–{EPOCHS}", "÷ best fixed",
-                  "arrived", "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows) if rows else NOTHING
+    return measured_table(["rule", "epoch", f"Gbit/s, epochs 1–{EPOCHS}", f"6–{EPOCHS}", f"12–{EPOCHS}", "÷ best fixed",
+                  "arrived", "epochs to 95 %", "s", "mean streams", "min–max", "CPU s/GB", "n"], rows)
 
 
 def fixed_table(found: Mapping[str, Rival]) -> str:
@@ -115,7 +114,7 @@ def fixed_table(found: Mapping[str, Rival]) -> str:
             rows.append([f"{n}{' (best)' if rival is best else ''}", shown(rate, 3),
                          f"{rate.median / best.gbps(FIXED_FROM, EPOCHS).median:.3f}", shown(rival.arrived),
                          f"{rival.cpu.median:.2f}", str(len(rival.runs))])
-    return table(["streams", "Gbit/s", "÷ best", "arrived", "CPU s/GB", "n"], rows) if rows else NOTHING
+    return measured_table(["streams", "Gbit/s", "÷ best", "arrived", "CPU s/GB", "n"], rows)
 
 
 def demo_table(runs: Iterable[Run]) -> str:
@@ -129,15 +128,9 @@ def demo_table(runs: Iterable[Run]) -> str:
                   "workers at the end: read, network, write", "CPU s/GB"], rows)
 
 
-def middle(runs: Sequence[Sequence[Epoch]]) -> int:
-    """Which run has the median goodput."""
-    rates = [goodput(run) for run in runs]
-    return rates.index(statistics.median_low(rates))
-
-
 def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float], stroke: float = 2.2) -> plot.Line:
     drawn = [[(e.end_s, value(e)) for e in between(run, 1, EPOCHS)] for run in rival.runs]
-    bold = middle(rival.runs)
+    bold = median_at([goodput(run) for run in rival.runs])
     return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold], stroke)
 
 
@@ -154,40 +147,26 @@ def rules_picture(found: Mapping[str, Rival]) -> str | None:
                    [most]),
         plot.Panel(f"streams (dashed: {NEEDED} are needed)",
                    [line(found[name], colour, label, lambda e: e.streams) for name, colour, label in chosen], [NEEDED]),
-    ], "bold: the run of median goodput; faint: its repeats")
+    ], REPEATS)
 
 
 def demo_picture(found: Mapping[str, Rival]) -> str | None:
     if DEMO not in found:
         return None
-    demo = found[DEMO]
-    run = demo.runs[middle(demo.runs)]
-
-    def stages(value: Callable[[Epoch, int], float]) -> list[plot.Line]:
-        # Wide below narrow, so that lines that lie on one another are all seen.
-        strokes = [("read", plot.SKY, 6), ("network", plot.ORANGE, 3.5), ("write", plot.BLACK, 1.5)]
-        return [plot.Line(f"{name} (best: {DEMO_BEST[name]})", colour, [(e.end_s, value(e, i)) for e in run],
-                          stroke=stroke)
-                for i, (name, colour, stroke) in enumerate(strokes)]
-
+    runs = found[DEMO].runs
+    run = runs[median_at([goodput(run) for run in runs])]
+    labels = [f"{name} (best: {DEMO_BEST[name]})" for name in STAGES]
     return plot.draw("tidegate demo: readers of 80, streams of 160, writers of 200 Mbit/s on a link of 1 Gbit/s", [
-        plot.Panel("workers", stages(lambda e, i: e.workers[i]), list(DEMO_BEST.values())),
-        plot.Panel("throughput, Mbit/s", stages(lambda e, i: e.rates_bps[i] / 1e6)),
+        plot.Panel("workers", stages(run, lambda e, i: e.workers[i], labels), list(DEMO_BEST.values())),
+        plot.Panel("throughput, Mbit/s", stages(run, lambda e, i: e.rates_bps[i] / 1e6, labels)),
     ], "the run of median goodput")
 
 
 def raw(found: Found) -> str:
     """Every epoch of every good run, so that the tables can be made again."""
-    lines = ["rule,run,epoch,end_s,measured_s,read_workers,network_workers,write_workers,"
-             "read_bps,network_bps,write_bps\n"]
-    for there in found.values():
-        for name, runs in there.items():
-            for run in runs:
-                for i, e in enumerate(run.logs[0] if run.logs else [], 1):
-                    numbers = [*e.workers, *(round(rate) for rate in e.rates_bps)]
-                    lines.append(f"{name},{run.record.repeat + 1},{i},{e.end_s:.3f},{e.measured_s:.3f},"
-                                 f"{','.join(map(str, numbers))}\n")
-    return "".join(lines)
+    return csv(("rule", "run", "epoch", *HEADS),
+               [(name, run.record.repeat + 1, i, *e.figures) for there in found.values() for name, runs in there.items()
+                for run in runs if run.logs for i, e in enumerate(run.logs[0], 1)])
 
 
 def text(found: Found, failed: Sequence[Record], drawn: Iterable[str]) -> str:

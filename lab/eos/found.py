@@ -8,7 +8,7 @@ from typing import Any
 from lab.eos import iperf, jobs, kills, load, paths, queue
 from lab.eos.gridftp import FIGURE_3, FIGURE_4
 from lab.eos.site import FAST
-from lab.eos.task import legacy, name_of
+from lab.eos.task import name_of
 from lab.ground.results import Record
 from lab.shard import Options, known
 
@@ -85,26 +85,24 @@ def jobs_of(cells: Cells) -> dict[str, Any]:
             "rate_bps": rate, "ratio": rate["optimized"] / rate["plain"], "ratio_overlapping": over, "runs": longest}
 
 
-def together(shards: Mapping[str, Sequence[Record]], before: Mapping[str, Any]) -> Found:
-    """What has been measured piece by piece replaces what an earlier form of the harness left in one object."""
+def together(shards: Mapping[str, Sequence[Record]]) -> Found:
+    """By figure and cell, and what is one object each."""
     cells = {shard: cells_of(records) for shard, records in shards.items()}
-    parts = {name: before[name] for name in ("load", "queue", "kills", "paths", "jobs") if name in before}
-    if rounds := [r.notes for ways in cells.get("eos-load", {}).values() for those in ways.values() for r in those]:
+
+    def notes(shard: str) -> list[Mapping[str, Any]]:
+        return [each.notes for ways in cells.get(shard, {}).values() for those in ways.values() for each in those]
+
+    parts: dict[str, Any] = {name: rounds[-1] for name in ("queue", "kills") if (rounds := notes(f"eos-{name}"))}
+    if rounds := notes("eos-load"):
         parts["load"] = load.summed(rounds)
-    for name in ("queue", "kills"):
-        for ways in cells.get(f"eos-{name}", {}).values():
-            for those in ways.values():
-                parts[name] = those[-1].notes
-    if there := paths_of(cells.get(paths.SHARD, {})):
-        parts["paths"] = there
-    if there := jobs_of(cells.get(jobs.SHARD, {})):
-        parts["jobs"] = there
+    parts |= {name: there for name, there in (("paths", paths_of(cells.get(paths.SHARD, {}))),
+                                              ("jobs", jobs_of(cells.get(jobs.SHARD, {})))) if there}
     versions = [record.version for records in shards.values() for record in records if record.ok]
-    return Found(versions[-1] if versions else str(before.get("version", "")), cells, parts)
+    return Found(versions[-1] if versions else "", cells, parts)
 
 
 def read(smoke: bool = False) -> Found:
     options = Options(smoke=smoke)
     names = [plan(options).shard for plan in (iperf.plan, jobs.plan, paths.plan, load.plan, queue.plan, kills.plan)]
     names += [FIGURE_3.shard, FIGURE_4.shard]
-    return together({name: known(name_of(name, options)) for name in names}, {} if smoke else legacy())
+    return together({name: known(name_of(name, options)) for name in names})

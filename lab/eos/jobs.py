@@ -47,7 +47,7 @@ class Service:
         self.way, self.state = way, state
         command = Command(way.trial.link.sender, [places.tidegate_binary(), "serve", "--listen", f"127.0.0.1:{PORT}",
                                                   "--state", state, "--max-jobs", at_once])
-        self.process = way.listening(command, PORT, "service")
+        self.process = way.trial.serve(command, PORT, "service")
 
     def ask(self, *argv: object) -> Any:
         said = self.way.run(places.tidegate_binary(), *argv, "--json", "--state", self.state, "--server",

@@ -14,12 +14,10 @@ from lab.pages.plot import BLUE, ORANGE, SKY
 
 Runs = Mapping[str, Sequence[Record]]
 PAPER = ("In the paper, 100 to 500 jobs of 100 MB to 5 GB came one after the other, each waiting for the one before "
-         "it. Together "
-         "they reached 250 Mbit/s plain and 450 optimized (figure 6); their transfers alone 300 and 700 (figure 7), "
-         "while the wait "
-         "in the queue, which holds the samples, was slightly longer optimized and negligible; by size (figure 8) "
-         "plain rose to "
-         "300 Mbit/s at 512 MB and stayed, optimized came to about 800 at 1 GB and 650 above.")
+         "it. Together they reached 250 Mbit/s plain and 450 optimized (figure 6); their transfers alone 300 and 700 "
+         "(figure 7), while the wait in the queue, which holds the samples, was slightly longer optimized and "
+         "negligible; by size (figure 8) plain rose to 300 Mbit/s at 512 MB and stayed, optimized came to about 800 at "
+         "1 GB and 650 above.")
 COLOURS = {"plain": ORANGE, "optimized": BLUE, "overlapping": SKY}
 
 
@@ -93,14 +91,11 @@ def section(found: Found, beside: dict[str, str]) -> str:
     if not runs:
         return head + NOT_YET
     explained = (f"Here: {FAST}; sizes are the paper's divided by {SCALE}, drawn at random from a seed; each job moves "
-                 "a file of its "
-                 "own into memory, verified. Plain is one stream, optimized asks the estimator first (a known answer "
-                 "does) and "
-                 "adapts, both one job at a time; overlapping is optimized with eight at a time. Throughput is bits "
-                 "over the time "
-                 "from the first submission to the last end. The wait of a job runs from the end of the one before it "
-                 "until "
-                 "its transfer begins, samples included. The first 100 jobs of a run are what a run of 100 is.\n\n")
+                 "a file of its own into memory, verified. Plain is one stream, optimized asks the estimator first (a "
+                 "known answer does) and adapts, both one job at a time; overlapping is optimized with eight at a "
+                 "time. Throughput is bits over the time from the first submission to the last end. The wait of a job "
+                 "runs from the end of the one before it until its transfer begins, samples included. The first 100 "
+                 "jobs of a run are what a run of 100 is.\n\n")
     heads, rows = by_count(runs)
     size_heads, size_rows = by_size(runs)
     beside["eos-figure6-7.csv"], beside["eos-figure8.csv"] = csv(heads, rows), csv(size_heads, size_rows)

@@ -7,7 +7,7 @@ from lab import install
 from lab.eos import jobs_page, samples_page
 from lab.eos.bars import bars
 from lab.eos.found import Found
-from lab.pages.parts import BAR_HEADS, mbit, table
+from lab.pages.parts import bars_table, mbit, table
 from lab.shard import Page
 
 PAGE = "eos"
@@ -22,29 +22,24 @@ def advice(paths: Mapping[str, Any]) -> str:
              "achieved ÷ best", "cost in ms"]
     rows = [[kind, str(row["best"]), mbit(row["best_bps"]), several(row["streams"]),
              several([bps / 1e6 for bps in row["predicted_bps"]]), several([bps / 1e6 for bps in row["achieved_bps"]]),
-             f"{row['share']:.3f}", several(row["cost_ms"])] if "share" in row else [kind, row["error"], *[""] * 6]
+             f"{row['share']:.3f}", several(row["cost_ms"])]
             for kind, row in paths["chosen"].items()]
     pays = [[row["size"], f"{row['plain_s']:.1f}", f"{row['estimate_s']:.1f}", f"{row['optimized_s']:.1f}",
              str(row["streams"]), f"{row['ratio']:.2f}", str(row["n"])] for row in paths["pays"]]
     return (f"## The number of streams that is advised\n\nTwo network namespaces, {paths['link_mbit']} Mbit/s, "
             f"{paths['cap_mbit']} Mbit/s a connection (eBPF pacing), TCP cubic. The sweep is by hand with the same "
-            "tool; the "
-            f"advice is asked for beside it.\n\n{table(heads, rows)}"
+            f"tool; the advice is asked for beside it.\n\n{table(heads, rows)}"
             "## Whether asking our own sampler pays\n\nOne file into memory, verified. Plain is one stream; optimized "
-            "is the "
-            "estimate and then the transfer, which begins with the advised number and adapts.\n\n"
+            "is the estimate and then the transfer, which begins with the advised number and adapts.\n\n"
             + table(["size", "plain, s", "estimate, s", "estimate and transfer, s", "streams",
                      "plain ÷ optimized", "n"], pays))
 
 
 def under_load(load: Mapping[str, Any]) -> str:
     return (f"## Under load\n\nAn open loop: each request counts from when it was due. {load['rate_per_s']:.0f} "
-            "requests/s "
-            f"reached, worst {load['worst_ms']:.1f} ms, {load['errors']} errors; {load['ramped_answered']} answers "
-            "while "
-            f"connections were ramped up; the service took {load['memory_mb']:.0f} MB at most. Service and load share "
-            "two "
-            f"cores; n = {load['n']}.\n")
+            f"requests/s reached, worst {load['worst_ms']:.1f} ms, {load['errors']} errors; {load['ramped_answered']} "
+            f"answers while connections were ramped up; the service took {load['memory_mb']:.0f} MB at most. Service "
+            f"and load share two cores; n = {load['n']}.\n")
 
 
 def page(found: Found) -> Page:
@@ -54,7 +49,7 @@ def page(found: Found) -> Page:
     parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report eos`; do not edit by "
              "hand.\n",
              f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
-             "## Bars\n", table(BAR_HEADS, bars(found))]
+             "## Bars\n", bars_table(bars(found))]
     if missing:
         parts.append(f"Not measured yet: {', '.join(f'`eos-{name}`' for name in missing)}.\n")
     parts.append("How well the models predict is in [models.md](models.md).\n")

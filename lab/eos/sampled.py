@@ -35,25 +35,9 @@ class Sampled:
         """Whether the estimator says by itself that samples do not pay."""
         return sum(bool(run.notes["declined"]) for run in self.runs) * 2 > len(self.runs)
 
-    @property
-    def estimate_s(self) -> float:
-        return middle(self.runs, noted("estimate_s"))
-
-    @property
-    def globus_s(self) -> float:
-        return middle(self.runs, noted("globus_s"))
-
-    @property
-    def ours_s(self) -> float:
-        return middle(self.runs, noted("ours_s"))
-
-    @property
-    def streams(self) -> float:
-        return middle(self.runs, noted("streams"))
-
-    @property
-    def predicted_bps(self) -> float:
-        return middle(self.runs, noted("predicted_bps"))
+    def median(self, key: str) -> float:
+        """Of what every run noted under that name."""
+        return middle(self.runs, noted(key))
 
     @property
     def doubling(self) -> float:

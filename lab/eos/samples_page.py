@@ -15,14 +15,11 @@ from lab.pages.plot import BLUE, ORANGE
 
 NOT_YET = "Not measured yet.\n"
 PAPER = {3: "In the paper, one stream reached 100 Mbit/s at most and the optimized transfer up to 900; samples larger "
-            "than 25 MB "
-            "brought no more; sampling and the optimized transfer together took less time than one stream everywhere, "
-            "but for "
-            "256 MB with samples of 100 MB.",
+            "than 25 MB brought no more; sampling and the optimized transfer together took less time than one stream "
+            "everywhere, but for 256 MB with samples of 100 MB.",
          4: "In the paper, files of 100, 256 and 512 MB with samples of 1 to 8 MB reached up to 23 Mbit/s.",
          5: "In the paper, samples of one second were enough; the transfer reached up to 900 Mbit/s against 100; the "
-            "advice was "
-            "steadier than that of GridFTP samples, and the estimate close to what was achieved."}
+            "advice was steadier than that of GridFTP samples, and the estimate close to what was achieved."}
 HEADS = ("file", "samples, MB", "streams", "one stream, s", "samples, s", "optimized, s", "both, s",
          "one stream ÷ both", "Mbit/s predicted", "Mbit/s achieved", "predicted ÷ achieved",
          "one stream ÷ service (tidegate)", "n")
@@ -33,25 +30,25 @@ def times(value: float | None) -> str:
 
 
 def row(cell: Sampled) -> list[str]:
-    both, achieved = cell.estimate_s + cell.globus_s, cell.bytes * 8 / cell.globus_s
+    asking, moving, predicted = (cell.median(key) for key in ("estimate_s", "globus_s", "predicted_bps"))
+    achieved = cell.bytes * 8 / moving
     mark = " (declined)" if cell.declined else ""
     return [f"{cell.label}, 1/{scale(cell):g}" if round(scale(cell), 3) != 1 else cell.label,
-            f"{cell.samples_mb:g}{mark}", f"{cell.streams:g}", f"{cell.plain_s:.1f}", f"{cell.estimate_s:.1f}",
-            f"{cell.globus_s:.1f}", f"{both:.1f}",
-            times(cell.globus_ratio), mbit(cell.predicted_bps), mbit(achieved), f"{cell.predicted_bps / achieved:.2f}",
-            times(cell.ours_ratio), str(cell.count)]
+            f"{cell.samples_mb:g}{mark}", f"{cell.median('streams'):g}", f"{cell.plain_s:.1f}", f"{asking:.1f}",
+            f"{moving:.1f}", f"{asking + moving:.1f}", times(cell.globus_ratio), mbit(predicted), mbit(achieved),
+            f"{predicted / achieved:.2f}", times(cell.ours_ratio), str(cell.count)]
 
 
 def picture(number: int, label: str, cells: Sequence[Sampled]) -> str:
     """Seconds against the size of samples, for one file."""
+    asking, moving = ([cell.median(key) for cell in cells] for key in ("estimate_s", "globus_s"))
 
     def line(name: str, colour: str, seconds: Sequence[float], dashed: bool = False) -> curve.Curve:
         return curve.Curve(name, colour, [(cell.samples_mb, s) for cell, s in zip(cells, seconds)], dashed=dashed)
 
     lines = [line("one stream", "#555555", [cell.plain_s for cell in cells], dashed=True),
-             line("samples", ORANGE, [cell.estimate_s for cell in cells]),
-             line("optimized", "#009e73", [cell.globus_s for cell in cells]),
-             line("both", BLUE, [cell.estimate_s + cell.globus_s for cell in cells])]
+             line("samples", ORANGE, asking), line("optimized", "#009e73", moving),
+             line("both", BLUE, [a + b for a, b in zip(asking, moving)])]
     divided = f", divided by {scale(cells[0]):g}" if round(scale(cells[0]), 3) != 1 else ""
     return curve.draw(f"EOS figure {number}: {label}{divided}, GridFTP", lines, "samples, MB in the paper's scale",
                       "seconds", remark="medians")
@@ -73,14 +70,11 @@ def explained(figure: Figure, cells: Sequence[Sampled]) -> str:
                  "twice as much: so small a sample fills hardly more than one of GridFTP's blocks, and the streams "
                  "have nothing to share. The advice is too low there; samples that are not cut do not show it.\n")
     return (f"{PAPER[figure.number]}\n\nHere: {figure.limits}. A file marked 1/x is cut by x, and its samples with it. "
-            "Samples "
-            "and optimized transfer are the wall time of `tidegate estimate --sampler gridftp --sample-size …` and "
-            "then of "
-            "`globus-url-copy -p n` with the n it advised; one stream is `globus-url-copy` as it is. What was achieved "
-            "includes starting the program. The last ratio is our own copy with one stream against the service: the "
-            "same "
-            "samples and then our copy, which begins with n and adapts. Every copy was compared with its "
-            f"source.\n\n{said}")
+            "Samples and optimized transfer are the wall time of `tidegate estimate --sampler gridftp --sample-size …` "
+            "and then of `globus-url-copy -p n` with the n it advised; one stream is `globus-url-copy` as it is. What "
+            "was achieved includes starting the program. The last ratio is our own copy with one stream against the "
+            "service: the same samples and then our copy, which begins with n and adapts. Every copy was compared with "
+            f"its source.\n\n{said}")
 
 
 def figure_3_or_4(found: Found, figure: Figure, beside: dict[str, str]) -> str:
@@ -135,8 +129,7 @@ def figure_5(found: Found, beside: dict[str, str]) -> str:
                         mbit(middle(one, noted("globus_bps"))), "", "", "", str(len(one))])
     beside["eos-figure5.csv"] = csv(heads, rows)
     parts = [head, f"Here: {FAST}. The advice is that for 10 GB; then as many streams as it says carry data, by "
-                   "iperf3 for "
-             f"{iperf.FULL.check_s:g} s from memory to memory and by `globus-url-copy` a file of "
+                   f"iperf3 for {iperf.FULL.check_s:g} s from memory to memory and by `globus-url-copy` a file of "
              f"{iperf.FULL.file // MB} MB. Spread is standard deviation ÷ mean over the repeats.\n\n",
              table(heads, rows)]
     lasting = [(number_of(name), runs) for sampler, name, runs in advice if sampler == iperf.IPERF3]

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,3 @@ def endpoint(root: Path, state: Path) -> Iterator[str]:
     argv: list[object] = [tidegate_binary(), "endpoint", "--root", root, "--listen", "127.0.0.1:0", "--state", state]
     with started(argv, state.parent / "endpoint.log") as process:
         yield first_line(process, "the endpoint")
-
-
-def told(figures: Mapping[str, object]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in figures.items())

@@ -17,10 +17,7 @@ def shard(title: str, plan: Callable[[Options], Plan[Any]]) -> Shard:
     def measure(options: Options) -> bool:
         return run_all(plan(options), options)
 
-    def known() -> tuple[int, int]:
-        return counted(full, full.shard.removeprefix("eos-"))
-
-    return Shard(full.shard, title, PAGE, minutes(full), measure, known)
+    return Shard(full.shard, title, PAGE, minutes(full), measure, lambda: counted(full))
 
 
 SHARDS: tuple[Shard, ...] = (

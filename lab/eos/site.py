@@ -24,7 +24,7 @@ from lab.runs.trial import Command, Trial
 from lab.runs.verify import difference
 
 ENDPOINT, IPERF3, GRIDFTP = 7000, 7001, 7002
-COMMAND_S, SERVER_S = 600.0, 15.0
+COMMAND_S = 600.0
 SEED = 1
 
 
@@ -56,7 +56,7 @@ class Way:
         self.turn = 0
         self.serve("endpoint", ENDPOINT, places.tidegate_binary(), "endpoint", "--root", trial.destination, "--listen",
                    f"{RECEIVER_ADDRESS}:{ENDPOINT}", "--state", trial.scratch / "endpoint-state")
-        self.ticket = self.first_line("endpoint").rstrip("/")
+        self.ticket = trial.first_line("the endpoint printed nothing", "endpoint").rstrip("/")
         if exists("iperf3"):
             self.serve("iperf3", IPERF3, "iperf3", "-s", "-p", IPERF3)
         if exists("globus-gridftp-server"):
@@ -65,26 +65,7 @@ class Way:
 
     def serve(self, log: str, port: int, *argv: object) -> None:
         """Starts a server at the far end and waits until it listens."""
-        self.listening(Command(self.trial.link.receiver, argv), port, log)
-
-    def listening(self, command: Command, port: int, log: str) -> subprocess.Popen[bytes]:
-        process = self.trial.start(command, log)
-        until = time.monotonic() + SERVER_S
-        while time.monotonic() < until:
-            if run(["ip", "netns", "exec", command.namespace, "ss", "-Hltn", f"sport = :{port}"]).strip():
-                return process
-            if process.poll() not in (None, 0):
-                break
-            time.sleep(0.02)
-        raise CommandFailed(f"{command.argv[0]} does not listen on port {port}: {self.trial.last_words(log)}")
-
-    def first_line(self, log: str) -> str:
-        for _ in range(250):
-            first, newline, _ = (self.trial.scratch / f"{log}.out").read_text().partition("\n")
-            if newline:
-                return first.strip()
-            time.sleep(0.02)
-        raise CommandFailed(f"the {log} printed nothing: {self.trial.last_words(log)}")
+        self.trial.serve(Command(self.trial.link.receiver, argv), port, log)
 
     def run(self, *argv: object) -> str:
         """A command at the sender; what it printed."""
@@ -133,8 +114,7 @@ class Way:
             notes: dict[str, Any] = {}
             before, cpu, began = Times.now(), self.trial.group.cpu_seconds(), time.monotonic()
             yield notes
-            notes["noise"] = noise(before, Times.now(), time.monotonic() - began,
-                                   self.trial.group.cpu_seconds() - cpu)
+            notes["noise"] = noise(before, Times.now(), time.monotonic() - began, self.trial.group.cpu_seconds() - cpu)
 
 
 def copied(way: Way, source: Dataset, *more: object) -> float:

@@ -1,16 +1,12 @@
 """What is measured of the service, cell by cell: a rotation over tasks that goes on where it was stopped."""
 
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Any, Generic, TypeVar
 
-from lab.ground import places
-from lab.ground.progress import Progress
-from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.progress import Progress, resumable
+from lab.ground.results import Record, append, load, now, set_aside_if_outdated
 from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
@@ -80,19 +76,18 @@ def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
     return [task for task in tasks if all(exists(program) for program in task.programs)]
 
 
-def counted(plan: Plan[Any], legacy_part: str) -> tuple[int, int]:
-    """How many of how many runs are known; what an earlier form of this harness left counts as one."""
+def counted(plan: Plan[Any]) -> tuple[int, int]:
+    """How many of how many runs are known."""
     cells = {(task.set, task.contender) for task in plan.tasks if all(exists(program) for program in task.programs)}
     done = {(r.set, r.contender, r.repeat) for r in known(plan.shard) if r.ok and r.repeat < plan.repeats}
-    there = sum((row, column) in cells for row, column, _ in done)
-    return there or int(legacy_part in legacy()), plan.repeats * len(cells)
+    return sum((row, column) in cells for row, column, _ in done), plan.repeats * len(cells)
 
 
 def measured(task: Task[Where], where: Where, blank: Record) -> Record:
     try:
         outcome = task.measure(where, blank.repeat)
     except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
-        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+        return blank.failed(failure)
     return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
                    notes=dict(outcome.notes), verified=outcome.verified)
 
@@ -113,37 +108,18 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
             if blank(task, repeat).key not in ended]
     progress = Progress(sum(task.expected_s for task, _ in todo))
     print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
-          "results "
-          f"go to {file}", flush=True)
+          f"results go to {file}", flush=True)
     if not todo:
         return True
-    good, began = True, time.monotonic()
-    try:
-        with alone(), memory(), plan.site() as where:
-            for task, repeat in todo:
-                if options.budget_min and time.monotonic() - began > options.budget_min * 60:
-                    print("the time is over; the same command goes on", flush=True)
-                    return good
-                record = replace(measured(task, where, blank(task, repeat)),
-                                 time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-                append(file, record)
-                progress.done(task.expected_s)
-                said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
-                print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
-                good = good and record.ok
-    except BaseException:
-        print(f"stopped; the same command goes on from {file}", flush=True)
-        raise
+    good = True
+    with resumable(file), alone(), memory(), plan.site() as where:
+        for task, repeat in todo:
+            if progress.is_over(options.budget_min):
+                return good
+            record = replace(measured(task, where, blank(task, repeat)), time=now())
+            append(file, record)
+            progress.done(task.expected_s)
+            said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
+            print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
+            good = good and record.ok
     return good
-
-
-def legacy() -> dict[str, Any]:
-    """What an earlier form of this harness measured: one JSON object, a key for each part."""
-    for directory in ("lab", "bench"):
-        try:
-            found = json.loads((places.BUILD / directory / "eos.json").read_text())
-        except (OSError, ValueError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}

@@ -3,7 +3,7 @@
 from lab.far.bars import huge_bars, small_bars
 from lab.far.cases import AUTO, FAR, HUGE, NEAR, case
 from lab.far.shards import PAGE, SHARDS
-from lab.grid.figures import Found, found_in
+from lab.grid.figures import found_of
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.pages.parts import bars_table
@@ -24,9 +24,7 @@ hand-shakes and the comparison of lists included.
 
 def page() -> Page:
     by_shard = {shard.name: known(shard.name) for shard in SHARDS}
-    found: Found = {}
-    for shard, records in by_shard.items():
-        found |= found_in(records, shard)
+    found = found_of(by_shard)
     every = [record for records in by_shard.values() for record in records]
     beside = {}
     text = HEAD + measured_on(every) + "\n\n## What was to be reached\n\n"

@@ -10,10 +10,10 @@ from lab.get.cases import ARCHIVE, CAPPED, CASES, FIG6, Case
 from lab.get.ours import fixed, rule
 from lab.get.pictures import picture
 from lab.ground.results import Record, builds
-from lab.ground.stats import shown, spread
+from lab.ground.stats import median_time, shown, spread
 from lab.install import describe
 from lab.pages import plot
-from lab.pages.parts import Bar, bars_table, table
+from lab.pages.parts import Bar, measured_bars, measured_table
 from lab.shard import Page
 
 NAME = "fastbiodl"
@@ -31,9 +31,8 @@ def seconds_to(run: Record, case: Case) -> float | None:
 
 def soon(runs: Sequence[Record], case: Case) -> str:
     """The median second of having it; never, where most runs had it never."""
-    times = sorted(seconds_to(run, case) or float("inf") for run in runs)
-    middle = times[len(times) // 2]
-    return "never" if middle == float("inf") else f"{middle:.0f}"
+    middle = median_time(seconds_to(run, case) for run in runs)
+    return "never" if middle is None else f"{middle:.0f}"
 
 
 def row(name: str, runs: Sequence[Record], case: Case) -> list[str]:
@@ -84,8 +83,8 @@ def table_1(found: Found) -> str:
     rows = [[own, f"{k:g}", f"{mbit:g}", f"{mean:g}", *row(rule("gradient", k), runs, CAPPED)[1:]]
             for own in CAPPED.sets for k, (mbit, mean) in paper.TABLE_1.items()
             if (runs := found.get((CAPPED.name, own), {}).get(rule("gradient", k)))]
-    return table(["set", "k", "the paper's Mbit/s", "its mean concurrency", "ours, Mbit/s", "of possible",
-                  "mean connections", "s to 90 %", "n"], rows) if rows else NOTHING
+    return measured_table(["set", "k", "the paper's Mbit/s", "its mean concurrency", "ours, Mbit/s", "of possible",
+                  "mean connections", "s to 90 %", "n"], rows)
 
 
 def figure_4(found: Found) -> str:
@@ -97,8 +96,8 @@ def figure_4(found: Found) -> str:
             rows.append([own, f"{1 / paper.FIGURE_4:.2f}", f"{value:.2f}",
                          *row(PUBLISHED, there[PUBLISHED], CAPPED)[1:4:2], *row(BAYESIAN, there[BAYESIAN], CAPPED)[1:4:2],
                          f"{len(there[PUBLISHED])}, {len(there[BAYESIAN])}"])
-    return table(["set", "the paper's Bayesian ÷ gradient", "ours", "gradient, Mbit/s", "its connections",
-                  "Bayesian, Mbit/s", "its connections", "n"], rows) if rows else NOTHING
+    return measured_table(["set", "the paper's Bayesian ÷ gradient", "ours", "gradient, Mbit/s", "its connections",
+                  "Bayesian, Mbit/s", "its connections", "n"], rows)
 
 
 def table_3(found: Found, each: paper.Set) -> str:
@@ -115,16 +114,16 @@ def table_3(found: Found, each: paper.Set) -> str:
                          f"{said.each_mbit:.0f}" if said else "", f"{median_bps(runs) / 1e6 / connections(runs):.0f}",
                          f"{said.mbit / each.rows[0].mbit:.2f}" if said else "", "" if own is None else f"{own:.2f}",
                          *row(name, runs, CAPPED)[1:]])
-    return table(["ours", "the paper's, Mbit/s", "of one connection", "ours, of one",
+    return measured_table(["ours", "the paper's, Mbit/s", "of one connection", "ours, of one",
                   "÷ its prefetch", "ours ÷ our fixed 3", "Mbit/s", "of possible",
-                  "mean connections", "s to 90 %", "n"], rows) if rows else NOTHING
+                  "mean connections", "s to 90 %", "n"], rows)
 
 
 def real_tools(found: Found) -> str:
     there = found.get((ARCHIVE.name, ARCHIVE.sets[0]), {})
     rows = [[*row(name, runs, ARCHIVE)[:4], row(name, runs, ARCHIVE)[5]]
             for name, runs in sorted(there.items(), key=lambda item: -median_bps(item[1]))]
-    return table(["downloader", "Mbit/s", "of possible", "mean connections", "n"], rows) if rows else NOTHING
+    return measured_table(["downloader", "Mbit/s", "of possible", "mean connections", "n"], rows)
 
 
 def figure_6(found: Found, case: Case, said: paper.Figure6) -> str:
@@ -135,11 +134,10 @@ def figure_6(found: Found, case: Case, said: paper.Figure6) -> str:
         paper_share = f"{said.mbit / said.link_mbit:.2f}" if own and said.mbit is not None else ""
         rows.append([*row(name, runs, case)[:3], paper_share, row(name, runs, case)[3],
                      f"{said.concurrency:g}" if own else "", *row(name, runs, case)[4:]])
-    return table(["ours", "Mbit/s", "of possible", "the paper's, of its link", "mean connections", "the paper's mean",
-                  "s to 90 %", "n"], rows) if rows else NOTHING
+    return measured_table(["ours", "Mbit/s", "of possible", "the paper's, of its link", "mean connections", "the paper's mean",
+                  "s to 90 %", "n"], rows)
 
 
-NOTHING = "Not measured yet.\n\n"
 PER_CONNECTION = "; ".join(
     f"{each.title.split(',')[0]} {each.rows[2].each_mbit:.0f} Mbit/s a connection against "
     f"{each.rows[0].each_mbit:.0f} and {each.rows[1].each_mbit:.0f}" for each in paper.TABLE_3)
@@ -185,7 +183,7 @@ def made(records: Sequence[Record]) -> Page:
                      f"is `{PUBLISHED}`, with probes of 5 s and at most 15 connections, as its authors ran it; "
                      f"`{DEFAULT}` is the default. Medians with the range; ratios are ratios of medians.\n")
     rows = bars(found)
-    parts += ["## The paper's ratios\n", bars_table(rows) if rows else NOTHING, "## What differs\n", DIFFERENT,
+    parts += ["## The paper's ratios\n", measured_bars(rows), "## What differs\n", DIFFERENT,
               "## Table 1: k\n", table_1(found),
               "## Figure 4: gradient descent and Bayesian optimisation\n", figure_4(found),
               *image(f"{NAME}-figure-4.svg", "gradient descent and Bayesian optimisation over time"),

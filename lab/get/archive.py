@@ -7,7 +7,6 @@ programs get a part of the runs, at their one connection; `tidegate` gets all of
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -112,13 +111,8 @@ class Standin:
 
 def interfaces(trial: GetTrial) -> Mapping[str, str]:
     """The line that the stand-in prints when it is ready."""
-    for _ in range(250):
-        first, newline, _ = (trial.scratch / "server.out").read_text().partition("\n")
-        if newline:
-            found: Mapping[str, str] = json.loads(first)
-            return found
-        time.sleep(0.02)
-    raise CommandFailed(f"the stand-in archive printed no addresses: {trial.last_words('server')}")
+    found: Mapping[str, str] = json.loads(trial.first_line("the stand-in archive printed no addresses"))
+    return found
 
 
 def told(trial: GetTrial) -> list[object]:

@@ -2,13 +2,13 @@
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from lab.get import figures
 from lab.get.cases import BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
 from lab.get.ours import SWEEP, fixed, rule
 from lab.ground.results import Record
 from lab.ground.stats import shown, spread
+from lab.pages.parts import Bar
 
 DEFAULT = "tidegate"
 # On the path without per-host ceiling.
@@ -22,22 +22,6 @@ FIG6_MARGINS = {"fig6-1": {5: 1 / (1 - 0.44), 3: 1 / (1 - 0.67)}, "fig6-2": {5: 
 # Of the possible ratio of twelve connections to the fixed number.
 OF_POSSIBLE = 0.9
 CONNECTIONS_FILL = 12
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One figure beside what is asked; a bar that cannot be met on a path by anyone is only shown."""
-
-    where: str
-    what: str
-    bar: str
-    measured: str
-    met: bool | None
-    runs: str
-
-    @property
-    def verdict(self) -> str:
-        return "" if self.met is None else "yes" if self.met else "no"
 
 
 # Runs of one case and set, by contender.
@@ -89,7 +73,7 @@ def ratio(found: Runs, where: str, other: str | None, least: float, what: str, o
     if other is None or own not in found or other not in found:
         return []
     value = median_bps(found[own]) / median_bps(found[other])
-    return [Bar(where, what, f"≥ {least:.2f}" if judged else "", near(value, least),
+    return [Bar(f"{where}: {what}", f"≥ {least:.2f}" if judged else "", near(value, least),
                 value >= least if judged else None, counts(found[own], found[other]))]
 
 
@@ -118,7 +102,7 @@ def case_bars(found: Found, case: Case) -> list[Bar]:
         bars += ratio(there, where, top, 0.95, f"÷ best fixed ({number(top)})" if top else "")
         if oracle := oracle_connections(there):
             used = connections(there[DEFAULT])
-            bars.append(Bar(where, f"mean connections ÷ oracle's ({oracle})", "≤ 1.20",
+            bars.append(Bar(f"{where}: mean connections ÷ oracle's ({oracle})", "≤ 1.20",
                             f"{used / oracle:.2f} ({used:.1f})", used <= 1.2 * oracle, counts(there[DEFAULT])))
     return bars
 
@@ -132,8 +116,8 @@ def fig6_bars(found: Found) -> list[Bar]:
         late = [figures.late_bps(run.notes["samples"], run.bytes) for run in there[DEFAULT]]
         if known := [bps / (case.carries_mbit * 1e6) for bps in late if bps is not None]:
             shares = spread(known)
-            bars.append(Bar(case.name, "share of the link from 10 s on", f"≥ {FIG6_LATE:.2f}", shown(shares),
-                            shares.median >= FIG6_LATE, str(len(known))))
+            bars.append(Bar(f"{case.name}: share of the link from 10 s on", f"≥ {FIG6_LATE:.2f}", shown(shares),
+                            shares.median >= FIG6_LATE, len(known)))
         for n, least in FIG6_MARGINS[case.name].items():
             bars += ratio(there, case.name, fixed(n), least, f"÷ fixed {n}")
     return bars

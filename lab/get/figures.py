@@ -2,23 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from lab.runs.sampler import Sample
+from lab.runs.sampler import Sample, arrived
 from lab.ground.results import Record
 
 # The tail, where few files remain, is everyone's own affair; the bar is for what comes before it and in it.
 STEADY_FROM_S = 10.0
-
-
-def at(samples: Sequence[Sample], second: float) -> float:
-    """Bytes that had arrived by then."""
-    before = samples[0]
-    for sample in samples:
-        if sample[0] >= second:
-            length = sample[0] - before[0]
-            part = (second - before[0]) / length if length > 0 else 0.0
-            return before[1] + (sample[1] - before[1]) * part
-        before = sample
-    return float(samples[-1][1])
 
 
 def window(samples: Sequence[Sample]) -> tuple[float, float]:
@@ -38,7 +26,7 @@ def mean_bps(samples: Sequence[Sample], size: int, begin_s: float, end_s: float)
     """Mean goodput between two seconds."""
     if end_s <= begin_s:
         return 0.0
-    return (at(samples, end_s) - at(samples, begin_s)) * content_share(samples, size) * 8 / (end_s - begin_s)
+    return (arrived(samples, end_s) - arrived(samples, begin_s)) * content_share(samples, size) * 8 / (end_s - begin_s)
 
 
 def late_bps(samples: Sequence[Sample], size: int) -> float | None:

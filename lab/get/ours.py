@@ -1,7 +1,5 @@
 """`tidegate get` as it comes, with fixed numbers, and under the published rules."""
 
-import functools
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +7,8 @@ from pathlib import Path
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
 from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.ground.shell import CommandFailed, exists, run
+from lab.ground import described
+from lab.ground.shell import exists
 from lab.runs.trial import Trial
 
 # Where the oracle is looked for.
@@ -39,8 +38,7 @@ class Tidegate(Fetcher):
         return super().missing() or no_get(binary())
 
     def version(self) -> str:
-        said = run([binary(), "--version"], check=False).strip()
-        return f"{said}, build {hashlib.blake2b(binary().read_bytes(), digest_size=4).hexdigest()}"
+        return described.version(binary())
 
     def write(self, trial: GetTrial) -> None:
         (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
@@ -85,18 +83,9 @@ def rule(optimizer: str, k: float) -> str:
     return f"{optimizer}, k = {k:g}"
 
 
-@functools.cache
 def no_get(program: Path) -> str | None:
-    """Why that program cannot fetch, or None."""
-    if not program.is_file():
-        return f"{program.name} is not built; run: make build"
-    if not exists("ip"):
-        return "iproute2 is not installed"
-    try:
-        run([program, "get", "--help"])
-    except CommandFailed:
-        return f"{program.name} has no command `get`; build a newer one: make build"
-    return None
+    """Why that program cannot fetch here, or None."""
+    return described.lacking(program) or (None if exists("ip") else "iproute2 is not installed")
 
 
 def mean_connections(log: Path) -> float | None:

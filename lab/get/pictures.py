@@ -1,6 +1,5 @@
 """Goodput and connections of downloads over time, as SVG."""
 
-import statistics
 from collections.abc import Iterable, Sequence
 
 from lab.pages import plot
@@ -8,14 +7,9 @@ from lab.get import figures
 from lab.get.bars import DEFAULT, PUBLISHED, Found
 from lab.get.cases import Case
 from lab.get.ours import fixed
-from lab.ground.results import Record
+from lab.ground.stats import median_at
 
 DRAWN = ((DEFAULT, plot.BLUE), (PUBLISHED, plot.ORANGE), (fixed(5), plot.SKY), (fixed(3), plot.BLACK))
-
-
-def middle(runs: list[Record]) -> int:
-    rates = [run.rate_bps for run in runs]
-    return rates.index(statistics.median_low(rates))
 
 
 def picture(found: Found, case: Case, set_: str | None = None, movers: Sequence[tuple[str, str]] = DRAWN) -> str | None:
@@ -26,7 +20,7 @@ def picture(found: Found, case: Case, set_: str | None = None, movers: Sequence[
         runs = there.get(name)
         if not runs:
             continue
-        bold = middle(runs)
+        bold = median_at([run.rate_bps for run in runs])
         drawn = [figures.staircase(run.notes["samples"], run.bytes) for run in runs]
         rates.append(plot.Line(name, colour, drawn[bold], [p for i, p in enumerate(drawn) if i != bold]))
         open_.append(plot.Line(name, colour, figures.opened(runs[bold].notes["samples"])))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lab.get.bars import Bar
 from lab.movers.report import table
+from lab.pages.parts import Bar
 
 MB = 1_000_000
 MILLION_MB = 300
@@ -17,8 +17,8 @@ Probes = Mapping[str, Mapping[str, Any]]
 
 
 def million_bars(probes: Probes) -> list[Bar]:
-    return [Bar("probe", f"{outcome['urls']:,} URLs ({outcome['kind']}): peak memory", f"≤ {MILLION_MB} MB",
-                f"{outcome['all']['peak_bytes'] / MB:.0f} MB", outcome["all"]["peak_bytes"] <= MILLION_MB * MB, "1")
+    return [Bar(f"probe: {outcome['urls']:,} URLs ({outcome['kind']}): peak memory", f"≤ {MILLION_MB} MB",
+                f"{outcome['all']['peak_bytes'] / MB:.0f} MB", outcome["all"]["peak_bytes"] <= MILLION_MB * MB, 1)
             for name, outcome in probes.items() if name.startswith("million")]
 
 
@@ -30,20 +30,20 @@ def huge_bars(probes: Probes) -> list[Bar]:
     small = outcome["small"]["runs"][0]["peak_bytes"]
     most = max(first["peak_bytes"], second["peak_bytes"])
     what = f"one file of {outcome['bytes'] / 1e9:.0f} GB"
-    return [Bar("probe", f"{what}: completes after kill -9 half way", "yes",
+    return [Bar(f"probe: {what}: completes after kill -9 half way", "yes",
                 "yes" if (first["status"], second["status"]) == (KILLED, 0) else
                 f"status {first['status']}, then {second['status']}",
-                (first["status"], second["status"]) == (KILLED, 0), "1"),
-            Bar("probe", f"{what}: peak memory beyond a small file's", f"≤ {AS_SMALL_MB} MB",
-                f"{(most - small) / MB:.0f} MB ({most / MB:.0f} MB)", most - small <= AS_SMALL_MB * MB, "1")]
+                (first["status"], second["status"]) == (KILLED, 0), 1),
+            Bar(f"probe: {what}: peak memory beyond a small file's", f"≤ {AS_SMALL_MB} MB",
+                f"{(most - small) / MB:.0f} MB ({most / MB:.0f} MB)", most - small <= AS_SMALL_MB * MB, 1)]
 
 
 def resolve_bars(probes: Probes) -> list[Bar]:
     outcome = probes.get("resolve")
     if outcome is None:
         return []
-    return [Bar("probe", f"{outcome['accessions']:,} accessions: requests", f"≤ {HANDFUL}", str(outcome["requests"]),
-                outcome["requests"] <= HANDFUL, "1")]
+    return [Bar(f"probe: {outcome['accessions']:,} accessions: requests", f"≤ {HANDFUL}", str(outcome["requests"]),
+                outcome["requests"] <= HANDFUL, 1)]
 
 
 def probe_bars(probes: Probes) -> list[Bar]:

@@ -8,11 +8,11 @@ import random
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.cgroup import Cgroup
+from lab.ground.results import now
 from lab.runs.datasets import Dataset
 from lab.get import server
 from lab.get.cases import Case
@@ -90,8 +90,7 @@ def million(kind: str, count: int, seconds: float) -> Mapping[str, object]:
 
 def landed(directory: Path) -> int:
     """Files of the list that are there: those in its directories of four digits."""
-    return sum(len(files) for part in directory.iterdir() if part.name.isdigit()
-               for _, _, files in os.walk(part))
+    return sum(len(files) for part in directory.iterdir() if part.name.isdigit() for _, _, files in os.walk(part))
 
 
 def sparse(path: Path, size: int, seed: int = 1) -> None:
@@ -164,8 +163,7 @@ def remember(name: str, outcome: Mapping[str, object], results: Path = RESULTS) 
     """Keeps the outcome of a probe with the program it is of."""
     results.parent.mkdir(parents=True, exist_ok=True)
     known = recalled(results)
-    about = {"version": Tidegate().version(),
-             "time": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    about = {"version": Tidegate().version(), "time": now()}
     results.write_text(json.dumps({**known, name: {**outcome, **about}}, indent=1) + "\n")
 
 

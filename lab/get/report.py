@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lab import install
 from lab.get import figures
-from lab.get.bars import DEFAULT, Bar, Found, Runs, bars, connections, median_bps, oracle_connections
-from lab.get.cases import CAPPED, CASES, FIG6, SECONDS, Case
+from lab.get.bars import DEFAULT, Found, Runs, bars, connections, median_bps, oracle_connections
+from lab.get.cases import CASES, FIG6, SECONDS, Case
 from lab.get.ours import TIMES_AS_LONG
 from lab.get.pictures import pictures
 from lab.get.probe_report import probe_bars, probes_section
@@ -13,15 +13,14 @@ from lab.get.rotation import BESIDE, contenders
 from lab.movers.report import table
 from lab.ground.results import Record, builds
 from lab.ground.stats import shown, spread
-from lab.pages.parts import BAR_HEADS
+from lab.pages.parts import BAR_HEADS, Bar
 from lab.shard import Page
 
 COMMAND = "python3 -m lab report get"
 
 
 def bars_table(rows: Iterable[Bar]) -> str:
-    return table(BAR_HEADS, [[f"{bar.where}: {bar.what}", bar.bar, bar.measured, bar.runs, bar.verdict]
-                             for bar in rows])
+    return table(BAR_HEADS, [[*bar.row()[:-1], bar.verdict] for bar in rows])
 
 
 def verdicts(rows: Sequence[Bar]) -> str:

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
@@ -24,9 +23,11 @@ from lab.get.sets import Listed, listed, wrong
 from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
+from lab.ground.progress import Progress, resumable
 from lab.ground.quiet import quiet
 from lab.ground.results import Record, append, load, set_aside_if_outdated
 from lab.movers.runner import alone, clean, memory
+from lab.rivals.base import able
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
 from lab.runs.trial import measure
@@ -70,8 +71,7 @@ def expected_s(contender: Fetcher, case: Case, bytes_: float) -> float:
 
 def finalists(family: Iterable[Fetcher], first: dict[str, Record]) -> set[str]:
     """Which settings of one family go on after their first repeat."""
-    ran = sorted((c for c in family if c.name in first and first[c.name].ok),
-                 key=lambda c: -first[c.name].rate_bps)
+    ran = sorted((c for c in family if c.name in first and first[c.name].ok), key=lambda c: -first[c.name].rate_bps)
     if not ran:
         return set()
     chosen = {c.name for c in ran[:FINALISTS.get(ran[0].family, FINALISTS_OTHERWISE)]}
@@ -119,57 +119,34 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
                        rate_bps=size * 8 / measured.seconds, notes=notes, verified="md5",
                        cpu_seconds=measured.cpu_seconds)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
-        return replace(blank, ok=False, notes=notes, error=f"{type(failure).__name__}: {failure}"[:500])
+        return blank.failed(failure, notes=notes)
     finally:
         clean(places.DESTINATIONS)
 
 
-@dataclass
-class Clock:
-    """Says how far it is, from how long each run was expected to take and how long they took."""
-
-    left_s: float
-    expected_s: float = 0.0
-    taken_s: float = 0.0
-
-    def ran(self, expected: float, taken: float) -> None:
-        self.left_s -= expected
-        self.expected_s += expected
-        self.taken_s += taken
-
-    @property
-    def minutes_left(self) -> float:
-        return max(0.0, self.left_s) * (self.taken_s / self.expected_s if self.expected_s else 1.0) / 60
-
-
-def say(record: Record, clock: Clock) -> None:
+def say(record: Record, progress: Progress) -> None:
     said = f"FAILED {record.error}"
     if record.ok:
         other = record.notes["noise"]["other_cpus"]
         said = (f"{record.rate_bps / 1e6:7.0f} Mbit/s  {record.seconds:6.1f} s  checked by {record.verified}"
                 f"  other load {other:.2f}")
-    print(f"[{clock.minutes_left:.0f} min left] {record.scenario} {record.set} #{record.repeat} "
+    print(f"[{progress.left_min:.0f} min left] {record.scenario} {record.set} #{record.repeat} "
           f"{record.contender:36} {said}", flush=True)
 
 
-def chosen(able: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]:
+def chosen(there: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]:
     """Those whose names hold one of the words or whose family is one; a word in full is that name alone."""
     if not only:
-        return list(able)
-    return [c for c in able if any(w == c.name or w == c.family or (w in c.name and w not in {a.name for a in able})
-                                   for w in only)]
+        return list(there)
+    return [c for c in there if any(w == c.name or w == c.family or (w in c.name and w not in {a.name for a in there})
+                                    for w in only)]
 
 
 def ready(case: Case, only: Sequence[str] | None, settings: Settings) -> list[Fetcher]:
-    able = []
-    for contender in chosen(contenders(case), only):
-        if reason := contender.missing():
-            print(f"left out: {contender.name}: {reason}")
-        else:
-            able.append(contender)
+    there = able(chosen(contenders(case), only))
     if settings.lean:
-        able = lean(case, able)
-    return thinned(able) if settings.smoke else able
+        there = lean(case, there)
+    return thinned(there) if settings.smoke else there
 
 
 def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
@@ -204,27 +181,24 @@ def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[st
     began, good = time.monotonic(), True
     # Paths that share a set come one after the other, since making one takes a while.
     names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
-    able = {case.name: ready(case, only, settings) for case in cases}
-    jobs = [(case, name, able[case.name]) for name in names for case in cases if name in case.sets]
+    there = {case.name: ready(case, only, settings) for case in cases}
+    jobs = [(case, name, there[case.name]) for name in names for case in cases if name in case.sets]
     for case in cases:
-        versions = {c.name: c.version() for c in able[case.name]}
+        versions = {c.name: c.version() for c in there[case.name]}
         if settings.keep_rivals:
             set_aside_ours(settings.results, case.name, versions)
         set_aside_if_outdated(settings.results, case.name, versions)
-    clock = Clock(sum(remaining_s(case, name, there, settings) for case, name, there in jobs))
+    progress = Progress(sum(remaining_s(case, name, those, settings) for case, name, those in jobs))
     print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {settings.seed}: about "
-          f"{clock.minutes_left:.0f} min; results go to {settings.results}", flush=True)
-    try:
-        with alone(), memory():
+          f"{progress.left_min:.0f} min; results go to {settings.results}", flush=True)
+    with resumable(settings.results), alone(), memory():
+        try:
             # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
             for repeat in range(settings.repeats):
-                for case, name, there in jobs:
-                    good = one_round(case, name, there, repeat, settings, clock, began) and good
-    except OutOfTime:
-        print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
-    except BaseException:
-        print(f"stopped; the same command goes on from {settings.results}", flush=True)
-        raise
+                for case, name, those in jobs:
+                    good = one_round(case, name, those, repeat, settings, progress, began) and good
+        except OutOfTime:
+            print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
     return good
 
 
@@ -271,8 +245,8 @@ def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settin
     return total
 
 
-def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings, clock: Clock,
-              began: float) -> bool:
+def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings,
+              progress: Progress, began: float) -> bool:
     """Everyone who is due once on one set."""
     good, records = True, settled(case, name, settings)
     known = {r.contender for r in records if r.repeat == repeat}
@@ -286,16 +260,13 @@ def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, setti
         for contender in missing:
             check_budget(settings, began)
             part = source.part(contender.share)
-            blank = Record(scenario=case.name, set=name, contender=contender.name, level=contender.level,
-                           repeat=repeat, seed=settings.seed, scale=settings.scale, ok=False,
-                           version=contender.version(), trust=contender.trust, files=len(part.files),
-                           bytes=part.size, time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
+            blank = contender.blank(case.name, name, repeat, settings.seed, contender.version(), len(part.files),
+                                    part.size, settings.scale)
             expected = expected_s(contender, case, source.size)
-            before = time.monotonic()
             record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
             append(settings.results, record)
-            clock.ran(expected, time.monotonic() - before)
-            say(record, clock)
+            progress.done(expected)
+            say(record, progress)
             good = good and (record.ok or not contender.name.startswith("tidegate"))
     return good
 

@@ -9,7 +9,6 @@ from lab.runs.trial import Trial
 
 PORT = 8080
 BASE = f"http://{SENDER_ADDRESS}:{PORT}"
-PACKAGES = nginx.PACKAGES
 
 SERVER = """
         listen {address}:{port} backlog=4096;

@@ -21,7 +21,6 @@ from lab.runs.datasets import KB, Dataset, Plan, fingerprint, generate, repeated
 from lab.get.cases import Case
 from lab.movers.runner import room_for
 
-PIECE = 1 << 20
 # Two cores; hashing leaves the interpreter's lock.
 HASHERS = 2
 RANGES = {"H10": (10, 1.72, 3.03), "H6": (6, 8.10, 10.81), "H43": (43, 13.43, 66.47), "F40": (10, 1.0, 1.0)}

@@ -10,7 +10,6 @@ from lab.get import server
 from lab.get.cases import Case
 from lab.get.sets import File
 from lab.rivals.base import Contender
-from lab.ground.shell import run
 from lab.runs.trial import Command, Trial
 
 # Families whose settings are searched by hand: every setting once, then the best of them.
@@ -50,11 +49,6 @@ class Fetcher(Contender):
     # Whether no bar is about it: it is repeated less often.
     beside = False
     ports: tuple[int, ...] = (server.PORT,)
-
-    def version(self) -> str:
-        if not self.packages:
-            return ""
-        return run(["dpkg-query", "-W", "-f", "${Version}", self.packages[0]], check=False).strip()
 
     def serve(self, trial: GetTrial) -> None:
         """Starts the server."""

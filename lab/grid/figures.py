@@ -1,13 +1,14 @@
 """What a run of a grid says, the same way for every mover: how fast, how soon, over how many connections."""
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.ground import stats
 from lab.ground.results import Record
 from lab.ground.stats import Ratio, paired
 from lab.runs.epochs import Epoch, epochs
-from lab.runs.sampler import Sample
+from lab.runs.sampler import Sample, arrived
 
 STEP_S = 1.0
 
@@ -37,14 +38,7 @@ class Run:
 
     def arrived(self, second: float) -> float:
         """Bytes of content that had arrived by then."""
-        before = self.samples[0]
-        for sample in self.samples:
-            if sample[0] >= second:
-                length = sample[0] - before[0]
-                part = (second - before[0]) / length if length > 0 else 0.0
-                return before[1] + (sample[1] - before[1]) * part
-            before = sample
-        return self.samples[-1][1]
+        return arrived(self.samples, second)
 
     def between(self, begin_s: float, end_s: float) -> float:
         """Mean rate in bit/s between two seconds."""
@@ -90,15 +84,18 @@ def found_in(records: Iterable[Record], shard: str) -> Found:
     return found
 
 
+def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
+    """The same of several shards, whose links differ in name."""
+    return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
+
+
 def medians(runs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> float:
     return statistics.median(value(run) for run in runs)
 
 
 def median_time(runs: Sequence[Run], bps: float) -> float | None:
     """The median second at which that rate was there; absent where most runs never had it."""
-    times = sorted(run.time_to(bps) or float("inf") for run in runs)
-    middle = times[len(times) // 2]
-    return None if middle == float("inf") else middle
+    return stats.median_time(run.time_to(bps) for run in runs)
 
 
 def ratio(ours: Sequence[Run], theirs: Sequence[Run]) -> Ratio | None:

@@ -1,6 +1,5 @@
 """Policies trained for one path, once for each build of the program."""
 
-import json
 from pathlib import Path
 
 from lab.grid.engine import Rule
@@ -30,12 +29,3 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     if not policy.exists():
         raise CommandFailed(f"{policy.name} was not written: {said}")
     return policy
-
-
-def training(rule: Rule, scenario: Scenario, build: str) -> dict[str, object]:
-    """What `tidegate train` said about it: seconds, episodes, whether the criterion was met."""
-    policy = trained(rule, scenario, build)
-    if policy is None:
-        return {}
-    said: dict[str, object] = json.loads(policy.with_suffix(".json").read_text())
-    return said

@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.grid.case import Case
@@ -16,7 +15,7 @@ from lab.grid.explored import explored
 from lab.grid.policies import trained
 from lab.ground import places
 from lab.ground.noise import Times, noise
-from lab.ground.progress import Progress
+from lab.ground.progress import Progress, resumable
 from lab.ground.quiet import quiet
 from lab.ground.reserve import Reserve
 from lab.ground.results import Record, append, load, set_aside_if_outdated
@@ -29,8 +28,7 @@ from lab.rivals.base import Contender
 from lab.runs.datasets import Dataset, generate, repeated
 from lab.runs.others import others, without
 from lab.runs.sampler import Sampler
-from lab.runs.timeline import Change
-from lab.runs.trial import Command, Measured, Trial
+from lab.runs.trial import Change, Command, Measured, Trial
 from lab.runs.verify import difference, wrong
 
 # A command that is told to stop may take so long, and exits with one of these.
@@ -160,7 +158,7 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, notes=notes,
                        rate_bps=bits / measured.seconds, verified=verified)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
-        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+        return blank.failed(failure)
     finally:
         clean(places.DESTINATIONS)
         reserve.fill()
@@ -189,38 +187,27 @@ def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
     progress = Progress(sum(cell.case.seconds for _, _, those in todo for cell in those))
     print(f"{settings.shard}: {len(cases)} links, {settings.repeats} repeats, at most {progress.left_min:.0f} min; "
           f"results go to {settings.results}", flush=True)
-    good, began = True, time.monotonic()
-    try:
-        with alone(), memory():
-            for case in cases:
-                with loaded(case, settings.seed) as source, Reserve(source.size) as reserve:
-                    print(f"{case.name}: {case.title}", flush=True)
-                    for repeat, those in ((r, t) for c, r, t in todo if c is case):
-                        for cell in rotated(those, repeat):
-                            blank = blank_of(cell, settings, repeat, versions, source)
-                            if blank.key in known:
-                                progress.skip(case.seconds)
-                                continue
-                            if settings.budget_min and time.monotonic() - began > settings.budget_min * 60:
-                                print("the time is over; the same command goes on", flush=True)
-                                return good
-                            record = one(cell, blank, source, reserve)
-                            append(settings.results, record)
-                            progress.done(case.seconds)
-                            say(record, progress)
-                            good = good and record.ok
-    except BaseException:
-        print(f"stopped; the same command goes on from {settings.results}", flush=True)
-        raise
+    good = True
+    with resumable(settings.results), alone(), memory():
+        for case in cases:
+            with loaded(case, settings.seed) as source, Reserve(source.size) as reserve:
+                print(f"{case.name}: {case.title}", flush=True)
+                for repeat, those in ((r, t) for c, r, t in todo if c is case):
+                    for cell in rotated(those, repeat):
+                        mover = cell.contender
+                        blank = mover.blank(settings.shard, case.name, repeat, settings.seed, versions[mover.name],
+                                            source.files, source.size)
+                        if blank.key in known:
+                            progress.skip(case.seconds)
+                            continue
+                        if progress.is_over(settings.budget_min):
+                            return good
+                        record = one(cell, blank, source, reserve)
+                        append(settings.results, record)
+                        progress.done(case.seconds)
+                        say(record, progress)
+                        good = good and record.ok
     return good
-
-
-def blank_of(cell: Cell, settings: Settings, repeat: int, versions: Mapping[str, str], source: Dataset) -> Record:
-    contender = cell.contender
-    return Record(scenario=settings.shard, set=cell.case.name, contender=contender.name, level=contender.level,
-                  repeat=repeat, seed=settings.seed, scale=1.0, ok=False, version=versions[contender.name],
-                  trust=contender.trust, files=source.files, bytes=source.size,
-                  time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
 
 
 def say(record: Record, progress: Progress) -> None:

@@ -1,12 +1,15 @@
 """A grid as tables, a CSV file and pictures over time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, median_time, medians, middle, ratio
 from lab.pages import plot
 from lab.pages.parts import csv, mbit, seconds, table
+from lab.runs.epochs import STAGES, Epoch
 
+# Below a picture of `repeats`.
+REPEATS = "bold: the run of median goodput; faint: its repeats"
 COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
 HEADS = ("mover", "Mbit/s", "min–max", "of the row's first", "first ÷ this (95 %)", "s to 90 %", "connections", "CPU s/GB", "n")
 
@@ -42,21 +45,47 @@ def raw(found: Found) -> str:
     return csv(heads, rows)
 
 
-def over_time(found: Found, case: Case, movers: Sequence[str], title: str = "", marks: Sequence[float] = ()) -> str | None:
+# Some movers with their colours and runs.
+Shown = Sequence[tuple[str, str, Sequence[Run]]]
+Value = Callable[[Run], plot.Points]
+
+
+def shown(there: Mapping[str, Sequence[Run]], movers: Iterable[str], colours: Sequence[str] = COLOURS) -> Shown:
+    """Those that were measured; each keeps its colour whoever is missing."""
+    return [(name, colour, there[name]) for name, colour in zip(movers, colours) if name in there]
+
+
+def repeats(those: Shown, value: Value = Run.staircase) -> list[plot.Line]:
+    """A line for each mover: its median run bold, the others faint."""
+    return [plot.Line(name, colour, value(middle(runs)), [value(run) for run in runs if run is not middle(runs)])
+            for name, colour, runs in those]
+
+
+def bold(those: Shown, value: Value) -> list[plot.Line]:
+    """The median runs alone."""
+    return [plot.Line(name, colour, value(middle(runs))) for name, colour, runs in those]
+
+
+def logged(those: Shown, value: Callable[[Epoch], float]) -> list[plot.Line]:
+    """The median runs by their own logs, as far as they have one."""
+    return bold([each for each in those if middle(each[2]).logs],
+                lambda run: [(e.end_s, value(e)) for e in run.logs[0]])
+
+
+def stages(log: Sequence[Epoch], value: Callable[[Epoch, int], float], labels: Sequence[str] = STAGES) -> list[plot.Line]:
+    """A line a stage, wide below narrow, so that lines that lie on one another are all seen."""
+    looks = zip(labels, (plot.SKY, plot.ORANGE, plot.BLACK), (6.0, 3.5, 1.5))
+    return [plot.Line(label, colour, [(e.end_s, value(e, i)) for e in log], stroke=stroke)
+            for i, (label, colour, stroke) in enumerate(looks)]
+
+
+def over_time(found: Found, case: Case, movers: Iterable[str], title: str = "", marks: Sequence[float] = ()) -> str | None:
     """Rate and connections of some movers over time, the median run bold; None where none was measured."""
-    there = found.get(case.name, {})
-    shown = [(name, colour, there[name]) for name, colour in zip(movers, COLOURS) if name in there]
-    if not shown:
+    those = shown(found.get(case.name, {}), movers)
+    if not those:
         return None
-    rates = [line(name, colour, runs, Run.staircase) for name, colour, runs in shown]
-    streams = [plot.Line(name, colour, middle(runs).connections()) for name, colour, runs in shown]
-    return plot.draw(title or case.title, [plot.Panel("goodput, Mbit/s", rates, marks), plot.Panel("connections", streams)],
-                     "bold: the run of median goodput; faint: its repeats")
-
-
-def line(name: str, colour: str, runs: Sequence[Run], value: "object") -> plot.Line:
-    bold = middle(runs)
-    return plot.Line(name, colour, value(bold), [value(run) for run in runs if run is not bold])  # type: ignore[operator]
+    return plot.draw(title or case.title, [plot.Panel("goodput, Mbit/s", repeats(those), marks),
+                                           plot.Panel("connections", bold(those, Run.connections))], REPEATS)
 
 
 def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -> str | None:
@@ -65,10 +94,7 @@ def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -
     if not runs or not middle(runs).logs:
         return None
     log = middle(runs).logs[0]
-    strokes = zip(("read", "network", "write"), (plot.SKY, plot.ORANGE, plot.BLACK), (6.0, 3.5, 1.5))
-    workers = [plot.Line(stage, colour, [(e.end_s, e.workers[i]) for e in log], stroke=stroke)
-               for i, (stage, colour, stroke) in enumerate(strokes)]
     rate = plot.Line(mover, plot.BLUE, [(e.end_s, e.goodput_bps / 1e6) for e in log])
-    panels = [plot.Panel("goodput, Mbit/s", [rate]),
-              plot.Panel("workers (broad: read, middle: network, thin: write)", workers, best)]
-    return plot.draw(f"{case.title}: {mover}", panels)
+    return plot.draw(f"{case.title}: {mover}", [
+        plot.Panel("goodput, Mbit/s", [rate]),
+        plot.Panel("workers (broad: read, middle: network, thin: write)", stages(log, lambda e, i: e.workers[i]), best)])

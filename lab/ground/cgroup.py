@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from lab.ground.shell import CommandFailed, run
 
@@ -33,8 +32,7 @@ class Cgroup:
         self.path.mkdir(exist_ok=True)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         try:
             self.path.rmdir()

@@ -2,9 +2,14 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,10 @@ class Record:
     def cpu_s_per_gb(self) -> float:
         moved = self.notes.get("bytes_moved", self.bytes)
         return self.cpu_seconds / (moved / 1e9) if moved else 0.0
+
+    def failed(self, failure: BaseException, **more: Any) -> "Record":
+        """The same run with why it came to nothing."""
+        return replace(self, ok=False, error=f"{type(failure).__name__}: {failure}"[:500], **more)
 
 
 def append(path: Path, record: Record) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -37,6 +37,18 @@ def counted(values: Sequence[float | None], digits: int = 0) -> str:
         return "never" if values else ""
     missing = len(values) - len(got)
     return shown(spread(got), digits) + (f", {missing} never" if missing else "")
+
+
+def median_at(values: Sequence[float]) -> int:
+    """Which one is the median, the lower of two."""
+    return values.index(statistics.median_low(values))
+
+
+def median_time(times: Iterable[float | None]) -> float | None:
+    """The median, where never is later than any; absent where most never came."""
+    found = sorted(float("inf") if time is None else time for time in times)
+    middle = found[len(found) // 2]
+    return None if middle == float("inf") else middle
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -3,13 +3,13 @@
 import statistics
 from collections.abc import Sequence
 
-from lab.grid.figures import Found, found_in, medians
+from lab.grid.figures import Found, found_of, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.ground.results import Record
 from lab.ground.stats import spread
 from lab.ldm import bars, cases, paper
-from lab.pages.parts import bars_table, mbit, seconds, table
+from lab.pages.parts import image, mbit, measured_bars, measured_table, seconds, table
 from lab.shard import Page, known
 from lab.training import HEADS, Learned, courses_in, rows
 from lab.training import raw as raw_training
@@ -17,7 +17,6 @@ from lab.training import raw as raw_training
 NAME = "ldm"
 AB, CD, TRAINING = "ldm-table2-ab", "ldm-table2-cd", "ldm-training"
 COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (AB, CD, TRAINING))
-ABSENT = "Not measured yet.\n\n"
 
 INTRODUCTION = """\
 LDM moves a file by as many streams as it has chunks, keeps connections open, and lets a policy that was trained in a
@@ -101,8 +100,8 @@ def shares_table(found: Found) -> str:
               str(each.engine or ""), "" if each.late is None else f"{each.late:.2f}",
               "" if each.most is None else f"{each.most:.1f}", each.reason or "reached"]
              for each in bars.headlines(found) if each.measured is not None]
-    return table(["set", "LDM ÷", "paper", "here (95 %)", "of it the rule", "of it the engine", "second halves",
-                  "the link's most", ""], lines) if lines else ABSENT
+    return measured_table(["set", "LDM ÷", "paper", "here (95 %)", "of it the rule", "of it the engine", "second halves",
+                  "the link's most", ""], lines)
 
 
 def files_table(found: Found) -> str:
@@ -117,7 +116,7 @@ def files_table(found: Found) -> str:
                 lines.append([dataset, row, f"{size:.2f} MB", f"{here:.2f} s, {here / paper.RTT_S:.1f} round trips",
                               f"{mean_mb:g} MB", f"{there:.2f} s, {there / paper.RTT_S:.1f} round trips"])
     heads = ["set", "", "mean file here", "a connection needs", "there", "a connection needed"]
-    return table(heads, lines) if lines else ABSENT
+    return measured_table(heads, lines)
 
 
 def figure_three(found: Found) -> str:
@@ -143,11 +142,11 @@ def figure_four(found: Found) -> str:
                           mbit(statistics.median(bps for _, bps in tails)), f"{medians(runs, lambda r: r.end_s):.0f}",
                           str(len(runs))])
     heads = ["mover", "s below half of its best second, at the end", "Mbit/s then", "s in all", "n"]
-    return table(heads, lines) if lines else ABSENT
+    return measured_table(heads, lines)
 
 
 def training_table(found: list[Learned]) -> str:
-    return f"The paper: {paper.TRAINING}.\n\n" + (table(HEADS, rows(found)) if found else ABSENT)
+    return f"The paper: {paper.TRAINING}.\n\n" + measured_table(HEADS, rows(found))
 
 
 def pictures(found: Found) -> dict[str, str]:
@@ -162,13 +161,9 @@ def pictures(found: Found) -> dict[str, str]:
     return {name: picture for name, picture in made.items() if picture is not None}
 
 
-def shown(made: dict[str, str], name: str, what: str) -> str:
-    return f"![{what}]({name})\n\n" if name in made else ""
-
-
 def page() -> Page:
-    records = [record for shard in (AB, CD) for record in known(shard)]
-    found = found_in(known(AB), AB) | found_in(known(CD), CD)
+    by_shard = {shard: known(shard) for shard in (AB, CD)}
+    records, found = [record for those in by_shard.values() for record in those], found_of(by_shard)
     learned = courses_in(known(TRAINING), TRAINING)
     made = pictures(found)
     wanted = [*bars.bars(found), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
@@ -176,15 +171,15 @@ def page() -> Page:
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(records)}\n\n",
              INTRODUCTION, BARE, explored(records),
              "## What was to be reached\n\n",
-             bars_table(wanted) if wanted else ABSENT,
+             measured_bars(wanted),
              "## Table II\n\n", "Mean ± standard deviation, and the mean number of connections.\n\n", table_two(found),
              SHARES, shares_table(found), FILES, files_table(found),
              "## Figure 3: how soon\n\n", figure_three(found),
-             shown(made, "ldm-figure3.svg", "goodput and connections of four methods over time on set A"),
-             shown(made, "ldm-auto.svg", "goodput and connections of the default and LDM over time on set A"),
+             image(made, "ldm-figure3.svg", "goodput and connections of four methods over time on set A"),
+             image(made, "ldm-auto.svg", "goodput and connections of the default and LDM over time on set A"),
              "## Figure 4: the tail of B\n\n",
              TAIL, figure_four(found),
-             shown(made, "ldm-figure4.svg", "the end of set B with one stream a file and with several"),
+             image(made, "ldm-figure4.svg", "the end of set B with one stream a file and with several"),
              "## Training\n\n", LEARNING, training_table(learned)]
     for dataset in "ABCD":
         parts += [f"## Set {dataset}: {cases.SHAPES[dataset]}\n\n",

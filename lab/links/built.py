@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.ground.cgroup import Cgroup
@@ -29,8 +28,7 @@ from lab.links.percon import PerConnectionCap
 from lab.links.routed import RoutedLink
 from lab.links.scenario import scaled
 from lab.links.schema import Scenario, Step, at
-from lab.runs.timeline import Change
-from lab.runs.trial import Trial
+from lab.runs.trial import Change, Trial
 
 VETH, ROUTER, RELAY = "veth", "router", "relay"
 SHORTEST_RTT_S = 1e-3
@@ -108,8 +106,7 @@ class Built:
             self.stack = stack.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stack.close()
 
     def become(self, now: Scenario) -> None:
@@ -139,7 +136,7 @@ class Built:
         self.others(0, 0)
 
     def changes(self, trial: Trial, seconds: float = LONGEST_S) -> list[Change]:
-        """What `timeline.play` must do and when. Each change is logged in changes.jsonl as it is made."""
+        """What a run must do to the link and when. Each change is logged in changes.jsonl as it is made."""
         log = trial.scratch / "changes.jsonl"
         log.write_text("")
         found = [Change(0.0, self.logged(log, "start", 0.0, self.reset))]

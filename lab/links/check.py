@@ -13,11 +13,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.quiet import quiet
+from lab.ground.results import now
 from lab.ground.shell import CommandFailed, exists
 from lab.links.background import levels, moved
 from lab.links.built import LONGEST_S, RELAY, Built, fitting
@@ -209,7 +209,7 @@ def check_scenario(scenario: Scenario) -> tuple[list[Finding], list[str]]:
 
 def recorded(scenario: Scenario, findings: Sequence[Finding], remarks: Sequence[str], results: Path) -> None:
     results.parent.mkdir(parents=True, exist_ok=True)
-    line = {"scenario": scenario.name, "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    line = {"scenario": scenario.name, "time": now(),
             "remarks": list(remarks), "findings": [asdict(finding) for finding in findings]}
     with open(results, "a") as out:
         out.write(json.dumps(line) + "\n")

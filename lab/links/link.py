@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from lab.ground.shell import CommandFailed, run
@@ -42,8 +41,7 @@ class Link:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     def build(self) -> None:

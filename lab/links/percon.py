@@ -5,7 +5,6 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 from lab.ground.shell import CommandFailed, exists, run
 
@@ -39,7 +38,7 @@ class PerConnectionCap:
         try:
             self.attach()
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
@@ -54,8 +53,7 @@ class PerConnectionCap:
             run(["clang", "-O2", "-g", "-target", "bpf", "-I", architecture,
                  "-c", Path(__file__).with_suffix(".c"), "-o", binary])
             self.pins.mkdir(exist_ok=True)
-            run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops",
-                 "pinmaps", self.pins])
+            run(["bpftool", "prog", "load", binary, self.pins / "cap", "type", "sockops", "pinmaps", self.pins])
         self.store("follow", int(self.follows))
         self.change(self.rate_mbit)
         run(["bpftool", "cgroup", "attach", self.group, "sock_ops", "pinned", self.pins / "cap"])
@@ -67,9 +65,7 @@ class PerConnectionCap:
         run(["bpftool", "map", "update", "pinned", self.pins / name, "key", "hex", *["00"] * 4,
              "value", "hex", *[f"{byte:02x}" for byte in struct.pack("<I", value)]])
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.pins.exists():
-            run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"],
-                check=False)
+            run(["bpftool", "cgroup", "detach", self.group, "sock_ops", "pinned", self.pins / "cap"], check=False)
             shutil.rmtree(self.pins, ignore_errors=True)

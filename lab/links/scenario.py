@@ -134,8 +134,7 @@ def expected(table: Table) -> Expected:
     optimum = tuple(best.whole(name, least=1) for name in STAGES) if table.has("optimum") else None
     share = table.number("throughput_share_min", None)
     table.that(share is None or share <= 1, "throughput_share_min", "must be from 0 to 1")
-    found = Expected(optimum, table.positive("goodput", None), share,
-                     table.whole("epochs_to_95_max", None, least=1))
+    found = Expected(optimum, table.positive("goodput", None), share, table.whole("epochs_to_95_max", None, least=1))
     for each in (best, table):
         each.done()
     return found
@@ -167,13 +166,6 @@ def engine_limits(scenario: Scenario) -> list[str]:
         if own is not None:
             flags += [f"--limit-{name}", shown(own.worker_bps)]
     return flags
-
-
-def engine_bounds(scenario: Scenario) -> list[str]:
-    """The most workers of any stage, and the smaller staging, as the program's options."""
-    stages = [own for own in (scenario.read, scenario.network, scenario.write) if own is not None]
-    staged = min(scenario.staging.sender_bytes, scenario.staging.receiver_bytes)
-    return ["--max-workers", str(max(own.max_workers for own in stages)), "--staging", f"{staged}B"]
 
 
 def not_built(scenario: Scenario) -> list[str]:

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from lab.ground import places
@@ -15,10 +14,11 @@ from lab.ground.cgroup import Cgroup
 from lab.runs.datasets import Dataset, Plan, generate, plan, repeated
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
+from lab.ground.progress import resumable
 from lab.ground.quiet import quiet
 from lab.ground.reserve import Reserve, available
 from lab.ground.results import Record, append, load, set_aside_if_outdated
-from lab.rivals.base import Contender
+from lab.rivals.base import Contender, able
 from lab.runs.setting import Setting
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
@@ -118,52 +118,39 @@ def one(contender: Contender, blank: Record, settings: Settings, link: Link, sou
         return replace(blank, ok=True, seconds=measured.seconds, rate_bps=rate, notes=notes, verified=checked,
                        cpu_seconds=measured.cpu_seconds)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
-        return replace(blank, ok=False, error=f"{type(failure).__name__}: {failure}"[:500])
+        return blank.failed(failure)
 
 
 def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
-    able = []
-    for contender in contenders:
-        if reason := contender.missing():
-            print(f"left out: {contender.name}: {reason}")
-        else:
-            able.append(contender)
-    versions = {contender.name: contender.version() for contender in able}
+    there = able(contenders)
+    versions = {contender.name: contender.version() for contender in there}
     set_aside_if_outdated(settings.results, settings.setting.name, versions)
     known = {record.key for record in load(settings.results) if record.ok}
-    progress = Progress(total=len(settings.sets) * settings.repeats * len(able), began=time.monotonic())
+    progress = Progress(total=len(settings.sets) * settings.repeats * len(there), began=time.monotonic())
     print(f"{settings.setting.title}; sets {settings.sets}, {settings.repeats} repeats, seed {settings.seed}, "
-          f"{len(able)} contenders, {progress.total} runs; results go to {settings.results}")
+          f"{len(there)} contenders, {progress.total} runs; results go to {settings.results}")
     good = True
-    try:
-        with alone(), memory(), Link(settings.setting.rate_mbit) as link:
-            for name in settings.sets:
-                shutil.rmtree(places.SOURCES, ignore_errors=True)
-                planned, times = plan(name, settings.seed, settings.scale), settings.setting.times.get(name, 1)
-                room_for(planned, times)
-                source = repeated(generate(planned, places.SOURCES), times)
-                print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
-                with Reserve(source.size) as reserve:
-                    for repeat in range(settings.repeats):
-                        for contender in rotated(able, repeat):
-                            blank = Record(
-                                scenario=settings.setting.name, set=name, contender=contender.name,
-                                level=contender.level, repeat=repeat, seed=settings.seed, scale=settings.scale,
-                                ok=False, version=versions[contender.name], trust=contender.trust,
-                                files=source.files, bytes=source.size,
-                                time=datetime.now(timezone.utc).isoformat(timespec="seconds"))
-                            if blank.key in known:
-                                progress.total -= 1
-                                continue
-                            if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
-                                print("the time is over; the same command goes on", flush=True)
-                                return good
-                            record = one(contender, blank, settings, link, source, reserve)
-                            append(settings.results, record)
-                            progress.line(record)
-                            good = good and record.ok
-    except BaseException:
-        print(f"stopped; the same command goes on from {settings.results}", flush=True)
-        raise
+    with resumable(settings.results), alone(), memory(), Link(settings.setting.rate_mbit) as link:
+        for name in settings.sets:
+            shutil.rmtree(places.SOURCES, ignore_errors=True)
+            planned, times = plan(name, settings.seed, settings.scale), settings.setting.times.get(name, 1)
+            room_for(planned, times)
+            source = repeated(generate(planned, places.SOURCES), times)
+            print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
+            with Reserve(source.size) as reserve:
+                for repeat in range(settings.repeats):
+                    for contender in rotated(there, repeat):
+                        blank = contender.blank(settings.setting.name, name, repeat, settings.seed,
+                                                versions[contender.name], source.files, source.size, settings.scale)
+                        if blank.key in known:
+                            progress.total -= 1
+                            continue
+                        if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
+                            print("the time is over; the same command goes on", flush=True)
+                            return good
+                        record = one(contender, blank, settings, link, source, reserve)
+                        append(settings.results, record)
+                        progress.line(record)
+                        good = good and record.ok
     return good

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from lab.pages.plot import BLACK, BLUE, LEFT, ORANGE, SKY, STYLE, WIDTH, ticks
+from lab.pages.plot import LEFT, STYLE, WIDTH, ticks
 
 TOP, HEIGHT, FOOT = 64, 320, 62
 # From the end of a line to its name, and from one name to the next.
 AWAY, APART, LETTER = 8, 16, 6.7
 # From pale to dark, for lines that are levels of one thing.
 PALE, DARK = (0x8c, 0xc8, 0xf0), (0x00, 0x2f, 0x55)
-COLOURS = (BLUE, ORANGE, SKY, BLACK)
 
 
 @dataclass(frozen=True)

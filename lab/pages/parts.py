@@ -1,6 +1,6 @@
 """What every page of results is made of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -8,6 +8,20 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, and a blank line after it."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines) + "\n"
+
+
+# In place of what a page is to show.
+ABSENT = "Not measured yet.\n\n"
+
+
+def measured_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same, which may have no rows yet."""
+    return table(heads, rows) if rows else ABSENT
+
+
+def image(drawn: Container[str], name: str, what: str) -> str:
+    """A picture, if it was drawn."""
+    return f"![{what}]({name})\n\n" if name in drawn else ""
 
 
 def csv(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -29,15 +43,24 @@ class Bar:
     wanted: str
     measured: str
     met: bool | None
-    count: int
+    # Runs, of each side where there are two.
+    count: int | str
+
+    @property
+    def verdict(self) -> str:
+        return "" if self.met is None else "yes" if self.met else "no"
 
     def row(self) -> list[str]:
-        verdict = "" if self.met is None else "yes" if self.met else "**no**"
+        verdict = self.verdict.replace("no", "**no**")
         return [self.what, self.wanted, self.measured, str(self.count), verdict]
 
 
 def bars_table(bars: Iterable[Bar]) -> str:
     return table(BAR_HEADS, [bar.row() for bar in bars])
+
+
+def measured_bars(bars: Sequence[Bar]) -> str:
+    return bars_table(bars) if bars else ABSENT
 
 
 def mbit(bps: float) -> str:

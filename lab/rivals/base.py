@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from lab.ground.results import Record, now
 from lab.runs.datasets import Dataset
 from lab.ground.shell import exists, run
 from lab.runs.trial import Command, Measured, Trial
 from lab.runs.verify import sizes
 
 LIMIT = "limit"
+Tool = TypeVar("Tool", bound="Contender")
 
 
 class Contender:
@@ -33,6 +36,12 @@ class Contender:
             return ""
         return run(["dpkg-query", "-W", "-f", "${Version}", self.packages[0]], check=False).strip()
 
+    def blank(self, scenario: str, set_: str, repeat: int, seed: int, version: str, files: int, size: int,
+              scale: float = 1.0) -> Record:
+        """What is known of a run before it was made."""
+        return Record(scenario, set_, self.name, self.level, repeat, seed, scale, ok=False, version=version,
+                      trust=self.trust, files=files, bytes=size, time=now())
+
     def shorten(self) -> None:
         """Makes a run of fixed length short, for a trial of the harness."""
 
@@ -53,6 +62,15 @@ class Contender:
     def notes(self, trial: Trial) -> Mapping[str, object]:
         """More to record about the run."""
         return {}
+
+
+def able(contenders: Sequence[Tool]) -> list[Tool]:
+    """Those that can run here; why the others cannot is said."""
+    reasons = {contender.name: contender.missing() for contender in contenders}
+    for name, reason in reasons.items():
+        if reason is not None:
+            print(f"left out: {name}: {reason}")
+    return [contender for contender in contenders if reasons[contender.name] is None]
 
 
 def shares(dataset: Dataset, count: int) -> list[list[str]]:

@@ -6,6 +6,12 @@ from lab.runs.trial import Command, Trial
 PORT = 2811
 
 
+def serve(trial: Trial, namespace: str, name: str) -> None:
+    """Starts the server in that namespace, where it goes by that name."""
+    trial.serve(Command(namespace, ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-allow-root", "-port", PORT,
+                                    "-hostname", name, "-disable-usage-stats", "-no-detach", "-log-level", "ERROR"]), PORT)
+
+
 class GlobusUrlCopy(Contender):
     name = "globus-url-copy -fast -pp"
     level = "c"
@@ -14,10 +20,7 @@ class GlobusUrlCopy(Contender):
     programs = ("globus-url-copy", "globus-gridftp-server")
 
     def prepare(self, trial: Trial) -> None:
-        trial.serve(Command(trial.link.sender,
-                            ["globus-gridftp-server", "-aa", "-anonymous-user", "root", "-allow-root",
-                             "-port", PORT, "-hostname", "sender", "-disable-usage-stats", "-no-detach",
-                             "-log-level", "ERROR"]), PORT)
+        serve(trial, trial.link.sender, "sender")
 
     def options(self, trial: Trial) -> list[object]:
         return ["-fast", "-pp", *(["-cc", 8, "-p", 4] if trial.setting.needs_streams else ["-cc", 2])]

@@ -1,6 +1,7 @@
 """HTTP: curl (over TLS), wget2, aria2 and rclone from nginx, and rclone from its own WebDAV server."""
 
 import os
+from collections.abc import Sequence
 
 from lab.links.link import SENDER_ADDRESS
 from lab.rivals.base import Contender, shares
@@ -31,82 +32,87 @@ def start_nginx(trial: Trial) -> None:
     nginx.start(trial, nginx.configuration(trial.scratch, server), PORT)
 
 
-def urls(trial: Trial) -> list[tuple[str, str]]:
+def urls(trial: Trial, base: str = f"http://{SENDER_ADDRESS}:{PORT}") -> list[tuple[str, str]]:
     """URL and relative path of every file."""
-    base = f"http://{SENDER_ADDRESS}:{PORT}"
     return [(f"{base}/{path}", path) for path in shares(trial.source, 1)[0]]
 
 
-class CurlTls(Contender):
+class FromNginx(Contender):
+    """A client of nginx that is told of the files by a list."""
+
+    level = "c"
+    trust = "none"
+    base = f"http://{SENDER_ADDRESS}:{PORT}"
+    # What the list has of each file; nothing for those that ask the server.
+    entry = ""
+
+    def prepare(self, trial: Trial) -> None:
+        start_nginx(trial)
+        entries = (self.entry.format(url=url, path=path, to=trial.destination) for url, path in urls(trial, self.base))
+        (trial.scratch / "list").write_text("".join(entries))
+
+    def argv(self, trial: Trial) -> list[object]:
+        raise NotImplementedError
+
+    def commands(self, trial: Trial) -> list[Command]:
+        return [Command(trial.link.receiver, self.argv(trial))]
+
+
+class Curl(FromNginx):
+    packages: Sequence[str] = ("curl", "nginx-light")
+    programs = ("curl", "nginx", "openssl")
+    entry = 'url = "{url}"\noutput = "{to}/{path}"\n'
+
+    def options(self, trial: Trial) -> list[object]:
+        raise NotImplementedError
+
+    def argv(self, trial: Trial) -> list[object]:
+        return ["curl", "-sS", "--fail", *self.options(trial), "-K", trial.scratch / "list"]
+
+
+class CurlTls(Curl):
     name = "curl https"
     level = "a"
     trust = "TLS 1.3, no check of the files"
     packages = ("curl", "nginx-light", "openssl")
-    programs = ("curl", "nginx", "openssl")
+    base = f"https://{SENDER_ADDRESS}:{TLS_PORT}"
 
-    def prepare(self, trial: Trial) -> None:
-        start_nginx(trial)
-        base = f"https://{SENDER_ADDRESS}:{TLS_PORT}"
-        lines = [f'url = "{base}/{path}"\noutput = "{trial.destination}/{path}"\n'
-                 for path in shares(trial.source, 1)[0]]
-        (trial.scratch / "curl.list").write_text("".join(lines))
-
-    def commands(self, trial: Trial) -> list[Command]:
-        at_once = 16 if trial.setting.needs_streams else 2
-        return [Command(trial.link.receiver,
-                        ["curl", "-sS", "--fail", "--parallel", "--parallel-max", at_once, "--create-dirs",
-                         "--cacert", trial.scratch / "tls.crt", "-K", trial.scratch / "curl.list"])]
+    def options(self, trial: Trial) -> list[object]:
+        return ["--parallel", "--parallel-max", 16 if trial.setting.needs_streams else 2, "--create-dirs",
+                "--cacert", trial.scratch / "tls.crt"]
 
 
-class Wget2(Contender):
+class Wget2(FromNginx):
     name = "wget2"
-    level = "c"
-    trust = "none"
     packages = ("wget2", "nginx-light")
     programs = ("wget2", "nginx", "openssl")
+    entry = "{url}\n"
 
-    def prepare(self, trial: Trial) -> None:
-        start_nginx(trial)
-        (trial.scratch / "wget2.list").write_text("".join(url + "\n" for url, _ in urls(trial)))
-
-    def commands(self, trial: Trial) -> list[Command]:
+    def argv(self, trial: Trial) -> list[object]:
         streams = ["--max-threads=16"] if trial.setting.needs_streams else []
-        return [Command(trial.link.receiver,
-                        ["wget2", "-q", "--no-config", "--no-xattr", "-x", "-nH", *streams, "-P", trial.destination,
-                         "-i", trial.scratch / "wget2.list"])]
+        return ["wget2", "-q", "--no-config", "--no-xattr", "-x", "-nH", *streams, "-P", trial.destination,
+                "-i", trial.scratch / "list"]
 
 
-class Aria2(Contender):
+class Aria2(FromNginx):
     name = "aria2"
-    level = "c"
-    trust = "none"
     packages = ("aria2", "nginx-light")
     programs = ("aria2c", "nginx", "openssl")
+    entry = "{url}\n  out={path}\n"
 
-    def prepare(self, trial: Trial) -> None:
-        start_nginx(trial)
-        lines = [f"{url}\n  out={path}\n" for url, path in urls(trial)]
-        (trial.scratch / "aria2.list").write_text("".join(lines))
-
-    def commands(self, trial: Trial) -> list[Command]:
+    def argv(self, trial: Trial) -> list[object]:
         streams = ["-j16", "-x16", "-s16", "-k1M"] if trial.setting.needs_streams else ["-j2", "-s1"]
-        return [Command(trial.link.receiver,
-                        ["aria2c", "--no-conf", "-q", "--file-allocation=none", *streams,
-                         "-d", trial.destination, "-i", trial.scratch / "aria2.list"])]
+        return ["aria2c", "--no-conf", "-q", "--file-allocation=none", *streams, "-d", trial.destination,
+                "-i", trial.scratch / "list"]
 
 
-class RcloneHttp(Contender):
+class RcloneHttp(FromNginx):
     name = "rclone http"
-    level = "c"
-    trust = "none"
     packages = ("rclone", "nginx-light")
     programs = ("rclone", "nginx", "openssl")
 
-    def prepare(self, trial: Trial) -> None:
-        start_nginx(trial)
-
     def commands(self, trial: Trial) -> list[Command]:
-        return [rclone(trial, ":http:", "--http-url", f"http://{SENDER_ADDRESS}:{PORT}/")]
+        return [rclone(trial, ":http:", "--http-url", f"{self.base}/")]
 
 
 class RcloneWebdav(Contender):

@@ -36,8 +36,7 @@ class Iperf(Contender):
                                               "-P", self.streams])]
 
     def end(self, trial: Trial) -> Mapping[str, float]:
-        received: Mapping[str, float] = json.loads(
-            (trial.scratch / "client0.out").read_text())["end"]["sum_received"]
+        received: Mapping[str, float] = json.loads((trial.scratch / "client0.out").read_text())["end"]["sum_received"]
         return received
 
     def rate_bps(self, trial: Trial, measured: Measured) -> float:

@@ -21,8 +21,7 @@ class RsyncDaemon(Contender):
                                  f"pid file = {trial.scratch}/rsyncd.pid\nlog file = {trial.scratch}/rsyncd.log\n"
                                  f"[source]\npath = {trial.source.root}\nread only = yes\n")
         (trial.scratch / "rsyncd.pid").unlink(missing_ok=True)
-        trial.serve(Command(trial.link.sender, ["rsync", "--daemon", "--no-detach", "--config", configuration]),
-                    PORT)
+        trial.serve(Command(trial.link.sender, ["rsync", "--daemon", "--no-detach", "--config", configuration]), PORT)
 
     def commands(self, trial: Trial) -> list[Command]:
         lists = sorted(trial.scratch.glob("share*"))

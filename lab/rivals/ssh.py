@@ -35,7 +35,12 @@ def ssh(trial: Trial) -> str:
             " -o UserKnownHostsFile=/dev/null -o Compression=no -c aes128-gcm@openssh.com")
 
 
-class RsyncSsh(Contender):
+class OverSsh(Contender):
+    def prepare(self, trial: Trial) -> None:
+        start_sshd(trial)
+
+
+class RsyncSsh(OverSsh):
     """rsync over ssh with the quickest cipher here, each process with its share of the bytes."""
 
     name = "rsync over ssh, two processes"
@@ -48,7 +53,7 @@ class RsyncSsh(Contender):
         return 12 if trial.setting.needs_streams else 2
 
     def prepare(self, trial: Trial) -> None:
-        start_sshd(trial)
+        super().prepare(trial)
         write_lists(trial, self.processes(trial))
 
     def commands(self, trial: Trial) -> list[Command]:
@@ -59,15 +64,12 @@ class RsyncSsh(Contender):
                 for path in lists]
 
 
-class RcloneSftp(Contender):
+class RcloneSftp(OverSsh):
     name = "rclone sftp"
     level = "a"
     trust = "ssh, checksum by a second reading"
     packages = ("rclone", "openssh-server", "openssh-client")
     programs = ("rclone", "ssh-keygen", "/usr/sbin/sshd")
-
-    def prepare(self, trial: Trial) -> None:
-        start_sshd(trial)
 
     def commands(self, trial: Trial) -> list[Command]:
         streams = ["--transfers", 16, "--checkers", 16] if trial.setting.needs_streams else []
@@ -78,7 +80,7 @@ class RcloneSftp(Contender):
                         environment={"HOME": os.fspath(trial.scratch)})]
 
 
-class Bbcp(Contender):
+class Bbcp(OverSsh):
     """No registry has it; whoever builds it from its source and puts it on the path has it measured too."""
 
     name = "bbcp"
@@ -88,9 +90,6 @@ class Bbcp(Contender):
 
     def version(self) -> str:
         return run(["bbcp", "-#"], check=False).strip()
-
-    def prepare(self, trial: Trial) -> None:
-        start_sshd(trial)
 
     def commands(self, trial: Trial) -> list[Command]:
         streams = 12 if trial.setting.needs_streams else 2

@@ -1,12 +1,11 @@
 """Tidegate at its three levels of trust, no tuning flags."""
 
-import hashlib
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from lab.links.link import RECEIVER_ADDRESS
+from lab.ground import described
 from lab.ground.places import REPOSITORY, tidegate_binary
 from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, run
@@ -29,13 +28,10 @@ class Tidegate(Contender):
         self.trust, self.both_ends, self.client = LEVELS[level]
 
     def missing(self) -> str | None:
-        binary = tidegate_binary()
-        return None if binary.is_file() else f"{binary.name} is not built; run: make build"
+        return described.lacking(tidegate_binary())
 
     def version(self) -> str:
-        said = run([tidegate_binary(), "--version"], check=False).strip()
-        build = hashlib.blake2b(tidegate_binary().read_bytes(), digest_size=4).hexdigest()
-        return f"{said}, build {build}"
+        return described.version(tidegate_binary())
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,
@@ -44,13 +40,7 @@ class Tidegate(Contender):
                              *self.both_ends]), PORT)
 
     def ticket(self, trial: Trial) -> str:
-        """The endpoint's first line on standard output."""
-        for _ in range(250):
-            first, newline, _ = (trial.scratch / "server.out").read_text().partition("\n")
-            if newline:
-                return first.strip()
-            time.sleep(0.02)
-        raise CommandFailed(f"the endpoint printed no ticket: {trial.last_words('server')}")
+        return trial.first_line("the endpoint printed no ticket")
 
     def commands(self, trial: Trial) -> list[Command]:
         target = self.ticket(trial).rstrip("/") + "/copied/"

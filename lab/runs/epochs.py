@@ -7,6 +7,10 @@ from typing import Any
 STAGES = ("read", "network", "write")
 
 
+# The columns of `Epoch.figures`.
+HEADS = ("end_s", "measured_s", *(f"{stage}_workers" for stage in STAGES), *(f"{stage}_bps" for stage in STAGES))
+
+
 @dataclass(frozen=True)
 class Epoch:
     """One line of the log. Time is that of its end, from the start of the run."""
@@ -20,6 +24,11 @@ class Epoch:
     def goodput_bps(self) -> float:
         """What came through all stages."""
         return min(self.rates_bps)
+
+    @property
+    def figures(self) -> list[object]:
+        """As a part of a line of CSV."""
+        return [f"{self.end_s:.3f}", f"{self.measured_s:.3f}", *self.workers, *map(round, self.rates_bps)]
 
     @property
     def streams(self) -> int:

@@ -7,9 +7,8 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import TracebackType
 
 EVERY_S = 0.25
 CLONE_NEWNET = 0x40000000
@@ -25,9 +24,16 @@ HEADERS = 52
 Sample = tuple[float, int, int]
 
 
-def received(table: str, device: str) -> int:
-    """Bytes a device has received, from the text of /proc/net/dev."""
-    return counts(table, device)[0]
+def arrived(samples: Sequence[Sample], second: float) -> float:
+    """Bytes that had arrived by then, between samples in proportion."""
+    before = samples[0]
+    for sample in samples:
+        if sample[0] >= second:
+            length = sample[0] - before[0]
+            part = (second - before[0]) / length if length > 0 else 0.0
+            return before[1] + (sample[1] - before[1]) * part
+        before = sample
+    return float(samples[-1][1])
 
 
 def counts(table: str, device: str) -> tuple[int, int]:
@@ -95,8 +101,7 @@ class Sampler:
         self.raise_error()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.stop.set()
         self.thread.join()
         if kind is None:

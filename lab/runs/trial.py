@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,24 +47,41 @@ class Trial:
                                     cwd=command.directory, start_new_session=True,
                                     preexec_fn=self.group.join())
 
-    def serve(self, command: Command, port: int) -> None:
+    def serve(self, command: Command, port: int, log: str = "server") -> subprocess.Popen[bytes]:
         """Starts a server and waits until it listens."""
-        server = self.start(command, "server")
+        server = self.start(command, log)
         until = time.monotonic() + SERVER_PATIENCE_S
         while time.monotonic() < until:
             listening = run(["ip", "netns", "exec", command.namespace, "ss", "-Hltn", f"sport = :{port}"])
             if listening.strip():
-                return
+                return server
             if server.poll() not in (None, 0):
                 break
             time.sleep(0.02)
-        raise CommandFailed(f"{command.argv[0]} does not listen on port {port}: {self.last_words('server')}")
+        raise CommandFailed(f"{command.argv[0]} does not listen on port {port}: {self.last_words(log)}")
+
+    def first_line(self, what: str, log: str = "server") -> str:
+        """What a server printed first: where it is to be found."""
+        for _ in range(250):
+            first, newline, _ = (self.scratch / f"{log}.out").read_text().partition("\n")
+            if newline:
+                return first.strip()
+            time.sleep(0.02)
+        raise CommandFailed(f"{what}: {self.last_words(log)}")
 
     def last_words(self, log: str) -> str:
         """The end of what a command printed, errors last."""
         texts = [(self.scratch / f"{log}{end}") for end in (".out", ".err")]
         words = " ".join(path.read_text(errors="replace")[-400:] for path in texts if path.exists())
         return " ".join(words.split())[-500:]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to the path at a second of a run."""
+
+    at_s: float
+    make: Callable[[], None]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,20 @@
 """Records as a grid makes them, for tests of the pages: rates over time, and the epochs of a rule of ours."""
 
+import unittest
 from collections.abc import Sequence
 from typing import Any
+from xml.etree import ElementTree
 
 from lab.ground.results import Record
+from lab.shard import Page
+
+
+def whole(test: unittest.TestCase, page: Page) -> None:
+    """What lies beside the page is told of, and every picture can be read."""
+    for name, text in page.beside.items():
+        test.assertIn(f"]({name})", page.text)
+        if name.endswith(".svg"):
+            ElementTree.fromstring(text)
 
 
 def samples(mbits: Sequence[float], streams: int) -> list[tuple[float, int, int]]:
@@ -21,11 +32,17 @@ def epoch(second: int, workers: tuple[int, int, int], mbit: float) -> dict[str, 
             "throughput_bps": dict.fromkeys(stages, mbit * 1e6)}
 
 
+def log(mbits: Sequence[float], streams: Sequence[int]) -> list[dict[str, Any]]:
+    """An epoch a second, with one reader and one writer."""
+    return [epoch(i, (1, n, 1), mbit) for i, (mbit, n) in enumerate(zip(mbits, streams), 1)]
+
+
 def made(shard: str, case: str, mover: str, mbits: Sequence[float], repeat: int = 0, streams: int = 4,
-         workers: Sequence[tuple[int, int, int]] = (), files: int = 10, size: int | None = None) -> Record:
+         workers: Sequence[tuple[int, int, int]] = (), files: int = 10, size: int | None = None,
+         **more: Any) -> Record:
     """A good run of as many seconds as there are rates; with workers it is one of ours and logged them."""
     bits = sum(mbits) * 1e6
-    notes: dict[str, Any] = {"samples": samples(mbits, streams), "noise": {"other_cpus": 0.0}}
+    notes: dict[str, Any] = {"samples": samples(mbits, streams), "noise": {"other_cpus": 0.0}, **more}
     if workers:
         notes["epochs"] = [[epoch(i, n, mbit) for i, (n, mbit) in enumerate(zip(workers, mbits), 1)]]
     return Record(shard, case, mover, "b", repeat, 1, 1.0, True, version="tidegate 9, build 1", files=files,

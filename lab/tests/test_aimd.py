@@ -2,15 +2,13 @@
 
 import unittest
 from collections.abc import Callable, Sequence
-from xml.etree import ElementTree
 
 from lab.aimd import bars, cases, figures, shards
 from lab.aimd.page import page
 from lab.grid.figures import found_in
-from lab.grid.engine import Rule
-from lab.grid.offers import lacking, words
 from lab.ground.results import Record
 from lab.links.background import has_background
+from lab.tests.records import epoch, whole
 
 QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
 
@@ -23,10 +21,7 @@ def record(shard: str, external: int, mover: str, mbit: Callable[[float], float]
         since = quarter / 4 - cases.JOINS_S
         moved += mbit(since) * 1e6 / 8 / 4 if since > 0 else 0.0
         samples.append((quarter / 4, int(moved), 1))
-    log = [{"t_ms": 1000 * i, "interval_ms": 900, "loss": 0.0, "rtt_us": 20000,
-            "concurrency": {"read": 1, "network": n, "write": 1},
-            "throughput_bps": dict.fromkeys(("read", "network", "write"), mbit(float(i)) * 1e6)}
-           for i, n in enumerate(streams, 1)]
+    log = [epoch(i, (1, n, 1), mbit(float(i))) for i, n in enumerate(streams, 1)]
     return Record(scenario=shard, set=cases.name(external), contender=mover, level="b", repeat=repeat, seed=1,
                   scale=1.0, ok=True, version="v", seconds=seconds, rate_bps=moved * 8 / seconds, cpu_seconds=2.0,
                   time="2026-01-01T00:00:00+00:00",
@@ -45,8 +40,7 @@ SWEEP = [swept(external, n, 960.0 - 30 * (n > 32) if external == 0 else equal(n,
          for external in (0, 4) for n in cases.STREAMS]
 CONTROL = "aimd-controllers-few"
 # One stream more a second up to sixteen, each bringing its share.
-CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0,
-               [min(i, 16) for i in range(1, 91)])
+CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0, [min(i, 16) for i in range(1, 91)])
 BESIDE = record(CONTROL, 4, "fixed 64", lambda _: 900.0, 95.0, [64] * 90)
 
 
@@ -60,25 +54,10 @@ class Cases(unittest.TestCase):
         on = cases.case(4, 15.0)
         self.assertEqual((on.visits, on.seconds), (((5.0, 20.0),), 20.0))
 
-    def test_shards_last_two_hours_at_most(self) -> None:
-        for shard in shards.SHARDS:
-            self.assertLessEqual(shard.minutes, 120)
-
     def test_every_cell_of_the_sweep_is_one(self) -> None:
         names = [(cell.case.name, cell.contender.name) for cell in shards.sweep_cells()]
         self.assertEqual(len(names), len(set(names)))
         self.assertEqual(len(names), shards.swept())
-
-
-class Offers(unittest.TestCase):
-    def test_what_the_program_lacks_is_said(self) -> None:
-        rules = words("--optimizer <NAME>\n  The rule: auto, fixed:N, policy\n\n      --policy <FILE>",
-                      "--optimizer <NAME>", r"\n\s*--\w")
-        self.assertIsNone(lacking(Rule("fixed 4", "fixed:4"), rules, frozenset()))
-        self.assertEqual(lacking(Rule("fts3", "fts3"), rules, frozenset()), "the program has no rule fts3")
-        learned = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
-        self.assertEqual(lacking(learned, rules, frozenset()), "the program has no recipe ldm")
-        self.assertIsNone(lacking(learned, rules, frozenset({"ldm"})))
 
 
 class Figures(unittest.TestCase):
@@ -125,10 +104,7 @@ class Page(unittest.TestCase):
     def test_everything_is_there(self) -> None:
         globus = [swept(4, n, 300.0 * n, "globus-url-copy -p ") for n in (1, 2)]
         made = page([*SWEEP, *globus], [CLIMB, BESIDE])
-        for name, text in made.beside.items():
-            self.assertIn(f"]({name})", made.text)
-            if name.endswith(".svg"):
-                ElementTree.fromstring(text)
+        whole(self, made)
         self.assertEqual(set(made.beside), {"aimd-streams.svg", "aimd-external-4.svg", "aimd.csv"})
         self.assertEqual(len(made.beside["aimd.csv"].splitlines()), 1 + len(SWEEP) + 2 + 2)
         self.assertIn("| 4 | 1 | 300 | 192 | 0.64 | 1 |", made.text)

@@ -2,7 +2,6 @@
 
 import unittest
 from unittest import mock
-from xml.etree import ElementTree
 
 from lab import automdt
 from lab.automdt import bars, cases, pictures, report
@@ -11,7 +10,7 @@ from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.training import courses_in
-from lab.tests.records import made
+from lab.tests.records import made, whole
 
 AUTO, MARLIN, AUTOMDT = "auto", "marlin, 1 GiB of staging", "automdt"
 
@@ -93,10 +92,8 @@ class Cases(unittest.TestCase):
             # A probe has one reader and one writer: there would be nothing to learn.
             self.assertTrue(cell.contender.moves_files)
 
-    def test_shards_end_within_two_hours(self) -> None:
+    def test_every_part_has_its_shard(self) -> None:
         self.assertEqual({shard.name for shard in automdt.SHARDS}, {*report.GRIDS, report.TRAIN})
-        for shard in automdt.SHARDS:
-            self.assertTrue(0 < shard.minutes <= 120, shard)
 
     def test_globus_has_the_papers_numbers(self) -> None:
         self.assertEqual(cases.GLOBUS.flags, ["-cc", 4, "-p", 8])
@@ -160,12 +157,9 @@ class Pages(unittest.TestCase):
         train = [learned("automdt", 1, 0.96), learned("automdt", 2, 0.95), learned("automdt_discrete", 1, 0.4)]
         page = self.page({report.FIVE: figure5(), report.THREE: three, report.ONE: sets(), report.TUNE: online(),
                           report.TRAIN: train})
-        for path in FIGURE_5:
-            self.assertIn(f"](automdt-{path}.svg)", page.text)
-        for name in ("automdt-figure3.svg", "automdt-figure4.svg", "automdt-online.svg"):
-            self.assertIn(f"]({name})", page.text)
-        for name in (n for n in page.beside if n.endswith(".svg")):
-            ElementTree.fromstring(page.beside[name])
+        for name in (*FIGURE_5, "figure3", "figure4", "online"):
+            self.assertIn(f"](automdt-{name}.svg)", page.text)
+        whole(self, page)
         self.assertIn("automdt-read: 0 of 1 seeds came to the criterion", page.text)
         self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
         self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
@@ -180,7 +174,3 @@ class Pages(unittest.TestCase):
     def test_long_runs_are_drawn_by_means(self) -> None:
         points = [(float(i), float(i % 2)) for i in range(1, 31)]
         self.assertEqual(pictures.thinned(points), [(10.0, 0.5), (20.0, 0.5), (30.0, 0.5)])
-
-
-if __name__ == "__main__":
-    unittest.main()

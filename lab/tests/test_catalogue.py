@@ -114,7 +114,7 @@ class Amounts(unittest.TestCase):
         case = Case("c", "a case", read(found_files(["ten-streams"])[0]), 1.0)
         done = Record("g", "c", "fixed 2", "b", 0, 1, 1.0, True)
         with tempfile.TemporaryDirectory() as held, mock.patch.object(places, "BUILD", Path(held)), \
-                mock.patch("lab.rivals.tidegate.tidegate_binary", return_value=Path(sys.executable)):
+                mock.patch.object(Engine, "missing", return_value=None):
             made = shard.grid("g", "a grid", "page", 1, lambda: [Cell(case, Engine(fixed(n), case)) for n in (1, 2)], 3)
             self.assertEqual(made.measured(), (0, 6))
             for record in (done, done, replace(done, contender="fixed 1", ok=False), replace(done, contender="gone")):

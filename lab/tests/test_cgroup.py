@@ -19,7 +19,3 @@ class Join(unittest.TestCase):
                 self.assertEqual(process.wait(timeout=10), -signal.SIGINT)
         finally:
             signal.signal(signal.SIGINT, before)
-
-
-if __name__ == "__main__":
-    unittest.main()

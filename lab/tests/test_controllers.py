@@ -12,14 +12,12 @@ from lab.grid.figures import Found, found_in
 from lab.ground.results import Record
 from lab.links.scenario import read
 from lab.pages.html import bars as bars_in
+from lab.tests.records import epoch
 
 
 def record(name: str, gbps: list[float], streams: list[int] | None = None, repeat: int = 0) -> Record:
     streams = streams or [10] * len(gbps)
-    lines = [{"t_ms": 1000 * i, "interval_ms": 800,
-              "concurrency": {"read": 13, "network": n, "write": 5},
-              "throughput_bps": {"read": rate * 1e9, "network": rate * 1e9, "write": rate * 1e9}}
-             for i, (rate, n) in enumerate(zip(gbps, streams), 1)]
+    lines = [epoch(i, (13, n, 5), rate * 1e3) for i, (rate, n) in enumerate(zip(gbps, streams), 1)]
     return Record(scenario="controllers", set="demo" if name == DEMO else "epochs-1s", contender=name, level="b",
                   repeat=repeat, seed=1, scale=1.0, ok=True, version="v", time="2026-01-01T00:00:00+00:00",
                   rate_bps=gbps[-1] * 1e9, cpu_seconds=2.0,

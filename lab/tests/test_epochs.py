@@ -8,8 +8,7 @@ from lab.runs.epochs import Epoch, between, epochs, goodput, reached, second_hal
 def made(rates: list[float], workers: list[int] | None = None, measured: list[float] | None = None) -> list[Epoch]:
     """A run with these rates in all stages; the network moves them, the others twice as much."""
     workers, measured = workers or [1] * len(rates), measured or [1.0] * len(rates)
-    return [Epoch(i + 1.0, measured[i], (1, workers[i], 1), (2 * rate, rate, 2 * rate))
-            for i, rate in enumerate(rates)]
+    return [Epoch(i + 1.0, measured[i], (1, workers[i], 1), (2 * rate, rate, 2 * rate)) for i, rate in enumerate(rates)]
 
 
 class Figures(unittest.TestCase):

@@ -37,7 +37,3 @@ class Bars(unittest.TestCase):
 
     def test_nothing_measured_makes_no_bars(self) -> None:
         self.assertEqual([*bars.huge_bars({}), *bars.small_bars({})], [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -19,7 +19,7 @@ from lab.get import figures, ours, rivals, server
 from lab.get.cases import BUSY, CAPPED, CASES, FIG6, LINK_ONLY, SMALL, Case
 from lab.ground.noise import Times, noise
 from lab.get.rotation import contenders
-from lab.runs.sampler import connections, received
+from lab.runs.sampler import connections, counts
 from lab.get.sets import File, Listed, listed, planned, wrong
 from lab.get.trial import Fetcher, GetTrial, aria2_list, last_object
 
@@ -111,9 +111,9 @@ class Counting(unittest.TestCase):
 """
 
     def test_bytes_of_a_device(self) -> None:
-        self.assertEqual(received(self.DEV, "veth0"), 1234567)
+        self.assertEqual(counts(self.DEV, "veth0"), (1234567, 890))
         with self.assertRaisesRegex(ValueError, "no device eth7"):
-            received(self.DEV, "eth7")
+            counts(self.DEV, "eth7")
 
     def test_only_established_connections_to_the_server_count(self) -> None:
         self.assertEqual(connections(self.TCP, (8080,)), 1)
@@ -202,15 +202,6 @@ class Downloaders(unittest.TestCase):
         self.assertEqual(last_object('{"a": 1}\nnoise\n{"b": 2}\n'), {"b": 2})
         self.assertEqual(last_object('{\n "a": 1\n}\n'), {"a": 1})
         self.assertEqual(last_object("nothing"), {})
-
-    def test_a_program_without_the_command_is_left_out(self) -> None:
-        with tempfile.TemporaryDirectory() as held:
-            old = Path(held, "tidegate")
-            self.assertRegex(ours.no_get(old) or "", "is not built")
-            other = Path(held, "old")
-            other.write_text("#!/bin/sh\nexit 2\n")
-            other.chmod(0o755)
-            self.assertRegex(ours.no_get(other) or "", "has no command `get`")
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -55,8 +55,7 @@ class Tables(unittest.TestCase):
     def test_chosen_concurrency_is_shown(self) -> None:
         runs = [replace(record("tidegate (b)", 9.0, i), notes={"concurrency_mean": {"read": 1, "network": n}})
                 for i, n in enumerate([2, 4, 3])]
-        self.assertEqual(report.concurrency_lines(runs),
-                         "- tidegate (b), mean concurrency: read 1.0, network 3.0\n")
+        self.assertEqual(report.concurrency_lines(runs), "- tidegate (b), mean concurrency: read 1.0, network 3.0\n")
 
     def test_page_without_measurements(self) -> None:
         self.assertIn("Nothing has been measured yet.", report.write([]))

@@ -59,7 +59,3 @@ class TestReserve(unittest.TestCase):
     def test_it_never_takes_more_than_half_of_what_is_there(self) -> None:
         with mock.patch.object(reserve, "available", lambda: 4 * MIB):
             self.assertEqual(Reserve(8 * MIB).size, 2 * MIB)
-
-
-if __name__ == "__main__":
-    unittest.main()

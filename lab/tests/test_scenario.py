@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.ground import places
 from lab.links import background, built, units
-from lab.links.scenario import engine_bounds, engine_limits, not_built, read, scaled
+from lab.links.scenario import engine_limits, not_built, read, scaled
 from lab.links.schema import Others, Scenario, Stage, StageStep, at
 from lab.links.tables import ScenarioError
 
@@ -71,8 +71,7 @@ class Units(unittest.TestCase):
     def test_as_the_program_reads_them(self) -> None:
         self.assertEqual([units.rate(text) for text in ("200Mbit/s", "1.5 Gbit/s", "3kbps", "0bit/s")],
                          [200_000_000, 1_500_000_000, 3000, 0])
-        self.assertEqual([units.size(text) for text in ("256MiB", "10GB", "1K", "0B")],
-                         [256 << 20, 10**10, 1024, 0])
+        self.assertEqual([units.size(text) for text in ("256MiB", "10GB", "1K", "0B")], [256 << 20, 10**10, 1024, 0])
         self.assertEqual([units.duration(text) for text in ("20ms", "1.5s", "2min")], [0.02, 1.5, 120.0])
         self.assertEqual(units.rate(units.shown(1_250_000_000)), 1_250_000_000)
 
@@ -162,7 +161,6 @@ class Deriving(unittest.TestCase):
     def test_what_only_the_engine_and_only_the_simulator_can_do(self) -> None:
         whole = parsed(WHOLE)
         self.assertEqual(engine_limits(whole), ["--limit-read", "80Mbit/s"])
-        self.assertEqual(engine_bounds(whole), ["--max-workers", "30", "--staging", f"{16 << 20}B"])
         self.assertEqual(not_built(whole), ["read.total_rate", "steps of read", "read.knee"])
 
     def test_the_plainest_means_that_will_do(self) -> None:

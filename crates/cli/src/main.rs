@@ -26,6 +26,7 @@ mod command {
     pub mod clean;
     pub mod copy;
     pub mod demo;
+    pub mod describe;
     pub mod endpoint;
     pub mod estimate;
     pub mod explore;
@@ -98,6 +99,8 @@ enum Command {
     WithParent(command::with_parent::WithParentArgs),
     #[command(hide = true)]
     Size(command::size::SizeArgs),
+    #[command(hide = true)]
+    Describe(command::describe::DescribeArgs),
 }
 
 impl Command {
@@ -149,6 +152,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => command::generate::run::<Cli>(args),
         Command::WithParent(args) => command::with_parent::run(args),
         Command::Size(args) => command::size::run(args),
+        Command::Describe(args) => command::describe::run::<Cli>(args),
     };
     result.unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {

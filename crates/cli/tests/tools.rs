@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use common::{World, eventually, signal, wait};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
@@ -43,7 +44,7 @@ fn rules_are_compared_on_a_scenario() {
     let arguments = ["simulate", "--scenario", &scenario, "--optimizer", "auto", "gradient", "coupled:aimd"];
     let (code, seen) = world.json(&arguments);
     assert_eq!((code, &seen["scenario"]), (0, &"automdt-read".into()));
-    assert_eq!(seen["optimum"], serde_json::json!({ "read": 13, "network": 7, "write": 5 }));
+    assert_eq!(seen["optimum"], json!({ "read": 13, "network": 7, "write": 5 }));
     let results = seen["results"].as_array().expect("a list");
     let names: Vec<_> = results.iter().map(|line| line["optimizer"].as_str().expect("text")).collect();
     assert_eq!(names, ["auto", "gradient", "coupled:aimd"]);
@@ -108,4 +109,58 @@ fn completions_and_man_pages_come_from_the_definitions() {
     }
     let copy = String::from_utf8(world.read("man/tidegate-copy.1")).expect("text");
     assert!(copy.contains("checksum") && copy.contains("CONTROL"));
+}
+
+#[test]
+fn the_program_describes_itself() {
+    let world = World::new();
+    let said: Value = serde_json::from_str(&world.ok(&["describe"])).expect("JSON");
+    assert!(world.ok(&["--version"]).contains(said["version"].as_str().expect("text")));
+    let named = |list: &Value, name: &str| {
+        let found = list.as_array().expect("a list").iter().find(|each| each["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {list}")).clone()
+    };
+
+    // Every command that help shows, and those that only programs call.
+    let help = world.ok(&["--help"]);
+    let shown =
+        help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("commands");
+    let visible = said["commands"].as_array().expect("a list").iter().filter(|each| each["hidden"] == false);
+    let visible: Vec<_> = visible.map(|each| each["name"].as_str().expect("text")).collect();
+    // What goes on in a second line is indented further.
+    let wanted = shown
+        .lines()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
+    let wanted: Vec<_> = wanted.filter(|name| *name != "help").collect();
+    assert!(visible == wanted && visible.contains(&"copy"), "{visible:?} {wanted:?}");
+    assert_eq!(named(&said["commands"], "describe")["hidden"], true);
+    named(&named(&said["commands"], "remote")["commands"], "add");
+
+    let copy = named(&said["commands"], "copy");
+    let optimizer = named(&copy["options"], "--optimizer");
+    assert_eq!((&optimizer["value"], &optimizer["default"]), (&"NAME".into(), &json!(["auto"])));
+    assert_eq!(named(&copy["options"], "--data-plane")["values"], json!(["tls", "clear"]));
+    let switch = named(&copy["options"], "--json");
+    assert_eq!(
+        (&switch["value"], &switch["values"], &switch["default"]),
+        (&Value::Null, &json!([]), &json!([]))
+    );
+    assert!(copy["arguments"].as_array().is_some_and(|arguments| !arguments.is_empty()), "{copy}");
+
+    // Each rule is known: it moves nothing here for want of a policy, of a set-point, or of a ticket.
+    for name in said["optimizers"].as_array().expect("a list") {
+        let ran = world.run(&["probe", "tg://127.0.0.1:1/", "--optimizer", name.as_str().expect("text")]);
+        assert!(ran.code == 2 && !ran.err.contains("no optimizer"), "{name}: {ran:?}");
+    }
+    for name in ["auto", "aimd", "fts3", "policy", "policy:online", "ldm", "discrete_rl"] {
+        assert!(said["optimizers"].as_array().expect("a list").contains(&name.into()), "{name}: {said}");
+    }
+    let train = named(&said["commands"], "train");
+    named(&train["options"], "--curve");
+    let recipe = named(&train["options"], "--recipe");
+    assert_eq!((&recipe["default"], &said["recipes"][0]), (&json!(["fast"]), &"fast".into()));
+    for name in ["ldm", "automdt", "automdt_discrete", "discrete_rl"] {
+        assert!(said["recipes"].as_array().expect("a list").contains(&name.into()), "{name}: {said}");
+    }
 }

@@ -27,7 +27,7 @@ pub mod per_stage;
 pub mod policy;
 pub mod registry;
 
-pub use registry::{NAMES, OptimizerError, OptimizerOptions, build, needs_policy};
+pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, needs_policy};
 
 /// How long an epoch lasts unless a rule asks for something else.
 pub const EPOCH: Duration = Duration::from_secs(1);
