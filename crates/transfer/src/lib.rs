@@ -3,9 +3,9 @@
 //! Data is moved by blocking threads, one worker a thread (docs/decisions/0001). Modules are listed
 //! from the ground up: each one imports only from those above it.
 
-// Words: names, errors, what is to be moved.
-pub mod text;
+pub use tidegate_contract::text;
 
+// Words: names, errors, what is to be moved.
 pub mod error;
 
 pub mod path;

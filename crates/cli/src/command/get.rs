@@ -201,7 +201,7 @@ fn finish(mut ended: Ended, books: &Mutex<Books>, json: bool) -> anyhow::Result<
     ended.summary.verified &= books.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {
         ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
-        ended.summary.status = "failed";
+        ended.summary.status = Status::Failed;
         ended.summary.verified = false;
         ended.summary.error = ended.error.as_ref().map(ToString::to_string);
         ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);
