@@ -25,7 +25,7 @@ use crate::history::{History, Timestamp};
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
-use crate::shown::count;
+use tidegate_contract::text::count;
 
 pub use answer::{Answer, Drawn, Origin, Sampled, time_ms};
 pub use request::{Request, Terms};

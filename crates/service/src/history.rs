@@ -22,9 +22,7 @@ pub mod warm_start;
 
 pub use blocking::Blocking;
 pub use kind::Kind;
-pub use record::{
-    Basis, Decision, Estimate, Method, Origin, Outcome, Point, Record, Sample, Timestamp, Transfer,
-};
+pub use record::{Basis, Decision, Estimate, Method, Origin, Point, Record, Sample, Timestamp, Transfer};
 pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
 pub use store::{Cursor, Page, PairSummary, Query};

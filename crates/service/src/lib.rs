@@ -5,8 +5,6 @@
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
-pub mod shown;
-
 pub mod address;
 
 pub mod names;

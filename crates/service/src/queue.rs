@@ -23,6 +23,8 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 use thiserror::Error;
 
+use tidegate_contract::redact;
+
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
@@ -30,8 +32,6 @@ use crate::names::Names;
 pub const MAX_WAITING: u64 = 1_000_000;
 /// The most jobs of one page.
 pub const MAX_PAGE: u32 = 1000;
-/// The most bytes of a reason.
-const MAX_REASON: usize = 1000;
 
 /// Why the queue did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -225,7 +225,7 @@ impl Queue {
         );
         let changed = sqlx::query(update)
             .bind(to.name())
-            .bind(cut(&note.reason))
+            .bind(redact::line(&note.reason, &[]))
             .bind(i64::from(claimed))
             .bind(note.not_before_ms.filter(|_| to == State::Retrying))
             .bind(now_ms)
@@ -346,15 +346,4 @@ fn number(id: JobId) -> i64 {
 
 fn json<T: Serialize>(value: Option<&T>) -> Option<String> {
     value.and_then(|value| serde_json::to_string(value).ok())
-}
-
-/// One line that is not too long.
-fn cut(text: &str) -> String {
-    let mut line = text.replace(['\n', '\r'], " ");
-    if line.len() > MAX_REASON {
-        let end = (0..=MAX_REASON).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
-        line.truncate(end);
-        line.push('…');
-    }
-    line
 }

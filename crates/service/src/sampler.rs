@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::shown::one_line;
+use tidegate_contract::redact;
 
 /// The shortest and the longest sample by time.
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
@@ -164,52 +164,17 @@ pub struct SamplerError {
     why: String,
 }
 
-/// The longest line of an error.
-const LONGEST: usize = 400;
-
 impl SamplerError {
     /// An error of one line, without the secrets of addresses in it.
     pub fn new(failure: Failure, why: impl Into<String>) -> Self {
-        let why = why.into();
-        let words: Vec<&str> = why.split_whitespace().collect();
-        let line = one_line(&without_secrets(&words.join(" ")));
-        let why = match line.char_indices().nth(LONGEST) {
-            Some((end, _)) => format!("{}…", &line[..end]),
-            None => line,
-        };
-        Self { failure, why }
+        let why = why.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { failure, why: redact::line(&why, &[]) }
     }
 
     /// Whether the same sample may succeed a little later.
     pub const fn may_pass(&self) -> bool {
         matches!(self.failure, Failure::Failed | Failure::Garbage)
     }
-}
-
-/// `text` without what stands between `://` and `@`.
-pub fn without_secrets(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        safe.push_str(before);
-        let end = after.find(|c: char| matches!(c, '/' | '\'' | '"') || c.is_whitespace());
-        let authority = &after[..end.unwrap_or(after.len())];
-        rest = match authority.rfind('@') {
-            Some(at) => {
-                safe.push('…');
-                &after[at..]
-            }
-            // A ticket that was cut off has no '@', and is longer than any host.
-            None if authority.len() > 64 => {
-                safe.push('…');
-                &after[authority.len()..]
-            }
-            None => after,
-        };
-    }
-    safe.push_str(rest);
-    safe
 }
 
 /// A sample under way.
@@ -229,6 +194,8 @@ pub trait Sampler: Send {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_contract::text::MAX_SHOWN;
+
     use super::*;
 
     #[test]
@@ -251,10 +218,10 @@ mod tests {
     #[test]
     fn an_error_is_one_line_without_secrets() {
         let error = SamplerError::new(Failure::Failed, "no\n way to\tftp://me:secret@host/x nor 'tg://T@h'");
-        assert_eq!(error.to_string(), "no way to ftp://…@host/x nor 'tg://…@h'");
+        assert_eq!(error.to_string(), "no way to ftp://host/x nor 'tg://h'");
         let error =
             SamplerError::new(Failure::Failed, format!("tg://{} {}", "s".repeat(86), "é".repeat(900)));
-        assert!(!error.to_string().contains("ss") && error.to_string().chars().count() <= LONGEST + 1);
+        assert!(!error.to_string().contains("ss") && error.to_string().len() <= MAX_SHOWN + "…".len());
         let error = SamplerError::new(Failure::Failed, "iperf3: \x1b[2J\u{202e}\u{9b}");
         assert_eq!(error.to_string(), "iperf3: \\x1b[2J\\xe2\\x80\\xae\\xc2\\x9b");
     }

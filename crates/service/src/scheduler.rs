@@ -31,7 +31,7 @@ use crate::job::{Event, Job, JobId, Kind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::pair::Pair;
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
-use crate::shown::{count, one_line};
+use tidegate_contract::text::{count, one_line};
 
 use live::Tracker;
 use shares::Table;

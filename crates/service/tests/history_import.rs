@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_service::history::import::{Format, Import, Sites};
 use tidegate_service::history::{
-    Basis, Blocking, Decision, Estimate, Kind, Method, Origin, Outcome, Page, Point, Query, Record, Sample,
-    Timestamp, Transfer, csv,
+    Basis, Blocking, Decision, Estimate, Kind, Method, Origin, Page, Point, Query, Record, Sample, Timestamp,
+    Transfer, csv,
 };
 use tidegate_service::pair::{Pair, Site};
 
@@ -138,7 +139,7 @@ fn broken_documents_do_not_hide_the_next() {
     let failed: Vec<_> = records
         .iter()
         .filter_map(|record| match record {
-            Record::Transfer(transfer) if transfer.outcome == Outcome::Failed => Some(transfer),
+            Record::Transfer(transfer) if transfer.outcome == Status::Failed => Some(transfer),
             _ => None,
         })
         .collect();
@@ -252,7 +253,7 @@ fn estimate() -> impl Strategy<Value = Estimate> {
 fn transfer() -> impl Strategy<Value = Transfer> {
     use prop::option::of;
     let origin = prop_oneof![Just(Origin::Own), Just(Origin::GridftpLog), Just(Origin::Iperf3)];
-    let outcome = prop_oneof![Just(Outcome::Complete), Just(Outcome::NoSpace), Just(Outcome::Interrupted)];
+    let outcome = prop_oneof![Just(Status::Complete), Just(Status::NoSpace), Just(Status::Interrupted)];
     let workers = (of(number()), of(number()), of(number()));
     (sample(), (origin, outcome), of(text()), workers, of(number()), of(length()), of(any::<u64>())).prop_map(
         |(sample, (origin, outcome), text, (read, network, write), loss, rtt, retransmits)| Transfer {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tidegate_contract::summary::Status;
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
 use tidegate_service::job::{Dependency, JobId, Kind, Progress, Request, State, Summary};
@@ -39,7 +40,7 @@ struct Pretender {
 
 fn complete() -> Ended {
     let summary =
-        Summary { status: "complete".into(), bytes: 7, duration_ms: 5, verified: true, ..Summary::default() };
+        Summary { status: Status::Complete, bytes: 7, duration_ms: 5, verified: true, ..Summary::default() };
     Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) }
 }
 

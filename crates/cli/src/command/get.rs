@@ -25,6 +25,7 @@ use crate::drive::{Ended, Job, Mover, Work, interrupt_on_signals};
 use crate::exit;
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
+use crate::summary::Status;
 use crate::terminal;
 use settings::{ArchiveArgs, BesideArgs, ListArgs, ServerArgs};
 

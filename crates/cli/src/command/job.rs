@@ -7,10 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
-use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
+use tidegate_contract::epoch_line;
+use tidegate_contract::text::count;
+use tidegate_control::{BitRate, ByteCount, Meter};
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, Kind, State};
-use tidegate_service::shown::count;
 
 use crate::command::jobs::progress;
 use crate::service::{Service, ServiceArgs};
@@ -164,7 +165,7 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
                 terminal::print(&format!("{{\"event\":\"{event}\",\"data\":{data}}}"))?;
             }
             if event == "epoch" {
-                let epoch: Epoch = serde_json::from_str(data)?;
+                let Some(epoch) = epoch_line::read(data.as_bytes()) else { continue };
                 let (n, at) = (epoch.concurrency, Duration::from_millis(epoch.t_ms));
                 meter.hear(at, epoch.arrived.unwrap_or_default().new_bytes);
                 if !args.json {

@@ -17,6 +17,7 @@ use crate::drive::{Job, Work, interrupt_on_signals};
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs, setup};
+use crate::summary::Status;
 use crate::terminal;
 
 /// More than any probe moves.
@@ -74,7 +75,7 @@ fn probe_size(text: &str) -> Result<ByteCount, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    status: &'static str,
+    status: Status,
     optimizer: &'a str,
     duration_ms: u64,
     bytes: u64,

@@ -20,7 +20,7 @@ use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
 use crate::job::{Event, Job, JobId, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);

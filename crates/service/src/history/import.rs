@@ -16,7 +16,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::pair::{Pair, Site};
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 use super::csv;
 use super::record::{Record, Timestamp};

@@ -16,13 +16,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_contract::summary::Status;
 use tidegate_control::ByteCount;
 
 use crate::database::Result;
 use crate::pair::Pair;
 
 use super::History;
-use super::record::{Method, Origin, Outcome, Record, Sample, Timestamp, Transfer};
+use super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::store::{Query, median};
 
 /// What a measurement lasts at least; a second, and a sampler's inexactness.
@@ -49,7 +50,7 @@ pub fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
     let shared = shared(transfers);
     let mut by_streams: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
     for (transfer, shared) in transfers.iter().zip(shared) {
-        let counts = transfer.outcome == Outcome::Complete
+        let counts = transfer.outcome == Status::Complete
             && transfer.duration >= LONG_ENOUGH
             && transfer.at >= newest.before(WINDOW)
             && shared as f64 <= MAX_SHARED * transfer.duration.as_millis() as f64;
@@ -150,7 +151,7 @@ mod tests {
             loss: None,
             rtt: None,
             retransmits: None,
-            outcome: Outcome::Complete,
+            outcome: Status::Complete,
             reason: None,
             at: Timestamp((start + length as i64) * 1000),
         }
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(seen(&log), [(1, 100.0), (2, 190.0), (4, 340.0)]);
         // Too short, failed, and shared with others: none of them counts, but for the time it took.
         log.push(Transfer { duration: Duration::from_millis(100), ..transfer(8, 1, 2_000, 1) });
-        log.push(Transfer { outcome: Outcome::Failed, ..transfer(8, 1, 2_010, 10) });
+        log.push(Transfer { outcome: Status::Failed, ..transfer(8, 1, 2_010, 10) });
         log.extend([transfer(8, 1, 2_020, 10), transfer(8, 2, 2_025, 10)]);
         assert_eq!(seen(&log), [(1, 100.0), (2, 190.0), (4, 340.0)]);
         let samples = samples_of(&log);

@@ -9,7 +9,7 @@ use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
 use super::request::{Kind, Request};
 use crate::address;
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 /// The most bytes of a job file.
 pub const MAX_BYTES: usize = classad::MAX_BYTES;

@@ -9,7 +9,7 @@ use crate::event_log::Logged;
 use crate::job::{Event, JobId, Kind, Request, State};
 use crate::pair::Pair;
 use crate::queue::{Candidate, Note, QueueError};
-use crate::shown::count;
+use tidegate_contract::text::count;
 
 use super::live::Tracker;
 use super::{Active, Board, Shared, now_ms, work};

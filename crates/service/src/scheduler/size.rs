@@ -12,7 +12,7 @@ use crate::address::{local, scheme};
 use crate::job::Request;
 use crate::names::name_of;
 use crate::sampler::program::Program;
-use crate::shown::one_line;
+use tidegate_contract::redact;
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
 pub const UNKNOWN: ByteCount = ByteCount::gib(1);
@@ -97,7 +97,7 @@ impl Sizes {
         let ended = program.run(ASKING, |line, _| line.clone_into(&mut said)).await;
         let ended = ended.inspect_err(|error| tracing::debug!("a size is not known: {error}")).ok()?;
         if !ended.status.success() {
-            let said = one_line(&crate::sampler::without_secrets(&said));
+            let said = redact::line(&said, &[]);
             tracing::debug!("a size is not known: {said}");
             return None;
         }

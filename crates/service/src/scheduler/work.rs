@@ -15,7 +15,8 @@ use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
-use crate::shown::{count, one_line};
+use tidegate_contract::summary::Status;
+use tidegate_contract::text::{count, one_line};
 
 use super::live::Tracker;
 use super::pause::{outage, pause};
@@ -242,8 +243,9 @@ impl Task {
     fn remember(&self, ended: &Ended) {
         let Some(summary) = &ended.summary else { return };
         let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
-        let outcome = serde_json::from_value(serde_json::Value::String(summary.status.clone()));
-        let (Ok(outcome), true) = (outcome, summary.duration_ms > 0) else { return };
+        if summary.duration_ms == 0 {
+            return;
+        }
         self.shared.memory.moved(Transfer {
             pair: self.pair.clone(),
             origin: Origin::Own,
@@ -257,7 +259,7 @@ impl Task {
             loss: None,
             rtt: None,
             retransmits: None,
-            outcome,
+            outcome: summary.status,
             reason: (!ended.message.is_empty()).then(|| ended.message.clone()),
             at: Timestamp::now(),
         });
@@ -333,7 +335,7 @@ impl Estimation {
                     let logged = Logged::Estimate { streams, throughput, reason: reason.clone() };
                     shared.log_of(*id, request, &logged).await;
                     shared.decide(&self.pair, *id, &[("streams", f64::from(streams))], "answer".to_owned(), reason);
-                    let summary = Summary { status: "complete".to_owned(), estimate: Some(answer), ..Summary::default() };
+                    let summary = Summary { status: Status::Complete, estimate: Some(answer), ..Summary::default() };
                     let reason = format!("{}, {throughput}", count(streams, "stream"));
                     (Event::Completed, Note { summary: Some(summary), ..Note::why(reason) })
                 }

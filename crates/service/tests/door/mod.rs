@@ -7,6 +7,7 @@ pub mod client;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::summary::Status;
 use tidegate_control::Epoch;
 use tidegate_service::api::{Api, Config, Parts};
 use tidegate_service::estimate::{Estimator, Program};
@@ -32,7 +33,7 @@ impl Mover for Still {
                     }
                 }
             }
-            let summary = Summary { status: "complete".to_owned(), verified: true, ..Summary::default() };
+            let summary = Summary { status: Status::Complete, verified: true, ..Summary::default() };
             Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) }
         })
     }

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_contract::text::count;
 use tidegate_service::history::import::{Format, Import, Sites};
 use tidegate_service::history::{Blocking, Origin, Record, Timestamp};
 use tidegate_service::pair::{Pair, Site};
-use tidegate_service::shown::count;
 
 use super::OpenArgs;
 use crate::{exit, terminal};
