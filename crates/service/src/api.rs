@@ -57,7 +57,7 @@ pub struct Config {
 }
 
 /// What the service is made of, beneath its API.
-pub struct Parts {
+pub struct ApiParts {
     /// What is remembered.
     pub history: History,
     /// What answers estimates.
@@ -99,11 +99,11 @@ impl Api {
     }
 
     /// The API of `parts` on `listener`, with the token that is made at the first start.
-    pub fn new(listener: Listener, config: &Config, parts: Parts) -> io::Result<Self> {
+    pub fn new(listener: Listener, config: &Config, parts: ApiParts) -> io::Result<Self> {
         let directory = config.state.join(DIRECTORY);
         let (keys, code) = Keys::open(&directory, listener.address().port(), listener.secure())?;
         let (stopper, stop) = watch::channel(false);
-        let Parts { history, estimator, scheduler, epochs } = parts;
+        let ApiParts { history, estimator, scheduler, epochs } = parts;
         let connections = Box::new(listener.gauge());
         let app = App {
             history,

@@ -6,7 +6,7 @@ pub mod file;
 mod request;
 mod state;
 
-pub use request::{Dependency, Kind, Request, RequestError};
+pub use request::{Dependency, JobKind, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
 
 use std::fmt;

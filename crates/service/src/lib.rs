@@ -25,7 +25,7 @@ pub mod queue;
 
 pub mod event_log;
 
-mod leaving;
+mod output_file;
 
 pub mod mover;
 

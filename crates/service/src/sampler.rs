@@ -30,7 +30,7 @@ pub const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=Byte
 /// The programs that measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SamplerKind {
     /// `tidegate probe`: from memory to memory, as the transfer itself would go.
     Native,
     /// `iperf3` against a server at the other site.
@@ -39,7 +39,7 @@ pub enum Kind {
     GridFtp,
 }
 
-impl Kind {
+impl SamplerKind {
     /// Every one of them.
     pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::GridFtp];
 
@@ -72,13 +72,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SamplerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SamplerKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -183,7 +183,7 @@ pub type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Measured, SamplerErr
 /// What measures a path. Dropping the future ends the measurement.
 pub trait Sampler: Send {
     /// Which one it is.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> SamplerKind;
 
     /// Most streams that it can open.
     fn most_streams(&self) -> u16;
@@ -201,18 +201,18 @@ mod tests {
     #[test]
     fn the_addresses_say_what_can_measure_between_them() {
         for (source, destination, kind) in [
-            ("/data/big", "tg://ticket@host:1/x", Some(Kind::Native)),
-            ("tg://a/x", "TG://b/y", Some(Kind::Native)),
-            ("gsiftp://a/x", "ftp://b/y", Some(Kind::GridFtp)),
-            ("file:///data", "gsiftp://b/y", Some(Kind::GridFtp)),
+            ("/data/big", "tg://ticket@host:1/x", Some(SamplerKind::Native)),
+            ("tg://a/x", "TG://b/y", Some(SamplerKind::Native)),
+            ("gsiftp://a/x", "ftp://b/y", Some(SamplerKind::GridFtp)),
+            ("file:///data", "gsiftp://b/y", Some(SamplerKind::GridFtp)),
             ("/data/big", "/data/copy", None),
             ("tg://a/x", "gsiftp://b/y", None),
             ("https://a/x", "/data", None),
         ] {
-            assert_eq!(Kind::of(source, destination), kind, "{source} {destination}");
+            assert_eq!(SamplerKind::of(source, destination), kind, "{source} {destination}");
         }
-        assert_eq!("iperf3".parse(), Ok(Kind::Iperf3));
-        assert!("iperf".parse::<Kind>().is_err());
+        assert_eq!("iperf3".parse(), Ok(SamplerKind::Iperf3));
+        assert!("iperf".parse::<SamplerKind>().is_err());
     }
 
     #[test]

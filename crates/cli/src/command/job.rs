@@ -11,7 +11,7 @@ use tidegate_contract::epoch_line;
 use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Meter};
 use tidegate_service::history::Decision;
-use tidegate_service::job::{Job, JobId, Kind, State};
+use tidegate_service::job::{Job, JobId, JobKind, State};
 
 use crate::command::jobs::progress;
 use crate::service::{Service, ServiceArgs};
@@ -117,7 +117,7 @@ fn text(shown: &Shown) -> String {
     add("why", job.reason.clone());
     add("from", request.sources.join(", "));
     add("to", request.destination.clone());
-    if request.kind == Kind::Estimation {
+    if request.kind == JobKind::Estimation {
         add("kind", "estimation".to_owned());
     }
     add("progress", progress(job));

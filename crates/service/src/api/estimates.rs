@@ -9,7 +9,7 @@ use axum::extract::State;
 use super::App;
 use super::frame::{Body, Routes};
 use super::problem::Problem;
-use crate::estimate::{Answer, EstimateError, Request};
+use crate::estimate::{Answer, EstimateError, EstimateRequest};
 
 /// How long an estimate may take, waiting for others included.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -21,7 +21,7 @@ pub fn routes() -> Routes<Arc<App>> {
 
 async fn estimate(
     State(app): State<Arc<App>>,
-    Body(request): Body<Request>,
+    Body(request): Body<EstimateRequest>,
 ) -> Result<Json<Answer>, Problem> {
     // The client may go away: then the future is dropped, and the sampling ends.
     let mut stop = app.stop.clone();

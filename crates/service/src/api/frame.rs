@@ -160,9 +160,9 @@ impl<S: Send + Sync> FromRequest<S> for Text {
 }
 
 /// The query of a request, or one line that says what is wrong with it.
-pub struct Query<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
-use super::request::{Kind, Request};
+use super::request::{JobKind, Request};
 use crate::address;
 use tidegate_contract::text::one_line;
 
@@ -217,8 +217,8 @@ pub fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
         match name.to_ascii_lowercase().as_str() {
             "dap_type" => {
                 request.kind = match word().to_ascii_lowercase().as_str() {
-                    "transfer" => Kind::Transfer,
-                    "estimation" => Kind::Estimation,
+                    "transfer" => JobKind::Transfer,
+                    "estimation" => JobKind::Estimation,
                     _ => {
                         return Err(wrong(format!("dap_type is {value}; there are transfer and estimation")));
                     }
@@ -305,7 +305,7 @@ pub fn ad_of(request: &Request) -> ClassAd {
     let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
     let word = |word: &str| Value::Expression(word.to_owned());
     let text = |text: &str| Value::Text(text.to_owned());
-    set("dap_type", word(if request.kind == Kind::Transfer { "transfer" } else { "estimation" }));
+    set("dap_type", word(if request.kind == JobKind::Transfer { "transfer" } else { "estimation" }));
     if let Some(source) = request.sources.first() {
         set("src_url", text(source));
     }
@@ -375,7 +375,10 @@ mod tests {
         let jobs = read(STORK, Format::of(None, STORK), Some(Path::new("/home/u"))).expect("read");
         let [request] = &jobs[..] else { panic!("{jobs:?}") };
         assert_eq!(request.sources, ["gsiftp://dtn1.example.org/scratch/test1.dat"]);
-        assert_eq!((request.kind, request.optimization, request.use_history), (Kind::Transfer, true, true));
+        assert_eq!(
+            (request.kind, request.optimization, request.use_history),
+            (JobKind::Transfer, true, true)
+        );
         assert_eq!(
             (request.buffer_bytes, request.sample_bytes),
             (Some(ByteCount::kib(128)), Some(ByteCount::mib(10)))

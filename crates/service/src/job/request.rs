@@ -58,7 +58,7 @@ const OPTIONS: [(&str, bool); 23] = [
 /// What kind of job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum JobKind {
     /// Moves data; takes its turn in the queue.
     #[default]
     Transfer,
@@ -85,7 +85,7 @@ pub struct Request {
     pub name: Option<String>,
     /// What is to be done.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: JobKind,
     /// Where the data is: one address or path, or several at the same place.
     #[serde(alias = "source", deserialize_with = "one_or_many")]
     pub sources: Vec<String>,
@@ -195,7 +195,7 @@ impl Request {
     pub fn transfer(source: impl Into<String>, destination: impl Into<String>) -> Self {
         Self {
             name: None,
-            kind: Kind::Transfer,
+            kind: JobKind::Transfer,
             sources: vec![source.into()],
             destination: destination.into(),
             bytes: None,
@@ -275,10 +275,10 @@ impl Request {
             }
         }
         options_are_known(&self.options)?;
-        if self.kind == Kind::Estimation && self.sources.len() > 1 {
+        if self.kind == JobKind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
         }
-        if self.kind == Kind::Estimation && !self.after.is_empty() {
+        if self.kind == JobKind::Estimation && !self.after.is_empty() {
             return Err("an estimation waits for nothing: it is answered at once".to_owned());
         }
         // It would stand on a command line, which every user of the host can read.

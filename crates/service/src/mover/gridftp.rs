@@ -28,7 +28,7 @@ use super::programs::Programs;
 use super::report::{cut, how, shown};
 
 use listing::{Listed, path_of, subdirectories};
-use said::{Listener, class, error};
+use said::{OutputReader, class, error};
 
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 8;
@@ -111,7 +111,7 @@ impl Attempt<'_> {
             skips = true;
             known.before = (listed.files.saturating_sub(left.files), listed.bytes.saturating_sub(left.bytes));
         }
-        let mut listener = Listener::new(epochs, self.streams, (known.before.1, listed.bytes));
+        let mut listener = OutputReader::new(epochs, self.streams, (known.before.1, listed.bytes));
         let exit = self.start(&self.moving(skips), |piece| listener.hear(piece)).await?;
         if exit.code() != Ok(0) {
             return Err(self.broke(&exit, known, listener.moved()));

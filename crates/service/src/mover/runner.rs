@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::address::Route;
 use crate::job::{JobId, Request};
-use crate::leaving;
+use crate::output_file;
 use tidegate_contract::text::one_line;
 
 use super::attempt::{Appetite, BoxFuture, Class, Ended, Mover, Run};
@@ -143,11 +143,11 @@ async fn leave(request: &Request, ended: &Ended) -> Result<(), String> {
     };
     if let (Some(path), Some(summary)) = (&request.output, &ended.summary) {
         let text = serde_json::to_string_pretty(summary).map_err(|error| error.to_string())?;
-        leaving::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
+        output_file::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
     }
     if let Some(path) = &request.err {
         let text = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
-        leaving::write(path, text).await.map_err(|error| wrong(path, &error))?;
+        output_file::write(path, text).await.map_err(|error| wrong(path, &error))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use tidegate_control::ByteCount;
 use crate::address::{local, scheme};
 use crate::job::Request;
 use crate::names::name_of;
-use crate::sampler::program::Program;
+use crate::sampler::program::Invocation;
 use tidegate_contract::redact;
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
@@ -90,7 +90,7 @@ impl Sizes {
         if urls.len() > MAX_URLS {
             return None;
         }
-        let mut program = Program::new(&self.program, "tidegate");
+        let mut program = Invocation::new(&self.program, "tidegate");
         // An address may hold a password: it is not told on a command line.
         program.arg("size").args(&self.servers).input((urls.join("\n") + "\n").into_bytes());
         let mut said = String::new();

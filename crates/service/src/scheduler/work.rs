@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::event_log::Logged;
 use crate::history::{Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, Request, Summary};
-use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
+use crate::output_file;
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use tidegate_contract::summary::Status;
@@ -20,7 +20,7 @@ use tidegate_contract::text::{count, one_line};
 
 use super::live::Tracker;
 use super::pause::{outage, pause};
-use super::{Estimated, Shared, now_ms};
+use super::{Estimated, SchedulerState, now_ms};
 
 /// How often the log tells of progress.
 const TELLING: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// An attempt at a transfer.
 #[derive(Clone)]
 pub struct Task {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,
     pub request: Arc<Request>,
@@ -43,7 +43,7 @@ pub struct Task {
 
 /// An estimation that was asked for as a job.
 pub struct Estimation {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,
     pub request: Arc<Request>,
@@ -345,7 +345,7 @@ impl Estimation {
         };
         if let (Some(path), Some(summary)) = (&request.output, &note.summary)
             && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
-            && let Err(error) = leaving::write(path, text + "\n").await
+            && let Err(error) = output_file::write(path, text + "\n").await
         {
             let path = one_line(&path.display().to_string());
             tracing::warn!("job {id}: cannot write {path}: {error}");
@@ -356,7 +356,7 @@ impl Estimation {
 }
 
 /// Writes down how a job ended; as often as it takes, for it did end so.
-async fn conclude(shared: &Shared, id: JobId, event: Event, note: &Note) {
+async fn conclude(shared: &SchedulerState, id: JobId, event: Event, note: &Note) {
     loop {
         match shared.change(id, event, note).await {
             Ok(_) => return,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidegate_contract::summary::Status;
 use tidegate_control::Epoch;
-use tidegate_service::api::{Api, Config, Parts};
+use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
 use tidegate_service::history::{History, Recorder};
 use tidegate_service::job::{Request, Summary};
@@ -43,7 +43,7 @@ impl Mover for Still {
     }
 }
 
-impl scheduler::Estimator for Still {
+impl scheduler::JobEstimator for Still {
     fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
         Box::pin(async { Err("nothing is measured here".to_owned()) })
     }
@@ -82,5 +82,5 @@ pub async fn api(config: &Config) -> Api {
     let scheduler = Scheduler::start(parts).await.expect("a scheduler");
     let state = config.state.clone();
     let epochs = Box::new(move |id| state.join(format!("{id}.jsonl")));
-    Api::new(listener, config, Parts { history, estimator, scheduler, epochs }).expect("an API")
+    Api::new(listener, config, ApiParts { history, estimator, scheduler, epochs }).expect("an API")
 }
