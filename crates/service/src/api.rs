@@ -15,8 +15,8 @@ mod past;
 mod problem;
 mod sign_in;
 
-pub use auth::{TOKEN_FILE, read_token};
-pub use listener::{Listener, MAX_CONNECTIONS, TlsFiles};
+pub use auth::read_token;
+pub use listener::{Listener, TlsFiles};
 pub use problem::Problem;
 
 use std::io;
@@ -167,7 +167,7 @@ fn router(app: Arc<App>, keys: &Arc<Keys>) -> Router {
 }
 
 /// The methods, in lower case, and the paths that are answered.
-pub fn routes() -> Vec<(&'static str, &'static str)> {
+pub(crate) fn routes() -> Vec<(&'static str, &'static str)> {
     let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
     let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
     listed.extend(sign_in::routes().into_parts().1);

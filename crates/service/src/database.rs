@@ -24,7 +24,7 @@ use url::Url;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest wait for tables to be made, which another program may be doing.
-pub const OPENING: Duration = Duration::from_secs(15);
+pub(crate) const OPENING: Duration = Duration::from_secs(15);
 
 /// Longest that SQLite waits for another program's change; less than [`PATIENCE`], so that the reason is told.
 const BUSY: Duration = Duration::from_secs(4);

@@ -7,7 +7,7 @@
 
 mod identity;
 mod kind;
-pub mod record;
+mod record;
 mod scrub;
 
 mod recorder;
@@ -18,8 +18,9 @@ mod blocking;
 
 pub mod csv;
 pub mod import;
-pub mod warm_start;
+mod warm_start;
 
+pub use crate::database::DatabaseError;
 pub use blocking::Blocking;
 pub use kind::Kind;
 pub use record::{Basis, Decision, Estimate, Method, Origin, Point, Record, Sample, Timestamp, Transfer};
@@ -29,7 +30,7 @@ pub use store::{Cursor, Page, PairSummary, Query};
 
 use std::time::Duration;
 
-use crate::database::{Database, DatabaseError, Durability, Result};
+use crate::database::{Database, Durability, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];

@@ -1,7 +1,7 @@
 //! What a user asks to be done, and what has become of it.
 
-pub mod arguments;
-pub mod classad;
+pub(crate) mod arguments;
+pub(crate) mod classad;
 pub mod file;
 mod request;
 mod state;

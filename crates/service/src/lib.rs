@@ -11,7 +11,7 @@ pub mod names;
 
 pub mod pair;
 
-pub mod database;
+mod database;
 
 pub mod history;
 
@@ -23,7 +23,7 @@ pub mod job;
 
 pub mod queue;
 
-pub mod event_log;
+mod event_log;
 
 mod output_file;
 
@@ -31,7 +31,7 @@ pub mod mover;
 
 pub mod scheduler;
 
-pub mod dashboard;
+mod dashboard;
 
 pub mod api;
 

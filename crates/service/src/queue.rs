@@ -12,7 +12,7 @@ mod submit;
 
 pub use once::{IdempotencyKey, Submission};
 pub use pages::Candidate;
-pub use retry::GIVEN_UP;
+pub(crate) use retry::GIVEN_UP;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,9 +29,9 @@ use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
 /// The most jobs that are not at their end; more are refused.
-pub const MAX_WAITING: u64 = 1_000_000;
+pub(crate) const MAX_WAITING: u64 = 1_000_000;
 /// The most jobs of one page.
-pub const MAX_PAGE: u32 = 1000;
+pub(crate) const MAX_PAGE: u32 = 1000;
 
 /// Why the queue did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -7,8 +7,8 @@
 
 pub mod gridftp;
 pub mod iperf3;
-pub mod native;
-pub mod program;
+pub(crate) mod native;
+pub(crate) mod program;
 
 use std::fmt;
 use std::future::Future;
@@ -25,7 +25,7 @@ use tidegate_contract::redact;
 /// The shortest and the longest sample by time.
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
-pub const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
 
 /// The programs that measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -13,7 +13,8 @@ mod size;
 mod work;
 
 pub use estimates::Chooser;
-pub use live::{Live, MAX_EPOCHS};
+pub use live::Live;
+pub(crate) use live::MAX_EPOCHS;
 pub use shares::Limits;
 pub use size::{Size, Sizes};
 

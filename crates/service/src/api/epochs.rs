@@ -36,7 +36,7 @@ const LEFT: u64 = 1 << 20;
 type Sender = mpsc::Sender<Result<Event, Infallible>>;
 
 /// The route, which has no limit of time.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new().get("/api/v1/jobs/{id}/epochs", follow)
 }
 

@@ -15,7 +15,7 @@ use crate::estimate::{Answer, EstimateError, EstimateRequest};
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The route, which has a limit of time of its own.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new().post("/api/v1/estimates", estimate)
 }
 

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::problem::Problem;
 
 /// Most bytes of a request's body: a batch of ten thousand jobs has room.
-pub const BODY_BYTES: usize = 16 << 20;
+pub(crate) const BODY_BYTES: usize = 16 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// How long an answer may take, its request's body included.
@@ -98,7 +98,7 @@ async fn otherwise() -> Problem {
 }
 
 /// Ends what takes too long. Streams and samplings have limits of their own.
-pub async fn patient(request: Request, next: Next) -> Response {
+pub(crate) async fn patient(request: Request, next: Next) -> Response {
     tokio::time::timeout(ANSWER_TIME, next.run(request)).await.unwrap_or_else(|_| {
         let detail = format!("no answer within {} s", ANSWER_TIME.as_secs());
         Problem::unavailable(detail, "try again later").into_response()

@@ -30,7 +30,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const DECISIONS: u32 = 200;
 
 /// The routes.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get("/api/v1/jobs", list)
         .post("/api/v1/jobs", submit)

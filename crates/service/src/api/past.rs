@@ -65,7 +65,7 @@ impl From<DatabaseError> for Problem {
 }
 
 /// All about the past.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get("/api/v1/history/pairs", pairs)
         .get("/api/v1/history/samples", records::<Sample>)

@@ -28,7 +28,7 @@ struct Token {
 }
 
 /// The page, its parts, and signing in and out.
-pub fn routes() -> Routes<Arc<Keys>> {
+pub(crate) fn routes() -> Routes<Arc<Keys>> {
     Routes::new()
         .get("/", page)
         .get("/assets/{name}", asset)

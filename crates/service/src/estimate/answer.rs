@@ -189,7 +189,7 @@ pub fn time_ms(bytes: ByteCount, rate: BitRate) -> Option<u64> {
 }
 
 /// `time` in milliseconds.
-pub fn milliseconds(time: Duration) -> u64 {
+pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

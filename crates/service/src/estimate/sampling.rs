@@ -18,7 +18,7 @@ const BOUNDS: (Duration, Duration) = (Duration::from_millis(400), Duration::from
 
 /// Samples are worth it only for so many times what one of them moves, or takes (EOS: 256 MB with samples of
 /// 100 MB were not).
-pub const WORTH: u32 = 10;
+pub(crate) const WORTH: u32 = 10;
 
 /// So often the same sample is tried, and the pause between: a server that is busy, a connection that was lost.
 const TRIES: u32 = 2;

@@ -30,7 +30,7 @@ const BATCH: usize = 1000;
 const CONFLICTS: u32 = 1;
 
 /// Most records of a page.
-pub const MAX_RECORDS: u32 = 1000;
+pub(crate) const MAX_RECORDS: u32 = 1000;
 
 /// Columns that every kind has.
 const COMMON: [&str; 4] = ["identity", "source", "destination", "at_ms"];
@@ -392,7 +392,7 @@ pub fn bound(text: &str, values: Vec<Cell>) -> Statement<'static, Any, AnyArgume
 }
 
 /// Longest wait for a deletion of one bounded batch.
-pub const DELETION: Duration = Duration::from_secs(30);
+pub(crate) const DELETION: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -27,25 +27,25 @@ use super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::store::{Query, median};
 
 /// What a measurement lasts at least; a second, and a sampler's inexactness.
-pub const LONG_ENOUGH: Duration = Duration::from_millis(900);
+pub(crate) const LONG_ENOUGH: Duration = Duration::from_millis(900);
 
 /// The share of its time that others may have run in.
-pub const MAX_SHARED: f64 = 0.1;
+pub(crate) const MAX_SHARED: f64 = 0.1;
 
 /// What counts as the same time as the newest.
-pub const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
+pub(crate) const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Transfers of one number of streams that count.
-pub const NEWEST: usize = 31;
+pub(crate) const NEWEST: usize = 31;
 
 /// Different numbers of streams that a model needs.
-pub const FEWEST_POINTS: usize = 3;
+pub(crate) const FEWEST_POINTS: usize = 3;
 
 /// Transfers of a pair that are looked at, the newest.
 const MAX_TRANSFERS: usize = 10_000;
 
 /// The samples that the transfers of a pair amount to, in the order of streams; none if the rule is not met.
-pub fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
+pub(crate) fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
     let Some(newest) = transfers.iter().map(|transfer| transfer.at).max() else { return Vec::new() };
     let shared = shared(transfers);
     let mut by_streams: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();

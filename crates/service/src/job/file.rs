@@ -198,7 +198,7 @@ fn read_ads(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
 }
 
 /// What a Stork ad asks for, or what is wrong in which line.
-pub fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
+pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     let first = ad.attributes().first().map_or(0, |attribute| attribute.line);
     let mut request = Request::transfer("", "");
     request.sources.clear();
@@ -300,7 +300,7 @@ fn in_one_line(text: &str) -> String {
 }
 
 /// The ad of a request, with everything that it came with.
-pub fn ad_of(request: &Request) -> ClassAd {
+pub(crate) fn ad_of(request: &Request) -> ClassAd {
     let mut ad = ClassAd::default();
     let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
     let word = |word: &str| Value::Expression(word.to_owned());

@@ -357,7 +357,7 @@ impl Attempt<'_> {
 }
 
 /// How a program that did not end well ended, and what it said, fit to be shown.
-pub fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
+pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
     let said = error(&exit.messages);
     let outcome = match exit.code() {
         _ if exit.asked => Outcome::Stopped,

@@ -12,7 +12,7 @@ use super::attempt::{Class, Ended, Outcome};
 use super::child::Exit;
 
 /// Failures that are kept.
-pub const MAX_FAILURES: usize = 20;
+pub(crate) const MAX_FAILURES: usize = 20;
 
 /// How a run of ours ended.
 pub fn ended(exit: &Exit, request: &Request) -> Ended {
@@ -102,7 +102,7 @@ pub fn how(exit: &Exit) -> String {
 }
 
 /// The last line of what it said on standard error.
-pub fn last_line(messages: &str) -> Option<String> {
+pub(crate) fn last_line(messages: &str) -> Option<String> {
     let line = messages.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.strip_prefix("tidegate: ").unwrap_or(line).to_owned())
 }

@@ -6,7 +6,7 @@ use super::{Change, Note, Queue, QueueError, QueueResult, number};
 use crate::job::{Event, JobId, State};
 
 /// What is appended to a reason when a job is given up; it tells how long was tried, and no cause.
-pub const GIVEN_UP: &str = " (given up after ";
+pub(crate) const GIVEN_UP: &str = " (given up after ";
 
 /// Jobs of one transaction.
 const AT_ONCE: u32 = 1000;

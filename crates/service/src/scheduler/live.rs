@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use crate::job::Progress;
 
 /// The latest epochs that are kept of a job that runs.
-pub const MAX_EPOCHS: usize = 600;
+pub(crate) const MAX_EPOCHS: usize = 600;
 /// How long after an epoch the next one may be heard, if the transfer goes on.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Epochs that a slow listener may be behind.

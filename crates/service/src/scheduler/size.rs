@@ -15,7 +15,7 @@ use crate::sampler::program::Invocation;
 use tidegate_contract::redact;
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
-pub const UNKNOWN: ByteCount = ByteCount::gib(1);
+pub(crate) const UNKNOWN: ByteCount = ByteCount::gib(1);
 
 /// The most files and directories that are looked at, and how long that may take.
 const MAX_ENTRIES: usize = 10_000;

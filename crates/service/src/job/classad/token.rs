@@ -41,7 +41,7 @@ const SYMBOLS: [&str; 35] = [
 ];
 
 /// Whether a word names no attribute.
-pub fn is_reserved(word: &str) -> bool {
+pub(crate) fn is_reserved(word: &str) -> bool {
     ["true", "false", "undefined", "error", "is", "isnt"]
         .iter()
         .any(|reserved| word.eq_ignore_ascii_case(reserved))
@@ -203,7 +203,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// Writes a text in quotes.
-pub fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     use fmt::Write;
     f.write_char(quote)?;
     for c in text.chars() {
@@ -221,7 +221,7 @@ pub fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result
 }
 
 /// Writes an attribute's name, in quotes if it needs them.
-pub fn write_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn write_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let plain = name
         .chars()
         .enumerate()

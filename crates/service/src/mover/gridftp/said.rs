@@ -133,7 +133,7 @@ pub fn error(messages: &str) -> String {
 }
 
 /// Whether trying again may help after it said so.
-pub fn class(said: &str) -> Class {
+pub(crate) fn class(said: &str) -> Class {
     let said = said.to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if any(&["no space left", "disk quota", "quota exceeded"]) {
