@@ -25,6 +25,13 @@ pub fn scheme(address: &str) -> Option<String> {
 
 impl Route {
     /// The route from `source` to `destination`, or why there is none.
+    ///
+    /// ```
+    /// use tidegate_service::address::Route;
+    ///
+    /// assert_eq!(Route::between("https://host/a.gz", "/data/"), Ok(Route::Get));
+    /// assert!(Route::between("https://host/a.gz", "tg://dtn/in/").is_err());
+    /// ```
     pub fn between(source: &str, destination: &str) -> Result<Self, String> {
         let (from, to) = (scheme(source), scheme(destination));
         let of = |scheme: &Option<String>| match scheme.as_deref() {

@@ -166,14 +166,6 @@ fn router(app: Arc<App>, keys: &Arc<Keys>) -> Router {
     frame::finish(router).layer(from_fn_with_state(metrics, metrics::count))
 }
 
-/// The methods, in lower case, and the paths that are answered.
-pub(crate) fn routes() -> Vec<(&'static str, &'static str)> {
-    let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
-    let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
-    listed.extend(sign_in::routes().into_parts().1);
-    listed
-}
-
 /// The token of the service whose state lies in `state`.
 pub fn token_of(state: &Path) -> io::Result<Option<String>> {
     read_token(&state.join(DIRECTORY))
@@ -184,6 +176,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// The methods, in lower case, and the paths that are answered.
+    fn routes() -> Vec<(&'static str, &'static str)> {
+        let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
+        let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
+        listed.extend(sign_in::routes().into_parts().1);
+        listed
+    }
 
     #[test]
     fn every_route_is_in_the_document_and_the_other_way_round() {

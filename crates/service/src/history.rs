@@ -26,11 +26,12 @@ pub use kind::Kind;
 pub use record::{Basis, Decision, Estimate, Method, Origin, Point, Record, Sample, Timestamp, Transfer};
 pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
+pub(crate) use store::MAX_RECORDS;
 pub use store::{Cursor, Page, PairSummary, Query};
 
 use std::time::Duration;
 
-use crate::database::{Database, Durability, Result};
+use crate::database::{Database, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];
@@ -47,7 +48,7 @@ pub struct History {
 impl History {
     /// Opens `sqlite:PATH` or `postgres://…`, and makes or renews its tables.
     pub async fn open(url: &str) -> Result<Self> {
-        let database = Database::open(url, Durability::Relaxed).await?;
+        let database = Database::open(url).await?;
         database.migrate("history", SCHEMA).await?;
         Ok(Self { database })
     }

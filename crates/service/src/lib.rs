@@ -3,6 +3,17 @@
 //! A user names source, destination and size and is told the number of streams, the throughput and the time;
 //! a scheduler runs thousands of jobs with those answers, and what was seen makes the next answer free.
 //!
+//! | what others use | where |
+//! |---|---|
+//! | source and destination, what an address means, names of endpoints | [`pair::Pair`], [`address::Route`], [`names::Names`] |
+//! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
+//! | a sample of a path | [`sampler::Sampler`] |
+//! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
+//! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
+//! | jobs that outlive a crash | [`queue::Queue`] |
+//! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
+//! | all of it, over HTTP | [`api::Api`], [`server::run`] |
+//!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod address;

@@ -18,8 +18,6 @@ use crate::pair::Site;
 
 /// Entries of a page unless told otherwise.
 const LIMIT: u32 = 100;
-/// Most entries of a page.
-const MAX_RECORDS: u32 = 1000;
 /// Points of a curve, for a picture.
 const POINTS: usize = 48;
 
@@ -53,7 +51,7 @@ impl Which {
             job: self.job.clone(),
             since: self.since_ms.map(Timestamp),
             after,
-            limit: self.limit.unwrap_or(LIMIT).clamp(1, MAX_RECORDS),
+            limit: self.limit.unwrap_or(LIMIT).clamp(1, history::MAX_RECORDS),
         })
     }
 }

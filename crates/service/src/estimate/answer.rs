@@ -131,6 +131,20 @@ impl Answer {
     }
 
     /// Puts in what `choice` says of up to `most` streams.
+    ///
+    /// ```
+    /// use tidegate_control::throughput_model::{Sample, choose};
+    /// use tidegate_control::{BitRate, ByteCount};
+    /// use tidegate_service::estimate::Answer;
+    /// use tidegate_service::pair::Pair;
+    ///
+    /// let sample = |streams, mbps| Sample { streams, throughput: BitRate::mbps(mbps) };
+    /// let choice = choose(&[sample(1, 100), sample(2, 190), sample(4, 340), sample(8, 520)], 32);
+    /// let pair = Pair::of("/data", "tg://dtn2/in")?;
+    /// let answer = Answer::unknown(pair, ByteCount::mib(100_000), "not sampled yet").chosen(choice, 32);
+    /// assert!(answer.streams > 1 && answer.pays == Some(true));
+    /// # Ok::<(), tidegate_service::pair::SiteError>(())
+    /// ```
     #[must_use]
     pub fn chosen(mut self, choice: Choice, most: u16) -> Self {
         self.streams = choice.streams;

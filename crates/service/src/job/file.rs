@@ -94,6 +94,15 @@ impl FileError {
 }
 
 /// The jobs of a file. Paths that do not begin with `/` are relative to `base`, where one is given.
+///
+/// ```
+/// use tidegate_service::job::file::{Format, read};
+///
+/// let text = r#"[ dap_type = transfer; src_url = "gsiftp://a/x"; dest_url = "gsiftp://b/y"; ]"#;
+/// let jobs = read(text, Format::ClassAds, None)?;
+/// assert_eq!((&jobs[0].sources[0][..], &jobs[0].destination[..]), ("gsiftp://a/x", "gsiftp://b/y"));
+/// # Ok::<(), tidegate_service::job::file::FileError>(())
+/// ```
 pub fn read(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>, FileError> {
     jobs(text, format, base).map_err(FileError::shown)
 }
@@ -299,58 +308,58 @@ fn in_one_line(text: &str) -> String {
     text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The ad of a request, with everything that it came with.
-pub(crate) fn ad_of(request: &Request) -> ClassAd {
-    let mut ad = ClassAd::default();
-    let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
-    let word = |word: &str| Value::Expression(word.to_owned());
-    let text = |text: &str| Value::Text(text.to_owned());
-    set("dap_type", word(if request.kind == JobKind::Transfer { "transfer" } else { "estimation" }));
-    if let Some(source) = request.sources.first() {
-        set("src_url", text(source));
-    }
-    set("dest_url", text(&request.destination));
-    set("optimization", text(if request.optimization { "YES" } else { "NO" }));
-    set("use_history", text(if request.use_history { "YES" } else { "NO" }));
-    let mut arguments = Vec::new();
-    for (option, size) in [("-b", request.buffer_bytes), ("-s", request.sample_bytes)] {
-        arguments.extend(size.map(|size| format!("{option} {}", size.0)));
-    }
-    arguments.extend(request.options.iter().cloned());
-    if !arguments.is_empty() {
-        set("arguments", text(&arguments.join(" ")));
-    }
-    let paths = [
-        ("output", &request.output),
-        ("err", &request.err),
-        ("log", &request.log),
-        ("x509proxy", &request.x509proxy),
-    ];
-    for (name, path) in paths {
-        if let Some(path) = path.as_ref().and_then(|path| path.to_str()) {
-            set(name, text(path));
-        }
-    }
-    if let Some(name) = &request.name {
-        set("job_name", text(name));
-    }
-    if let Some(bytes) = request.bytes {
-        set("bytes", word(&bytes.0.to_string()));
-    }
-    if request.priority != 0 {
-        set("priority", word(&request.priority.to_string()));
-    }
-    for (name, expression) in &request.attributes {
-        set(name, word(expression));
-    }
-    ad
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate_control::ByteCount;
 
     use super::*;
+
+    /// The ad of a request, with everything that it came with.
+    fn ad_of(request: &Request) -> ClassAd {
+        let mut ad = ClassAd::default();
+        let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
+        let word = |word: &str| Value::Expression(word.to_owned());
+        let text = |text: &str| Value::Text(text.to_owned());
+        set("dap_type", word(if request.kind == JobKind::Transfer { "transfer" } else { "estimation" }));
+        if let Some(source) = request.sources.first() {
+            set("src_url", text(source));
+        }
+        set("dest_url", text(&request.destination));
+        set("optimization", text(if request.optimization { "YES" } else { "NO" }));
+        set("use_history", text(if request.use_history { "YES" } else { "NO" }));
+        let mut arguments = Vec::new();
+        for (option, size) in [("-b", request.buffer_bytes), ("-s", request.sample_bytes)] {
+            arguments.extend(size.map(|size| format!("{option} {}", size.0)));
+        }
+        arguments.extend(request.options.iter().cloned());
+        if !arguments.is_empty() {
+            set("arguments", text(&arguments.join(" ")));
+        }
+        let paths = [
+            ("output", &request.output),
+            ("err", &request.err),
+            ("log", &request.log),
+            ("x509proxy", &request.x509proxy),
+        ];
+        for (name, path) in paths {
+            if let Some(path) = path.as_ref().and_then(|path| path.to_str()) {
+                set(name, text(path));
+            }
+        }
+        if let Some(name) = &request.name {
+            set("job_name", text(name));
+        }
+        if let Some(bytes) = request.bytes {
+            set("bytes", word(&bytes.0.to_string()));
+        }
+        if request.priority != 0 {
+            set("priority", word(&request.priority.to_string()));
+        }
+        for (name, expression) in &request.attributes {
+            set(name, word(expression));
+        }
+        ad
+    }
     use crate::job::Dependency;
 
     /// Every attribute that the paper names.
