@@ -6,7 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::arguments::Arguments;
-use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
+use super::classad::{self, Attribute, ClassAd, SyntaxError};
 use super::request::{JobKind, Request};
 use crate::address;
 use tidegate_contract::text::one_line;
@@ -312,6 +312,7 @@ fn in_one_line(text: &str) -> String {
 mod tests {
     use tidegate_control::ByteCount;
 
+    use super::super::classad::Value;
     use super::*;
 
     /// The ad of a request, with everything that it came with.
