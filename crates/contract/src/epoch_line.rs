@@ -73,7 +73,7 @@ mod tests {
             let (mut reader, mut heard) = (EpochReader::default(), 0);
             text.as_bytes().chunks(size).for_each(|piece| reader.take_in(piece, |_| heard += 1));
             assert_eq!(heard, 2, "pieces of {size}");
-            reader.take_in(LINE[50..].as_bytes(), |_| heard += 1);
+            reader.take_in(&LINE.as_bytes()[50..], |_| heard += 1);
             reader.take_in(b"\n", |_| heard += 1);
             assert_eq!(heard, 3, "pieces of {size}");
         }
