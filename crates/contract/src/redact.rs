@@ -23,7 +23,7 @@ enum Query {
     InText,
 }
 
-/// One address as it may be shown; a path is left as it is.
+/// One address as it may be shown, its scheme in lower case; a path is left as it is.
 ///
 /// ```
 /// use tidegate_contract::redact;
@@ -34,7 +34,7 @@ pub fn address(address: &str) -> String {
     alone(address, Query::LeftOut)
 }
 
-/// The same for lists in which files differ by their queries: `?…` says that there was one.
+/// One address as somebody wrote it, for lists in which files differ by their queries: `?…` says that there was one.
 pub fn marked(address: &str) -> String {
     alone(address, Query::Marked)
 }
@@ -45,7 +45,8 @@ fn alone(address: &str, query: Query) -> String {
     if scheme.is_empty() || !scheme.chars().all(is_plain) {
         return text(address).into_owned();
     }
-    let mut shown = format!("{}://", scheme.to_ascii_lowercase());
+    let scheme = if query == Query::Marked { scheme.to_owned() } else { scheme.to_ascii_lowercase() };
+    let mut shown = format!("{scheme}://");
     push(&mut shown, rest, query);
     shown
 }
@@ -206,7 +207,7 @@ mod tests {
                 "https://user:pass@host.example:8443/a%20b?X-Sig=1234&x=2#f",
                 "https://host.example:8443/a%20b?…",
             ),
-            ("https://host/a", "https://host/a"),
+            ("S3://bucket/a", "S3://bucket/a"),
         ] {
             assert_eq!(marked(whole), wanted, "{whole}");
             assert_eq!(marked(wanted), wanted);
