@@ -23,7 +23,7 @@ use crate::followed;
 use crate::progress::{UnderWay, View};
 use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
-use crate::summary::{FailedFile, Files, Summary};
+use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
 /// First and longest pause before a lost connection is made again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -246,7 +246,7 @@ impl Sum {
         self.refreshed += ledger.files_refreshed();
         self.kept = ledger.bytes_unfinished();
         // A later try lists everything again, and meets what earlier ones committed as already there.
-        self.failures = ledger.failures().iter().map(FailedFile::from).collect();
+        self.failures = ledger.failures().iter().map(failed_file).collect();
         self.last = totals;
     }
 
@@ -254,8 +254,8 @@ impl Sum {
         let earlier = self.done - self.last.files_done;
         let failed = self.last.files_failed;
         let complete = error.is_none() && failed == 0;
-        Summary {
-            status: Summary::status(error, failed),
+        let printed = tidegate_contract::summary::Summary {
+            status: Status::of(error.map(|error| error.kind), failed),
             verified: complete,
             files: Files {
                 total: self.last.files_listed,
@@ -273,13 +273,16 @@ impl Sum {
             failures: self.failures,
             error: error.map(ToString::to_string),
             error_kind: error.map(|error| error.kind),
-            setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
-            stages: job.work.stages,
-            dry: job.work.dry,
-            kept: ByteCount(if error.is_some() { self.kept } else { 0 }),
+            log: record.path.as_ref().map(|path| path.display().to_string()),
             unchecked: 0,
             sidecars: Vec::new(),
-            log: record.path.as_ref().map(|path| path.display().to_string()),
+        };
+        Summary {
+            printed,
+            stages: job.work.stages,
+            setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
+            dry: job.work.dry,
+            kept: ByteCount(if error.is_some() { self.kept } else { 0 }),
         }
     }
 }

@@ -1,45 +1,31 @@
-//! Exit codes, a contract for scripts.
+//! Exit codes of errors of any kind; the codes themselves are the contract's.
 
 use std::process::ExitCode;
 
+pub use tidegate_contract::exit::{Exit, GET_HELP, HELP};
 use tidegate_transfer::error::{Error, ErrorKind};
 
-/// Some files failed; each is listed with the reason.
-pub const SOME_FAILED: u8 = 1;
+/// Some files failed.
+pub const SOME_FAILED: u8 = Exit::SomeFailed.code();
 /// The command makes no sense.
-pub const USAGE: u8 = 2;
+pub const USAGE: u8 = Exit::Usage.code();
 /// The source does not exist.
-pub const NOT_FOUND: u8 = 3;
+pub const NOT_FOUND: u8 = Exit::NotFound.code();
 /// The destination has no room.
-pub const NO_SPACE: u8 = 4;
-/// Permission, the ticket or credentials do not suffice; trying again will not help.
-pub const REFUSED: u8 = 5;
-/// Interrupted; running the same command again continues.
-pub const INTERRUPTED: u8 = 130;
-
-/// Shown below `--help`.
-pub const HELP: &str = "Exit codes: 0 everything verified, 1 some files failed, 2 usage, 3 source not found, \
-4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable";
-
-/// Shown below `get --help`.
-pub const GET_HELP: &str = "Exit codes: 0 everything there, 1 some files failed, 2 usage, or nothing but malformed names, \
-3 nothing found, 4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable";
+pub const NO_SPACE: u8 = Exit::NoSpace.code();
+/// Permission, the ticket or credentials do not suffice.
+pub const REFUSED: u8 = Exit::Refused.code();
+/// Interrupted.
+pub const INTERRUPTED: u8 = Exit::Interrupted.code();
 
 /// The code for an error that ended everything.
 pub fn of_kind(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Usage => USAGE,
-        ErrorKind::NotFound => NOT_FOUND,
-        ErrorKind::NoSpace => NO_SPACE,
-        ErrorKind::Authentication | ErrorKind::Denied | ErrorKind::UnsafeName => REFUSED,
-        ErrorKind::Interrupted => INTERRUPTED,
-        _ => SOME_FAILED,
-    }
+    Exit::of(kind).code()
 }
 
 /// The code for any error.
 pub fn code_of(error: &anyhow::Error) -> ExitCode {
-    ExitCode::from(error.downcast_ref::<Error>().map_or(SOME_FAILED, |error| of_kind(error.kind)))
+    error.downcast_ref::<Error>().map_or(Exit::SomeFailed, |error| Exit::of(error.kind)).into()
 }
 
 /// `error` with what it came from, in one line. An [`Error`] says that itself already.

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tidegate_contract::epoch_line;
 use tidegate_control::{Concurrency, Epoch, PerStage};
 use tidegate_transfer::error::Result;
 
@@ -55,7 +56,7 @@ impl Recorder {
 
     /// Keeps an epoch.
     pub fn add(&mut self, epoch: Epoch) {
-        let line = serde_json::to_string(&epoch).expect("epochs are plain data");
+        let line = epoch_line::write(&epoch);
         self.files.retain_mut(|file| {
             let written = writeln!(file, "{line}").and_then(|()| file.flush());
             if let Err(error) = &written {

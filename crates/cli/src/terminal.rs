@@ -2,11 +2,11 @@
 //! error, and the live view beneath the messages. A reader who has left (`tidegate … | head`) is no
 //! error, and no secret of an address is ever printed on standard error.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 
 use serde::Serialize;
+use tidegate_contract::redact;
 
 /// Shortest and longest line of the view.
 const WIDTHS: std::ops::RangeInclusive<usize> = 20..=160;
@@ -31,7 +31,7 @@ pub fn print_json(value: &impl Serialize) -> io::Result<()> {
 
 /// Prints a message for people on standard error, above the view.
 pub fn tell(text: &str) {
-    let mut bytes = redact(text).into_owned().into_bytes();
+    let mut bytes = redact::text(text).into_owned().into_bytes();
     bytes.push(b'\n');
     write_above(&bytes);
 }
@@ -132,35 +132,6 @@ fn fit(line: &str, width: usize) -> (String, usize) {
     (kept, length)
 }
 
-/// Leaves the secret out of every address in `text`.
-pub fn redact(text: &str) -> Cow<'_, str> {
-    const SCHEME: &str = "tg://";
-    if !text.contains(SCHEME) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(SCHEME) {
-        let (before, after) = rest.split_at(at + SCHEME.len());
-        safe.push_str(before);
-        let end = after.find(|c: char| c == '/' || c == '\'' || c.is_whitespace()).unwrap_or(after.len());
-        match after[..end].rfind('@') {
-            Some(secret) => {
-                safe.push('…');
-                rest = &after[secret..];
-            }
-            // A ticket that was cut off has no '@', and is longer than any host.
-            None if end > 64 => {
-                safe.push('…');
-                rest = &after[end..];
-            }
-            None => rest = after,
-        }
-    }
-    safe.push_str(rest);
-    Cow::Owned(safe)
-}
-
 /// Standard error for logs: above the view, without secrets.
 #[derive(Debug, Default)]
 pub struct Log(Vec<u8>);
@@ -173,7 +144,7 @@ impl Write for Log {
 
     fn flush(&mut self) -> io::Result<()> {
         let text = String::from_utf8_lossy(&self.0);
-        write_above(redact(&text).as_bytes());
+        write_above(redact::text(&text).as_bytes());
         self.0.clear();
         Ok(())
     }
@@ -188,20 +159,6 @@ impl Drop for Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_are_left_out() {
-        let secret = "A".repeat(86);
-        for (text, safe) in [
-            (format!("no tg://{secret}@host:1/x here"), "no tg://…@host:1/x here".to_owned()),
-            (format!("'tg://{secret}'"), "'tg://…'".to_owned()),
-            ("tg://host/a@b".to_owned(), "tg://host/a@b".to_owned()),
-            (format!("tg://{secret}@a/ tg://{secret}@b/"), "tg://…@a/ tg://…@b/".to_owned()),
-            ("nothing".to_owned(), "nothing".to_owned()),
-        ] {
-            assert_eq!(redact(&text), safe);
-        }
-    }
 
     #[test]
     fn lines_are_cut_by_what_is_visible() {

@@ -23,9 +23,9 @@ use std::io::Read;
 use std::ops::Range;
 use std::time::Duration;
 
+use tidegate_contract::{redact, text};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Timestamp;
-use tidegate_transfer::text;
 use url::Url;
 
 use crate::checksum::Checksums;
@@ -186,17 +186,9 @@ impl Version {
     }
 }
 
-/// A URL for people: without a user's name, a password, and the values of a query, which may be signed.
+/// A URL for people: without a user's name, a password, and a query, which may be signed.
 pub fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    // Neither can be set on a URL that has no host, and such a URL has none to remove.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.set_fragment(None);
-    if url.query().is_some() {
-        url.set_query(Some("..."));
-    }
-    text::show(url.as_str().as_bytes()).into_owned()
+    text::show(redact::marked(url.as_str()).as_bytes()).into_owned()
 }
 
 #[cfg(test)]
@@ -206,7 +198,7 @@ mod tests {
     #[test]
     fn a_shown_url_keeps_its_secrets() {
         let url = Url::parse("https://user:pass@host.example:8443/a%20b?X-Sig=1234&x=2#f").expect("a URL");
-        assert_eq!(shown(&url), "https://host.example:8443/a%20b?...");
+        assert_eq!(shown(&url), "https://host.example:8443/a%20b?…");
         let url = Url::parse("file:///data/x").expect("a URL");
         assert_eq!(shown(&url), "file:///data/x");
     }

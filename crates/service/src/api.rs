@@ -15,8 +15,8 @@ mod past;
 mod problem;
 mod sign_in;
 
-pub use auth::{TOKEN_FILE, read_token};
-pub use listener::{Listener, MAX_CONNECTIONS, TlsFiles};
+pub use auth::read_token;
+pub use listener::{Listener, TlsFiles};
 pub use problem::Problem;
 
 use std::io;
@@ -57,7 +57,7 @@ pub struct Config {
 }
 
 /// What the service is made of, beneath its API.
-pub struct Parts {
+pub struct ApiParts {
     /// What is remembered.
     pub history: History,
     /// What answers estimates.
@@ -99,11 +99,11 @@ impl Api {
     }
 
     /// The API of `parts` on `listener`, with the token that is made at the first start.
-    pub fn new(listener: Listener, config: &Config, parts: Parts) -> io::Result<Self> {
+    pub fn new(listener: Listener, config: &Config, parts: ApiParts) -> io::Result<Self> {
         let directory = config.state.join(DIRECTORY);
         let (keys, code) = Keys::open(&directory, listener.address().port(), listener.secure())?;
         let (stopper, stop) = watch::channel(false);
-        let Parts { history, estimator, scheduler, epochs } = parts;
+        let ApiParts { history, estimator, scheduler, epochs } = parts;
         let connections = Box::new(listener.gauge());
         let app = App {
             history,
@@ -166,14 +166,6 @@ fn router(app: Arc<App>, keys: &Arc<Keys>) -> Router {
     frame::finish(router).layer(from_fn_with_state(metrics, metrics::count))
 }
 
-/// The methods, in lower case, and the paths that are answered.
-pub fn routes() -> Vec<(&'static str, &'static str)> {
-    let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
-    let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
-    listed.extend(sign_in::routes().into_parts().1);
-    listed
-}
-
 /// The token of the service whose state lies in `state`.
 pub fn token_of(state: &Path) -> io::Result<Option<String>> {
     read_token(&state.join(DIRECTORY))
@@ -184,6 +176,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// The methods, in lower case, and the paths that are answered.
+    fn routes() -> Vec<(&'static str, &'static str)> {
+        let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
+        let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
+        listed.extend(sign_in::routes().into_parts().1);
+        listed
+    }
 
     #[test]
     fn every_route_is_in_the_document_and_the_other_way_round() {

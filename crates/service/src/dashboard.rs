@@ -47,7 +47,7 @@ pub fn welcome() -> Response {
 }
 
 /// A part of the page.
-pub fn asset(name: &str) -> Option<Response> {
+pub(crate) fn asset(name: &str) -> Option<Response> {
     let (_, kind, text) = ASSETS.iter().find(|(known, ..)| *known == name)?;
     Some(content(kind, (*text).to_owned()))
 }

@@ -24,7 +24,7 @@ use url::Url;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest wait for tables to be made, which another program may be doing.
-pub const OPENING: Duration = Duration::from_secs(15);
+pub(crate) const OPENING: Duration = Duration::from_secs(15);
 
 /// Longest that SQLite waits for another program's change; less than [`PATIENCE`], so that the reason is told.
 const BUSY: Duration = Duration::from_secs(4);
@@ -114,16 +114,6 @@ fn explain(error: &sqlx::Error) -> (String, bool) {
     }
 }
 
-/// What a commit waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Nothing: a power failure may take the last moment's commits, and never harms the rest. A crash of the
-    /// program takes none. For what can be measured again.
-    Relaxed,
-    /// The disk. For what somebody was promised.
-    Full,
-}
-
 /// Whose database it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
@@ -154,7 +144,7 @@ impl fmt::Debug for Database {
 
 impl Database {
     /// Opens `sqlite:PATH` (made if it is missing, for its owner only) or `postgres://USER:PASSWORD@HOST/NAME`.
-    pub async fn open(url: &str, durability: Durability) -> Result<Self> {
+    pub async fn open(url: &str) -> Result<Self> {
         sqlx::any::install_default_drivers();
         let (backend, place, options) = read_url(url)?;
         let options = options.disable_statement_logging();
@@ -171,11 +161,11 @@ impl Database {
             Ok(done) => done.map_err(|error| failed(&error))?,
             Err(_) => return Err(too_slow(&place, "be opened", PATIENCE)),
         }
-        let settings: &'static [&'static str] = match (backend, durability) {
-            (Backend::Sqlite, Durability::Relaxed) => &["PRAGMA synchronous = NORMAL"],
-            (Backend::Sqlite, Durability::Full) => &["PRAGMA synchronous = FULL"],
-            (Backend::Postgres, Durability::Relaxed) => &["SET synchronous_commit = off"],
-            (Backend::Postgres, Durability::Full) => &[],
+        // A commit waits for no disk: a power failure may take the last moment's, and never harms the rest; a crash
+        // of the program takes none. That does for what can be measured again.
+        let settings: &'static [&'static str] = match backend {
+            Backend::Sqlite => &["PRAGMA synchronous = NORMAL"],
+            Backend::Postgres => &["SET synchronous_commit = off"],
         };
         let pool = |connections| {
             AnyPoolOptions::new()

@@ -25,15 +25,15 @@ use crate::history::{History, Timestamp};
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
-use crate::shown::count;
+use tidegate_contract::text::count;
 
-pub use answer::{Answer, Drawn, Origin, Sampled, time_ms};
-pub use request::{Request, Terms};
-pub use sampling::Event;
+pub use answer::{Answer, Drawn, EstimateOrigin, Sampled, time_ms};
+pub use request::{EstimateRequest, Terms};
+pub use sampling::SamplingEvent;
 pub use waiting::estimate_and_wait;
 
 use past::Past;
-use sampling::{Plan, Samples, WORTH};
+use sampling::{Samples, SamplingPlan, WORTH};
 
 /// Estimates that sample at the same time: each loads this host, and more would measure each other.
 const AT_ONCE: usize = 4;
@@ -88,11 +88,11 @@ impl From<SamplerError> for EstimateError {
 /// Answers requests. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Estimator {
-    shared: Arc<Shared>,
+    shared: Arc<EstimatorState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EstimatorState {
     program: Program,
     past: Option<Past>,
     names: Names,
@@ -111,14 +111,14 @@ impl Estimator {
     pub fn with_names(program: Program, history: Option<History>, names: Names) -> Self {
         let past = history.map(Past::new);
         let slots = Semaphore::new(AT_ONCE);
-        Self { shared: Arc::new(Shared { program, past, names, paths: Mutex::default(), slots }) }
+        Self { shared: Arc::new(EstimatorState { program, past, names, paths: Mutex::default(), slots }) }
     }
 
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
     pub async fn estimate(
         &self,
-        request: &Request,
-        tell: &mut (dyn FnMut(Event) + Send),
+        request: &EstimateRequest,
+        tell: &mut (dyn FnMut(SamplingEvent) + Send),
     ) -> Result<Answer, EstimateError> {
         // Everything that makes no sense is said before anything is looked up or measured.
         let named = request.resolved(&self.shared.names).map_err(EstimateError::Usage)?;
@@ -161,7 +161,7 @@ impl Estimator {
         {
             return Ok(answer);
         }
-        let plan = Plan { doubling, amount, bytes: request.bytes, always: request.always_sample };
+        let plan = SamplingPlan { doubling, amount, bytes: request.bytes, always: request.always_sample };
         let samples = sampling::take(&mut *sampler, &plan, tell).await;
         let answer = self.conclude(request, unknown(""), sampler.kind(), samples, doubling.most);
         let mut answer = match answer {
@@ -189,9 +189,9 @@ impl Estimator {
     /// What follows from `samples`.
     fn conclude(
         &self,
-        request: &Request,
+        request: &EstimateRequest,
         empty: Answer,
-        kind: crate::sampler::Kind,
+        kind: crate::sampler::SamplerKind,
         samples: Samples,
         most: u16,
     ) -> Result<Answer, EstimateError> {
@@ -206,7 +206,7 @@ impl Estimator {
         }
         let choice = choose(&points, if too_little { 1 } else { most });
         let mut answer =
-            Answer { origin: Origin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
+            Answer { origin: EstimateOrigin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
         answer.notes.extend(taken.iter().filter_map(|sampled| {
             sampled.note.as_ref().map(|note| format!("{}: {note}", count(sampled.streams, "stream")))
         }));
@@ -225,7 +225,7 @@ impl Estimator {
     async fn turn(
         &self,
         pair: &Pair,
-        tell: &mut (dyn FnMut(Event) + Send),
+        tell: &mut (dyn FnMut(SamplingEvent) + Send),
     ) -> Result<Turn<'_>, EstimateError> {
         let path = {
             let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +239,7 @@ impl Estimator {
         };
         let waited = path.available_permits() == 0;
         if waited || self.shared.slots.available_permits() == 0 {
-            tell(Event::Waiting);
+            tell(SamplingEvent::Waiting);
         }
         let both = async {
             let path = path.acquire_owned().await.ok()?;

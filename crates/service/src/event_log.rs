@@ -14,7 +14,7 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
 use crate::job::{JobId, Progress, Request, Summary};
-use crate::shown::{count, one_line};
+use tidegate_contract::text::{count, one_line};
 
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@
 
 mod identity;
 mod kind;
-pub mod record;
+mod record;
 mod scrub;
 
 mod recorder;
@@ -18,20 +18,20 @@ mod blocking;
 
 pub mod csv;
 pub mod import;
-pub mod warm_start;
+mod warm_start;
 
+pub use crate::database::DatabaseError;
 pub use blocking::Blocking;
 pub use kind::Kind;
-pub use record::{
-    Basis, Decision, Estimate, Method, Origin, Outcome, Point, Record, Sample, Timestamp, Transfer,
-};
+pub use record::{Basis, Decision, Estimate, Method, Origin, Point, Record, Sample, Timestamp, Transfer};
 pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
+pub(crate) use store::MAX_RECORDS;
 pub use store::{Cursor, Page, PairSummary, Query};
 
 use std::time::Duration;
 
-use crate::database::{Database, DatabaseError, Durability, Result};
+use crate::database::{Database, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];
@@ -48,7 +48,7 @@ pub struct History {
 impl History {
     /// Opens `sqlite:PATH` or `postgres://…`, and makes or renews its tables.
     pub async fn open(url: &str) -> Result<Self> {
-        let database = Database::open(url, Durability::Relaxed).await?;
+        let database = Database::open(url).await?;
         database.migrate("history", SCHEMA).await?;
         Ok(Self { database })
     }

@@ -1,12 +1,12 @@
 //! What a user asks to be done, and what has become of it.
 
-pub mod arguments;
-pub mod classad;
+pub(crate) mod arguments;
+pub(crate) mod classad;
 pub mod file;
 mod request;
 mod state;
 
-pub use request::{Dependency, Kind, Request, RequestError};
+pub use request::{Dependency, JobKind, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
 
 use std::fmt;
@@ -14,6 +14,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::summary::{FailedFile, Files, Status};
 use tidegate_control::{BitRate, ByteCount};
 
 /// The number of a job, given when it is submitted and never given again.
@@ -113,8 +114,8 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// `complete`, `incomplete`, `interrupted`, `no_space` or `failed`.
-    pub status: String,
+    /// The end in a word.
+    pub status: Status,
     /// Whether all content was checked at the destination.
     pub verified: bool,
     /// Numbers of files.
@@ -132,36 +133,10 @@ pub struct Summary {
     /// Network streams, averaged over the time.
     pub streams_mean: f64,
     /// The first files that did not arrive.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedFile>,
     /// What ended it early.
     pub error: Option<String>,
     /// The answer to an estimation job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<serde_json::Value>,
-}
-
-/// Numbers of files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Files {
-    /// Listed at the source.
-    pub total: u64,
-    /// Moved and committed.
-    pub ok: u64,
-    /// Not at the destination.
-    pub failed: u64,
-    /// There already, and verified.
-    pub skipped: u64,
-}
-
-/// A file that did not arrive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Failure {
-    /// Its path.
-    pub path: String,
-    /// What kind of failure.
-    pub kind: String,
-    /// Why.
-    pub message: String,
 }

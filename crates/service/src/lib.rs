@@ -3,9 +3,18 @@
 //! A user names source, destination and size and is told the number of streams, the throughput and the time;
 //! a scheduler runs thousands of jobs with those answers, and what was seen makes the next answer free.
 //!
+//! | what others use | where |
+//! |---|---|
+//! | source and destination, what an address means, names of endpoints | [`pair::Pair`], [`address::Route`], [`names::Names`] |
+//! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
+//! | a sample of a path | [`sampler::Sampler`] |
+//! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
+//! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
+//! | jobs that outlive a crash | [`queue::Queue`] |
+//! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
+//! | all of it, over HTTP | [`api::Api`], [`server::run`] |
+//!
 //! Modules are listed from the ground up: each one imports only from those above it.
-
-pub mod shown;
 
 pub mod address;
 
@@ -13,7 +22,7 @@ pub mod names;
 
 pub mod pair;
 
-pub mod database;
+mod database;
 
 pub mod history;
 
@@ -25,15 +34,15 @@ pub mod job;
 
 pub mod queue;
 
-pub mod event_log;
+mod event_log;
 
-mod leaving;
+mod output_file;
 
 pub mod mover;
 
 pub mod scheduler;
 
-pub mod dashboard;
+mod dashboard;
 
 pub mod api;
 

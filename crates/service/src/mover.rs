@@ -1,134 +1,20 @@
 //! Runs a job: a program of ours, or GridFTP's, as a child process, so that nothing it does takes the service
 //! down, and nothing of it outlives the service.
 
-mod child;
-mod command;
-mod epochs;
-mod gridftp;
+mod attempt;
 mod programs;
+
+mod command;
+
+mod child;
+
 mod report;
 
+mod gridftp;
+
+mod epochs;
+
+mod runner;
+
+pub use attempt::{Appetite, BoxFuture, Class, Ended, Mover, Outcome, Run};
 pub use programs::Programs;
-
-use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-
-use tidegate_control::Epoch;
-use tokio::sync::{mpsc, watch};
-
-use crate::job::{JobId, Request, Summary};
-
-/// A future that may be kept beside others of its kind.
-pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
-/// Moves the data of jobs.
-pub trait Mover: Send + Sync + 'static {
-    /// Runs one attempt to its end.
-    fn run(&self, run: Run) -> BoxFuture<Ended>;
-
-    /// How many streams a job of that kind can use.
-    fn appetite(&self, request: &Request) -> Appetite;
-}
-
-/// How many streams a job can use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appetite {
-    /// No more than these.
-    pub most: u16,
-    /// Whether that can be changed while it runs; otherwise it keeps what it begins with.
-    pub adapts: bool,
-}
-
-/// One attempt at a job.
-#[derive(Debug)]
-pub struct Run {
-    /// The job.
-    pub id: JobId,
-    /// Which attempt, from 1.
-    pub attempt: u32,
-    /// What is to be done.
-    pub request: Arc<Request>,
-    /// Streams to begin with; the rule's own beginning if there are none.
-    pub start: Option<u16>,
-    /// The most streams there can ever be, whatever becomes of the share.
-    pub most: u16,
-    /// The most streams for now; changes while the job runs.
-    pub share: watch::Receiver<u16>,
-    /// Becomes true when it is to stop where it can go on later.
-    pub stop: watch::Receiver<bool>,
-    /// Hears each epoch; one that is not taken in time is dropped.
-    pub epochs: mpsc::Sender<Epoch>,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ended {
-    /// In one word.
-    pub outcome: Outcome,
-    /// In one line, without secrets.
-    pub message: String,
-    /// In numbers, where there are any.
-    pub summary: Option<Summary>,
-}
-
-/// How an attempt ended, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Everything is at its destination.
-    Complete,
-    /// It stopped because it was asked to.
-    Stopped,
-    /// It failed.
-    Failed(Class),
-}
-
-/// A class of errors: what trying again may help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// What was asked makes no sense, or a program is missing.
-    Usage,
-    /// The source does not exist.
-    NotFound,
-    /// Refused, and it will be refused again.
-    Denied,
-    /// The destination is full: somebody may make room.
-    NoSpace,
-    /// An end does not answer, or the destination is in use: an outage, which is outlived by time.
-    Unreachable,
-    /// Anything else that may pass: a damaged file, a program that was killed.
-    Passing,
-}
-
-impl Class {
-    /// Whether trying again may help.
-    pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::NoSpace | Self::Unreachable | Self::Passing)
-    }
-
-    /// Its name in decisions and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Usage => "usage",
-            Self::NotFound => "not_found",
-            Self::Denied => "denied",
-            Self::NoSpace => "no_space",
-            Self::Unreachable => "unreachable",
-            Self::Passing => "passing",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Ended {
-    /// A failure that there is nothing more to say of.
-    pub fn failed(class: Class, message: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Failed(class), message: message.into(), summary: None }
-    }
-}

@@ -50,7 +50,7 @@ impl fmt::Debug for Names {
 }
 
 /// The name in `name:/path`; `None` for a path or a URL.
-pub fn name_of(address: &str) -> Option<&str> {
+pub(crate) fn name_of(address: &str) -> Option<&str> {
     if address::scheme(address).is_some() {
         return None;
     }

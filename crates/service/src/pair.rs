@@ -91,6 +91,14 @@ pub struct Pair {
 
 impl Pair {
     /// The pair of two URLs or paths.
+    ///
+    /// ```
+    /// use tidegate_service::pair::Pair;
+    ///
+    /// let pair = Pair::of("/data/run7", "tg://TICKET@dtn2.example.org:7117/in")?;
+    /// assert_eq!(pair.to_string(), "local → tg://dtn2.example.org:7117");
+    /// # Ok::<(), tidegate_service::pair::SiteError>(())
+    /// ```
     pub fn of(source: &str, destination: &str) -> Result<Self, SiteError> {
         Ok(Self { source: Site::of(source)?, destination: Site::of(destination)? })
     }

@@ -12,7 +12,7 @@ mod submit;
 
 pub use once::{IdempotencyKey, Submission};
 pub use pages::Candidate;
-pub use retry::GIVEN_UP;
+pub(crate) use retry::GIVEN_UP;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -23,15 +23,15 @@ use sqlx::sqlite::SqlitePool;
 use sqlx::{Row, Sqlite, Transaction};
 use thiserror::Error;
 
+use tidegate_contract::redact;
+
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
 /// The most jobs that are not at their end; more are refused.
-pub const MAX_WAITING: u64 = 1_000_000;
+pub(crate) const MAX_WAITING: u64 = 1_000_000;
 /// The most jobs of one page.
-pub const MAX_PAGE: u32 = 1000;
-/// The most bytes of a reason.
-const MAX_REASON: usize = 1000;
+pub(crate) const MAX_PAGE: u32 = 1000;
 
 /// Why the queue did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -80,7 +80,7 @@ pub enum QueueError {
 }
 
 /// A result of the queue.
-pub type Result<T, E = QueueError> = std::result::Result<T, E>;
+pub type QueueResult<T, E = QueueError> = Result<T, E>;
 
 /// The jobs.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ pub struct Change {
 impl Queue {
     /// Lets `event` happen to a job, or says why it cannot; both are decided and written in one transaction, so
     /// that each job ends once.
-    pub async fn change(&self, id: JobId, event: Event, note: &Note, now_ms: i64) -> Result<Change> {
+    pub async fn change(&self, id: JobId, event: Event, note: &Note, now_ms: i64) -> QueueResult<Change> {
         let mut tx = self.begin().await?;
         let change = self.apply(&mut tx, id, event, note, now_ms).await?;
         self.commit(tx).await?;
@@ -144,7 +144,7 @@ impl Queue {
 
     /// What ran when the service before this one ended goes back into the queue, and what it was asked to pause
     /// or to cancel is paused or cancelled. Answers with the jobs and their new states.
-    pub async fn recover(&self, now_ms: i64) -> Result<Vec<(JobId, State)>> {
+    pub async fn recover(&self, now_ms: i64) -> QueueResult<Vec<(JobId, State)>> {
         let mut tx = self.begin().await?;
         let active = "SELECT id FROM job WHERE state IN ('running', 'pausing', 'cancelling') ORDER BY id";
         let rows = sqlx::query(active).fetch_all(&mut *tx).await.map_err(|error| self.failed(&error))?;
@@ -162,7 +162,7 @@ impl Queue {
     }
 
     /// Puts jobs back in line whose pause after a failure is over; answers with when the next one's is.
-    pub async fn release_due(&self, now_ms: i64) -> Result<Option<i64>> {
+    pub async fn release_due(&self, now_ms: i64) -> QueueResult<Option<i64>> {
         let next = "SELECT min(not_before_ms) FROM job INDEXED BY job_due WHERE state = 'retrying'";
         let soonest = |row: sqlx::sqlite::SqliteRow| row.try_get::<Option<i64>, _>(0);
         let failed = |error| self.failed(&error);
@@ -187,12 +187,12 @@ impl Queue {
         self.waiting.fetch_add(jobs as u64, Relaxed);
     }
 
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>> {
+    async fn begin(&self) -> QueueResult<Transaction<'static, Sqlite>> {
         // Locked at once: a change reads before it writes.
         self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.failed(&error))
     }
 
-    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<()> {
+    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> QueueResult<()> {
         tx.commit().await.map_err(|error| self.failed(&error))
     }
 
@@ -203,7 +203,7 @@ impl Queue {
         event: Event,
         note: &Note,
         now_ms: i64,
-    ) -> Result<Change> {
+    ) -> QueueResult<Change> {
         let (from, waits_for) = self.state_of(tx, id).await?;
         let event = match event {
             Event::Resume { .. } => Event::Resume { blocked: waits_for > 0 },
@@ -225,7 +225,7 @@ impl Queue {
         );
         let changed = sqlx::query(update)
             .bind(to.name())
-            .bind(cut(&note.reason))
+            .bind(redact::line(&note.reason, &[]))
             .bind(i64::from(claimed))
             .bind(note.not_before_ms.filter(|_| to == State::Retrying))
             .bind(now_ms)
@@ -253,7 +253,7 @@ impl Queue {
         Ok(change)
     }
 
-    async fn state_of(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<(State, i64)> {
+    async fn state_of(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<(State, i64)> {
         let row = sqlx::query("SELECT state, waits_for FROM job WHERE id = $1")
             .bind(number(id))
             .fetch_optional(&mut **tx)
@@ -266,7 +266,7 @@ impl Queue {
     }
 
     /// The jobs that wait for a job.
-    async fn dependents(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<Vec<JobId>> {
+    async fn dependents(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<Vec<JobId>> {
         let rows = sqlx::query("SELECT job FROM dependency WHERE needs = $1 ORDER BY job")
             .bind(number(id))
             .fetch_all(&mut **tx)
@@ -275,7 +275,7 @@ impl Queue {
         rows.iter().map(|row| self.id(row, 0)).collect()
     }
 
-    async fn release(&self, tx: &mut Transaction<'static, Sqlite>, done: JobId) -> Result<Vec<JobId>> {
+    async fn release(&self, tx: &mut Transaction<'static, Sqlite>, done: JobId) -> QueueResult<Vec<JobId>> {
         let mut released = Vec::new();
         for id in self.dependents(tx, done).await? {
             let (state, waits_for) = self.state_of(tx, id).await?;
@@ -300,7 +300,7 @@ impl Queue {
         ended: JobId,
         how: State,
         now_ms: i64,
-    ) -> Result<Vec<JobId>> {
+    ) -> QueueResult<Vec<JobId>> {
         let mut doomed = Vec::new();
         let mut ends = vec![(ended, how)];
         while let Some((end, how)) = ends.pop() {
@@ -322,7 +322,7 @@ impl Queue {
         Ok(doomed)
     }
 
-    fn id(&self, row: &sqlx::sqlite::SqliteRow, column: usize) -> Result<JobId> {
+    fn id(&self, row: &sqlx::sqlite::SqliteRow, column: usize) -> QueueResult<JobId> {
         let number: i64 = row.try_get(column).map_err(|error| self.failed(&error))?;
         let id = u64::try_from(number).ok().and_then(JobId::new);
         id.ok_or_else(|| self.broken(format!("{number} is not the number of a job")))
@@ -346,15 +346,4 @@ fn number(id: JobId) -> i64 {
 
 fn json<T: Serialize>(value: Option<&T>) -> Option<String> {
     value.and_then(|value| serde_json::to_string(value).ok())
-}
-
-/// One line that is not too long.
-fn cut(text: &str) -> String {
-    let mut line = text.replace(['\n', '\r'], " ");
-    if line.len() > MAX_REASON {
-        let end = (0..=MAX_REASON).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
-        line.truncate(end);
-        line.push('…');
-    }
-    line
 }

@@ -7,8 +7,8 @@
 
 pub mod gridftp;
 pub mod iperf3;
-pub mod native;
-pub mod program;
+pub(crate) mod native;
+pub(crate) mod program;
 
 use std::fmt;
 use std::future::Future;
@@ -20,17 +20,17 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::shown::one_line;
+use tidegate_contract::redact;
 
 /// The shortest and the longest sample by time.
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
-pub const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
 
 /// The programs that measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SamplerKind {
     /// `tidegate probe`: from memory to memory, as the transfer itself would go.
     Native,
     /// `iperf3` against a server at the other site.
@@ -39,7 +39,7 @@ pub enum Kind {
     GridFtp,
 }
 
-impl Kind {
+impl SamplerKind {
     /// Every one of them.
     pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::GridFtp];
 
@@ -72,13 +72,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SamplerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for SamplerKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -164,20 +164,11 @@ pub struct SamplerError {
     why: String,
 }
 
-/// The longest line of an error.
-const LONGEST: usize = 400;
-
 impl SamplerError {
     /// An error of one line, without the secrets of addresses in it.
     pub fn new(failure: Failure, why: impl Into<String>) -> Self {
-        let why = why.into();
-        let words: Vec<&str> = why.split_whitespace().collect();
-        let line = one_line(&without_secrets(&words.join(" ")));
-        let why = match line.char_indices().nth(LONGEST) {
-            Some((end, _)) => format!("{}…", &line[..end]),
-            None => line,
-        };
-        Self { failure, why }
+        let why = why.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { failure, why: redact::line(&why, &[]) }
     }
 
     /// Whether the same sample may succeed a little later.
@@ -186,39 +177,13 @@ impl SamplerError {
     }
 }
 
-/// `text` without what stands between `://` and `@`.
-pub fn without_secrets(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        safe.push_str(before);
-        let end = after.find(|c: char| matches!(c, '/' | '\'' | '"') || c.is_whitespace());
-        let authority = &after[..end.unwrap_or(after.len())];
-        rest = match authority.rfind('@') {
-            Some(at) => {
-                safe.push('…');
-                &after[at..]
-            }
-            // A ticket that was cut off has no '@', and is longer than any host.
-            None if authority.len() > 64 => {
-                safe.push('…');
-                &after[authority.len()..]
-            }
-            None => after,
-        };
-    }
-    safe.push_str(rest);
-    safe
-}
-
 /// A sample under way.
 pub type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Measured, SamplerError>> + Send + 'a>>;
 
 /// What measures a path. Dropping the future ends the measurement.
 pub trait Sampler: Send {
     /// Which one it is.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> SamplerKind;
 
     /// Most streams that it can open.
     fn most_streams(&self) -> u16;
@@ -229,32 +194,34 @@ pub trait Sampler: Send {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_contract::text::MAX_SHOWN;
+
     use super::*;
 
     #[test]
     fn the_addresses_say_what_can_measure_between_them() {
         for (source, destination, kind) in [
-            ("/data/big", "tg://ticket@host:1/x", Some(Kind::Native)),
-            ("tg://a/x", "TG://b/y", Some(Kind::Native)),
-            ("gsiftp://a/x", "ftp://b/y", Some(Kind::GridFtp)),
-            ("file:///data", "gsiftp://b/y", Some(Kind::GridFtp)),
+            ("/data/big", "tg://ticket@host:1/x", Some(SamplerKind::Native)),
+            ("tg://a/x", "TG://b/y", Some(SamplerKind::Native)),
+            ("gsiftp://a/x", "ftp://b/y", Some(SamplerKind::GridFtp)),
+            ("file:///data", "gsiftp://b/y", Some(SamplerKind::GridFtp)),
             ("/data/big", "/data/copy", None),
             ("tg://a/x", "gsiftp://b/y", None),
             ("https://a/x", "/data", None),
         ] {
-            assert_eq!(Kind::of(source, destination), kind, "{source} {destination}");
+            assert_eq!(SamplerKind::of(source, destination), kind, "{source} {destination}");
         }
-        assert_eq!("iperf3".parse(), Ok(Kind::Iperf3));
-        assert!("iperf".parse::<Kind>().is_err());
+        assert_eq!("iperf3".parse(), Ok(SamplerKind::Iperf3));
+        assert!("iperf".parse::<SamplerKind>().is_err());
     }
 
     #[test]
     fn an_error_is_one_line_without_secrets() {
         let error = SamplerError::new(Failure::Failed, "no\n way to\tftp://me:secret@host/x nor 'tg://T@h'");
-        assert_eq!(error.to_string(), "no way to ftp://…@host/x nor 'tg://…@h'");
+        assert_eq!(error.to_string(), "no way to ftp://host/x nor 'tg://h'");
         let error =
             SamplerError::new(Failure::Failed, format!("tg://{} {}", "s".repeat(86), "é".repeat(900)));
-        assert!(!error.to_string().contains("ss") && error.to_string().chars().count() <= LONGEST + 1);
+        assert!(!error.to_string().contains("ss") && error.to_string().len() <= MAX_SHOWN + "…".len());
         let error = SamplerError::new(Failure::Failed, "iperf3: \x1b[2J\u{202e}\u{9b}");
         assert_eq!(error.to_string(), "iperf3: \\x1b[2J\\xe2\\x80\\xae\\xc2\\x9b");
     }

@@ -13,7 +13,8 @@ mod size;
 mod work;
 
 pub use estimates::Chooser;
-pub use live::{Live, MAX_EPOCHS};
+pub use live::Live;
+pub(crate) use live::MAX_EPOCHS;
 pub use shares::Limits;
 pub use size::{Size, Sizes};
 
@@ -21,17 +22,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Epoch, Rng};
+use tidegate_control::{BitRate, Rng};
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 
 use crate::event_log::{self, Logged};
 use crate::history::{Decision, Recorder, Timestamp, Transfer};
-use crate::job::{Event, Job, JobId, Kind, Request, State};
+use crate::job::{Event, Job, JobId, JobKind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::pair::Pair;
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
-use crate::shown::{count, one_line};
+use tidegate_contract::text::{count, one_line};
 
 use live::Tracker;
 use shares::Table;
@@ -57,7 +58,7 @@ pub struct Estimated {
 }
 
 /// Tells with how many streams a job is to begin.
-pub trait Estimator: Send + Sync + 'static {
+pub trait JobEstimator: Send + Sync + 'static {
     /// The estimate for a job that is given up to `most` streams; or why there is none, in one line. Dropping the
     /// future ends the measurement.
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>>;
@@ -88,7 +89,7 @@ pub struct Parts {
     /// What moves their data.
     pub mover: Arc<dyn Mover>,
     /// What tells with how many streams.
-    pub estimator: Arc<dyn Estimator>,
+    pub estimator: Arc<dyn JobEstimator>,
     /// What remembers.
     pub memory: Arc<dyn Memory>,
     /// How much may run at the same time.
@@ -114,10 +115,10 @@ struct Board {
     rng: Rng,
 }
 
-struct Shared {
+struct SchedulerState {
     queue: Arc<Queue>,
     mover: Arc<dyn Mover>,
-    estimator: Arc<dyn Estimator>,
+    estimator: Arc<dyn JobEstimator>,
     memory: Arc<dyn Memory>,
     limits: Limits,
     /// Held for as long as it takes to begin or end one job.
@@ -134,7 +135,7 @@ struct Shared {
 /// The scheduler; clones are the same one.
 #[derive(Clone)]
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<SchedulerState>,
 }
 
 impl Scheduler {
@@ -154,7 +155,7 @@ impl Scheduler {
             tasks: JoinSet::new(),
             rng: Rng::new(seed),
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SchedulerState {
             queue,
             mover,
             estimator,
@@ -192,7 +193,7 @@ impl Scheduler {
         let ids = &submission.ids;
         for (id, request) in ids.iter().zip(requests) {
             shared.log(*id, request, &Logged::submitted(request)).await;
-            if request.kind == Kind::Estimation {
+            if request.kind == JobKind::Estimation {
                 shared.begin_estimation(*id, Arc::new(request.clone())).await;
             }
         }
@@ -228,7 +229,7 @@ impl Scheduler {
             for (id, change) in changed {
                 shared.tell(id, &change, &note).await;
                 if let Ok(Some(job)) = shared.queue.get(id).await
-                    && job.request.kind == Kind::Estimation
+                    && job.request.kind == JobKind::Estimation
                     && job.state == State::Queued
                 {
                     shared.begin_estimation(id, Arc::new(job.request)).await;
@@ -333,7 +334,7 @@ impl Scheduler {
     }
 }
 
-impl Shared {
+impl SchedulerState {
     /// Writes a change to the queue, and tells everybody.
     async fn change(&self, id: JobId, event: Event, note: &Note) -> Result<Change, QueueError> {
         let change = self.queue.change(id, event, note, now_ms()).await?;
@@ -402,6 +403,3 @@ impl Shared {
 fn now_ms() -> i64 {
     Timestamp::now().0
 }
-
-/// An epoch as it is handed to listeners.
-pub type Heard = Arc<Epoch>;

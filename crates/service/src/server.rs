@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::api::{Api, Config, DIRECTORY, EpochFiles, Parts};
+use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles};
 use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
 use crate::history::{History, Recorder, Retention, Timestamp};
@@ -84,7 +84,7 @@ pub async fn run(
         let history = history.clone();
         async move { history.watch().await }
     });
-    let parts = Parts { history: history.clone(), estimator, scheduler: scheduler.clone(), epochs };
+    let parts = ApiParts { history: history.clone(), estimator, scheduler: scheduler.clone(), epochs };
     let api = Api::new(listener, &config, parts)?;
     ready(&api.url(), &api.sign_in_link());
     api.serve(stop).await;

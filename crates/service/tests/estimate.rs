@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
-use tidegate_service::estimate::{Answer, EstimateError, Estimator, Event, Origin, Program, Request};
+use tidegate_service::estimate::{
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent,
+};
 use tidegate_service::history::{History, Method, Query, Record, Sample, Timestamp};
 use tidegate_service::pair::Pair;
 
@@ -67,16 +69,16 @@ fn pair() -> Pair {
     Pair::of("/data", DESTINATION).expect("a pair")
 }
 
-fn request(bytes: ByteCount) -> Request {
-    Request::new("/data", DESTINATION, bytes)
+fn request(bytes: ByteCount) -> EstimateRequest {
+    EstimateRequest::new("/data", DESTINATION, bytes)
 }
 
-async fn ask(estimator: &Estimator, request: &Request) -> Result<Answer, EstimateError> {
+async fn ask(estimator: &Estimator, request: &EstimateRequest) -> Result<Answer, EstimateError> {
     estimator.estimate(request, &mut |_| {}).await
 }
 
 fn is_from_history(answer: &Answer) -> bool {
-    matches!(answer.origin, Origin::History { .. })
+    matches!(answer.origin, EstimateOrigin::History { .. })
 }
 
 #[tokio::test]
@@ -86,23 +88,23 @@ async fn what_is_measured_is_kept_and_answers_as_long_as_it_is_young() {
     let mut events = Vec::new();
     let asked = request(ByteCount::gib(10));
     let answer = estimator.estimate(&asked, &mut |event| events.push(event)).await.expect("an answer");
-    assert_eq!((answer.origin, answer.streams), (Origin::Sampled, 4), "{answer:?}");
+    assert_eq!((answer.origin, answer.streams), (EstimateOrigin::Sampled, 4), "{answer:?}");
     assert_eq!(answer.samples.len(), 4, "1, 2, 4 and 8");
-    assert_eq!(events.iter().filter(|event| matches!(event, Event::Sampled(_))).count(), 4);
+    assert_eq!(events.iter().filter(|event| matches!(event, SamplingEvent::Sampled(_))).count(), 4);
     assert_eq!(place.kept().await, 4);
-    let again = Request { use_history: true, ..request(ByteCount::gib(1)) };
+    let again = EstimateRequest { use_history: true, ..request(ByteCount::gib(1)) };
     let known = ask(&estimator, &again).await.expect("an answer");
     assert!(is_from_history(&known) && known.streams == 4 && known.cost_ms == 0, "{known:?}");
     assert_eq!(known.throughput_bps, answer.throughput_bps);
     // Another server that shares the history, with fewer streams allowed.
-    let two = Request { most_streams: 2, ..again.clone() };
+    let two = EstimateRequest { most_streams: 2, ..again.clone() };
     let known = ask(&place.estimator(PROBE), &two).await.expect("an answer");
     assert!(is_from_history(&known) && known.streams == 2, "{known:?}");
     assert_eq!(known.throughput_bps.map(|rate| rate.as_mbps().round()), Some(200.0));
     // Too old, or measured by something else.
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let old = Request { history_age_s: 0, ..again.clone() };
-    assert_eq!(ask(&estimator, &old).await.expect("an answer").origin, Origin::Sampled);
+    let old = EstimateRequest { history_age_s: 0, ..again.clone() };
+    assert_eq!(ask(&estimator, &old).await.expect("an answer").origin, EstimateOrigin::Sampled);
     assert_eq!(place.kept().await, 8);
 }
 
@@ -121,17 +123,17 @@ async fn samples_of_others_answer_before_anybody_has_asked() {
         })
     };
     let estimator = place.estimator("exit 1");
-    let asked = Request { use_history: true, ..request(ByteCount::gib(1)) };
+    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(1)) };
     place.history.record(&[sample((1, 50), 60), sample((2, 100), 60)]).await.expect("kept");
     assert!(matches!(ask(&estimator, &asked).await, Err(EstimateError::Unknown(_))), "two are too few");
     place.history.record(&[sample((4, 200), 60), sample((8, 210), 30)]).await.expect("kept");
     // What was read a moment ago holds for a second.
     let estimator = place.estimator("exit 1");
     let answer = ask(&estimator, &asked).await.expect("an answer");
-    let Origin::History { age_ms } = answer.origin else { panic!("{answer:?}") };
+    let EstimateOrigin::History { age_ms } = answer.origin else { panic!("{answer:?}") };
     assert!((30_000..60_000).contains(&age_ms) && (3..=8).contains(&answer.streams), "{answer:?}");
     // Not by what was asked for.
-    let other = Request { sampler: Some(tidegate_service::sampler::Kind::Native), ..asked };
+    let other = EstimateRequest { sampler: Some(tidegate_service::sampler::SamplerKind::Native), ..asked };
     assert!(matches!(ask(&estimator, &other).await, Err(EstimateError::Unknown(_))));
 }
 
@@ -142,7 +144,7 @@ async fn two_who_ask_at_once_measure_once() {
     let (small, large) = (request(ByteCount::gib(10)), request(ByteCount::gib(20)));
     let (one, other) = tokio::join!(ask(&estimator, &small), ask(&estimator, &large));
     let (one, other) = (one.expect("an answer"), other.expect("an answer"));
-    assert_eq!(one.origin, Origin::Sampled);
+    assert_eq!(one.origin, EstimateOrigin::Sampled);
     assert!(is_from_history(&other) && other.bytes == ByteCount::gib(20), "{other:?}");
     assert_eq!(place.kept().await, 4);
 }
@@ -180,9 +182,9 @@ async fn a_history_that_is_lost_holds_nobody_up() {
     let place = Place::new().await;
     let estimator = place.estimator(PROBE);
     place.history.close().await;
-    let asked = Request { use_history: true, ..request(ByteCount::gib(10)) };
+    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
     let answer = ask(&estimator, &asked).await.expect("an answer");
-    assert_eq!((answer.origin, answer.streams), (Origin::Sampled, 4));
+    assert_eq!((answer.origin, answer.streams), (EstimateOrigin::Sampled, 4));
     assert!(answer.notes.iter().any(|note| note.contains("not remembered")), "{answer:?}");
 }
 

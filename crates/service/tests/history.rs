@@ -11,10 +11,11 @@ use std::time::Duration;
 use common::postgres::{PASSWORD, Postgres, USER};
 use common::skip;
 use sqlx::Connection;
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_service::history::{
-    Basis, Decision, Estimate, History, Method, Origin, Outcome, Page, Point, Query, Record, Recorder,
-    Retention, Sample, Selection, Timestamp, Transfer,
+    Basis, Decision, Estimate, History, Method, Origin, Page, Point, Query, Record, Recorder, Retention,
+    Sample, Selection, Timestamp, Transfer,
 };
 use tidegate_service::pair::Pair;
 
@@ -72,7 +73,7 @@ fn transfer(at: i64) -> Transfer {
         loss: Some(0.000_31),
         rtt: Some(Duration::from_micros(10_250)),
         retransmits: Some(19),
-        outcome: Outcome::Complete,
+        outcome: Status::Complete,
         reason: None,
         at: Timestamp(at),
     }
@@ -87,7 +88,7 @@ fn bare_transfer(at: i64) -> Transfer {
         loss: None,
         rtt: None,
         retransmits: None,
-        outcome: Outcome::Failed,
+        outcome: Status::Failed,
         reason: Some("426 connection closed".into()),
         ..transfer(at)
     }

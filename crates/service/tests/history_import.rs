@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
-use tidegate_service::history::import::{Format, Import, Sites};
+use tidegate_service::history::import::{Import, ImportFormat, Sites};
 use tidegate_service::history::{
-    Basis, Blocking, Decision, Estimate, Kind, Method, Origin, Outcome, Page, Point, Query, Record, Sample,
-    Timestamp, Transfer, csv,
+    Basis, Blocking, Decision, Estimate, Kind, Method, Origin, Page, Point, Query, Record, Sample, Timestamp,
+    Transfer, csv,
 };
 use tidegate_service::pair::{Pair, Site};
 
 const NOW: Timestamp = Timestamp(1_795_300_000_000);
 
 /// The records of a file, and its bad lines.
-fn import(text: &[u8], format: Option<Format>, sites: Sites) -> (Vec<Record>, Vec<(u64, String)>) {
+fn import(text: &[u8], format: Option<ImportFormat>, sites: Sites) -> (Vec<Record>, Vec<(u64, String)>) {
     let mut import = Import::new(text, format, sites, NOW).expect("memory, of a known format");
     let (mut records, mut bad) = (Vec::new(), Vec::new());
     while let Some(item) = import.next_item().expect("memory") {
@@ -133,12 +134,12 @@ fn broken_documents_do_not_hide_the_next() {
     let text = format!(
         "{good}{refused}{cut}\n{compact}\niperf3: error\n{stopped}{nameless}{{\"a\": 1}}\n{good}{cut}"
     );
-    let (records, bad) = import(text.as_bytes(), Some(Format::Iperf3), Sites::default());
+    let (records, bad) = import(text.as_bytes(), Some(ImportFormat::Iperf3), Sites::default());
     let samples = records.iter().filter(|record| matches!(record, Record::Sample(_))).count();
     let failed: Vec<_> = records
         .iter()
         .filter_map(|record| match record {
-            Record::Transfer(transfer) if transfer.outcome == Outcome::Failed => Some(transfer),
+            Record::Transfer(transfer) if transfer.outcome == Status::Failed => Some(transfer),
             _ => None,
         })
         .collect();
@@ -252,7 +253,7 @@ fn estimate() -> impl Strategy<Value = Estimate> {
 fn transfer() -> impl Strategy<Value = Transfer> {
     use prop::option::of;
     let origin = prop_oneof![Just(Origin::Own), Just(Origin::GridftpLog), Just(Origin::Iperf3)];
-    let outcome = prop_oneof![Just(Outcome::Complete), Just(Outcome::NoSpace), Just(Outcome::Interrupted)];
+    let outcome = prop_oneof![Just(Status::Complete), Just(Status::NoSpace), Just(Status::Interrupted)];
     let workers = (of(number()), of(number()), of(number()));
     (sample(), (origin, outcome), of(text()), workers, of(number()), of(length()), of(any::<u64>())).prop_map(
         |(sample, (origin, outcome), text, (read, network, write), loss, rtt, retransmits)| Transfer {
@@ -369,16 +370,16 @@ proptest! {
         log.extend(text.as_bytes());
         log.push(b'\n');
         log.extend(good.as_bytes());
-        let (records, _) = import(&log, Some(Format::Gridftp), Sites::default());
+        let (records, _) = import(&log, Some(ImportFormat::Gridftp), Sites::default());
         prop_assert_eq!(records.len(), garbage.len() + 1);
-        for format in [Format::Iperf3, Format::Jsonl, Format::Csv] {
+        for format in [ImportFormat::Iperf3, ImportFormat::Jsonl, ImportFormat::Csv] {
             let (records, bad) = import(&log, Some(format), Sites::default());
             prop_assert!(records.is_empty() && !bad.is_empty());
         }
         let mut document = text.into_bytes();
         document.push(b'\n');
         document.extend(iperf3(CLIENT, END).bytes());
-        let (records, _) = import(&document, Some(Format::Iperf3), Sites::default());
+        let (records, _) = import(&document, Some(ImportFormat::Iperf3), Sites::default());
         prop_assert!(records.len() >= 2);
     }
 }

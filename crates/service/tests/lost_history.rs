@@ -12,6 +12,7 @@ use common::postgres::Postgres;
 use common::skip;
 use door::client::{Answer, raw, request};
 use serde_json::{Value, json};
+use tidegate_contract::summary::Status;
 use tidegate_service::api::{Config, token_of};
 use tidegate_service::estimate::Program;
 use tidegate_service::job::{Request, Summary};
@@ -29,7 +30,7 @@ impl Mover for Gated {
         let mut gate = self.0.clone();
         Box::pin(async move {
             let _ = gate.wait_for(|open| *open).await;
-            let summary = Summary { status: "complete".to_owned(), duration_ms: 1, ..Summary::default() };
+            let summary = Summary { status: Status::Complete, duration_ms: 1, ..Summary::default() };
             Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) }
         })
     }

@@ -175,7 +175,7 @@ fn two_gridftp_servers_are_measured_from_outside() {
     let url = |daemon: &Daemon| format!("ftp://127.0.0.1:{}/some/file", daemon.port);
     let here = "/some/file".to_owned();
     for (from, to) in [(url(&a), url(&b)), (here.clone(), url(&b)), (url(&a), here)] {
-        let options = gridftp::Options { buffer: Some(ByteCount::kib(128)), proxy: None };
+        let options = gridftp::GridFtpOptions { buffer: Some(ByteCount::kib(128)), proxy: None };
         let mut sampler = GridFtp::new(&from, &to, options).expect("two ends");
         let measured = measure(&mut sampler, 2, SOME).expect("a sample");
         assert_eq!((measured.streams, measured.bytes), (2, ByteCount::mib(20)));
@@ -183,7 +183,7 @@ fn two_gridftp_servers_are_measured_from_outside() {
         assert_eq!(measured.note, None);
     }
     // By time it finds an amount that takes a good part of it.
-    let mut sampler = GridFtp::new(&url(&a), &url(&b), gridftp::Options::default()).expect("two ends");
+    let mut sampler = GridFtp::new(&url(&a), &url(&b), gridftp::GridFtpOptions::default()).expect("two ends");
     let measured = measure(&mut sampler, 1, SHORT).expect("a sample");
     assert!(measured.bytes > ByteCount::mib(2), "{measured:?}");
 }
@@ -195,7 +195,7 @@ fn gridftp_failures_are_one_line() {
         return;
     }
     let to = "ftp://me:secret@127.0.0.1:1/x";
-    let mut sampler = GridFtp::new("/dev/zero", to, gridftp::Options::default()).expect("two ends");
+    let mut sampler = GridFtp::new("/dev/zero", to, gridftp::GridFtpOptions::default()).expect("two ends");
     let error = measure(&mut sampler, 1, SOME).expect_err("nobody listens");
     assert!(error.to_string().contains("Connection refused"), "{error}");
     assert!(!error.to_string().contains("secret") && error.to_string().lines().count() == 1, "{error}");
@@ -210,7 +210,7 @@ fn a_server_that_never_says_a_word_can_be_given_up() {
     }
     let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let to = format!("ftp://127.0.0.1:{}/x", mute.local_addr().expect("bound").port());
-    let mut sampler = GridFtp::new("/dev/zero", &to, gridftp::Options::default()).expect("two ends");
+    let mut sampler = GridFtp::new("/dev/zero", &to, gridftp::GridFtpOptions::default()).expect("two ends");
     let sample = sampler.measure(1, SOME);
     let given_up = wait(async { tokio::time::timeout(Duration::from_millis(300), sample).await });
     assert!(given_up.is_err(), "{given_up:?}");

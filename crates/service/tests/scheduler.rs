@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tidegate_contract::summary::Status;
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
-use tidegate_service::job::{Dependency, JobId, Kind, Progress, Request, State, Summary};
+use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State, Summary};
 use tidegate_service::mover::{Appetite, BoxFuture, Class, Ended, Mover, Outcome, Run};
 use tidegate_service::queue::Queue;
-use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
+use tidegate_service::scheduler::{Estimated, JobEstimator, Limits, Memory, Parts, Scheduler};
 use tokio::sync::watch;
 
 /// What a pretended job does.
@@ -39,7 +40,7 @@ struct Pretender {
 
 fn complete() -> Ended {
     let summary =
-        Summary { status: "complete".into(), bytes: 7, duration_ms: 5, verified: true, ..Summary::default() };
+        Summary { status: Status::Complete, bytes: 7, duration_ms: 5, verified: true, ..Summary::default() };
     Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) }
 }
 
@@ -120,7 +121,7 @@ impl Mover for Pretender {
 /// Estimates six streams, or fails.
 struct Six(bool);
 
-impl Estimator for Six {
+impl JobEstimator for Six {
     fn estimate(&self, request: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
         let fails = self.0 || request.name.as_deref() == Some("unknown");
         Box::pin(async move {
@@ -378,7 +379,7 @@ async fn a_job_is_paused_and_goes_on_and_an_estimation_waits_for_nobody() {
     let world = world(limits, false, |_| complete()).await;
     let ids = world.submit(&[to("x"), to("x")]).await;
     world.until(|seen| seen.running.len() == 1).await;
-    let estimation = Request { kind: Kind::Estimation, bytes: Some(ByteCount::gib(10)), ..to("x") };
+    let estimation = Request { kind: JobKind::Estimation, bytes: Some(ByteCount::gib(10)), ..to("x") };
     let unknown = Request { name: Some("unknown".to_owned()), ..estimation.clone() };
     let asked = world.submit(&[estimation, unknown]).await;
     let answered = world.end(asked[0]).await;

@@ -56,9 +56,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// Words: names, errors, what is to be moved.
-pub mod text;
+pub use tidegate_contract::text;
 
+// Words: names, errors, what is to be moved.
 pub mod error;
 
 pub mod path;

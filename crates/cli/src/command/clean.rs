@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_contract::text::count;
 use tidegate_control::ByteCount;
 use tidegate_control::units::{duration_in_words, parse_duration};
-use tidegate_service::shown::count;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::store::abandoned::{self, Abandoned, Removal};
 use tidegate_transfer::sys::confined::Root;

@@ -11,9 +11,10 @@ use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, Event, Origin, Program, Request, Sampled, Terms, estimate_and_wait,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms,
+    estimate_and_wait,
 };
-use tidegate_service::sampler::{Amount, Kind};
+use tidegate_service::sampler::{Amount, SamplerKind};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
@@ -42,7 +43,7 @@ pub struct EstimateArgs {
     output: JsonArgs,
     /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
     #[arg(long, value_name = "NAME", help_heading = "Samples")]
-    sampler: Option<Kind>,
+    sampler: Option<SamplerKind>,
     /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one]
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Samples")]
     iperf3: Option<String>,
@@ -168,7 +169,7 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
 }
 
 impl EstimateArgs {
-    fn request(&self) -> Result<Request, Error> {
+    fn request(&self) -> Result<EstimateRequest, Error> {
         let bytes = match self.bytes {
             Some(bytes) => bytes,
             None => size_of(&self.source)?,
@@ -178,7 +179,7 @@ impl EstimateArgs {
             limit_network: self.limit_network,
             limit_link: self.limit_link,
         };
-        Ok(Request {
+        Ok(EstimateRequest {
             sampler: self.sampler,
             iperf3: self.iperf3.clone(),
             sample_ms: self.sample_time.map(|time| time.as_millis() as u64),
@@ -191,7 +192,7 @@ impl EstimateArgs {
             buffer_bytes: self.tcp_buffer,
             x509proxy: std::env::var_os("X509_USER_PROXY").map(Into::into),
             terms,
-            ..Request::new(address(&self.source)?, address(&self.destination)?, bytes)
+            ..EstimateRequest::new(address(&self.source)?, address(&self.destination)?, bytes)
         })
     }
 }
@@ -219,16 +220,16 @@ fn size_of(source: &OsStr) -> Result<ByteCount, Error> {
 }
 
 /// A line of what happens.
-fn told(event: &Event) -> String {
+fn told(event: &SamplingEvent) -> String {
     let streams = |n: u16| format!("{n:>4} {:<7}", if n == 1 { "stream" } else { "streams" });
     match event {
-        Event::Waiting => "waiting for another estimate of this path".to_owned(),
-        Event::Sampling { streams: n } => format!("{}  …", streams(*n)),
-        Event::Sampled(sampled) => {
+        SamplingEvent::Waiting => "waiting for another estimate of this path".to_owned(),
+        SamplingEvent::Sampling { streams: n } => format!("{}  …", streams(*n)),
+        SamplingEvent::Sampled(sampled) => {
             let Sampled { throughput, bytes, spent_ms, .. } = sampled;
             format!("{}  {throughput:>12}   {bytes} in {}", streams(sampled.streams), period(*spent_ms))
         }
-        Event::Failed { streams: n, why, again } => {
+        SamplingEvent::Failed { streams: n, why, again } => {
             format!("{}  {why}{}", streams(*n), if *again { "; trying again" } else { "" })
         }
     }
@@ -261,9 +262,9 @@ fn shown(answer: &Answer) -> Vec<String> {
 fn found_out(answer: &Answer) -> String {
     let by = answer.sampler.map_or_else(|| "transfers".to_owned(), |kind| kind.to_string());
     match answer.origin {
-        Origin::NotSampled => "not at all".to_owned(),
-        Origin::History { age_ms } => format!("{} ago, by {by}", period(age_ms)),
-        Origin::Sampled => {
+        EstimateOrigin::NotSampled => "not at all".to_owned(),
+        EstimateOrigin::History { age_ms } => format!("{} ago, by {by}", period(age_ms)),
+        EstimateOrigin::Sampled => {
             let worth = match answer.pays {
                 Some(true) => "which pays",
                 Some(false) if answer.streams == 1 && answer.samples.len() > 1 => {
@@ -374,8 +375,8 @@ mod tests {
             note: None,
         };
         answer.samples = samples.iter().map(sampled).collect();
-        answer.origin = Origin::Sampled;
-        answer.sampler = Some(Kind::Native);
+        answer.origin = EstimateOrigin::Sampled;
+        answer.sampler = Some(SamplerKind::Native);
         (answer.cost_ms, answer.cost_bytes) = (8500, ByteCount::mib(50));
         answer.chosen(choose(&samples, 32), 32)
     }

@@ -25,6 +25,7 @@ use crate::exit;
 use crate::output::{self, OutputArgs};
 use crate::progress::{FileBar, UnderWay};
 use crate::settings::{ControlArgs, StateArgs};
+use crate::summary::Status;
 use crate::terminal;
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
@@ -174,7 +175,7 @@ fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool) -> anyhow::Res
     ended.summary.verified &= results.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {
         ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
-        ended.summary.status = "failed";
+        ended.summary.status = Status::Failed;
         ended.summary.verified = false;
         ended.summary.error = ended.error.as_ref().map(ToString::to_string);
         ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
+use tidegate_contract::text::count;
 use tidegate_control::units::parse_duration;
 use tidegate_service::history::{
     Blocking, Cursor, Decision, Estimate, Kind, Query, Record, Retention, Sample, Selection, Timestamp,
     Transfer, csv,
 };
 use tidegate_service::pair::Site;
-use tidegate_service::shown::count;
 
 use crate::exit::usage;
 use crate::settings::{StateArgs, history_url};

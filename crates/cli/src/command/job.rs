@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use tidegate_control::{BitRate, ByteCount, Epoch, Meter};
-use tidegate_service::job::{JobId, Kind};
-use tidegate_service::shown::count;
+use tidegate_contract::epoch_line;
+use tidegate_contract::text::count;
+use tidegate_control::{BitRate, ByteCount, Meter};
+use tidegate_service::job::{JobId, JobKind};
 
 use crate::service::jobs::{POLL_INTERVAL, ShownJob, progress};
 use crate::service::{Service, ServiceArgs};
@@ -80,7 +81,7 @@ fn text(shown: &ShownJob) -> String {
     add("why", job.reason.clone());
     add("from", request.sources.join(", "));
     add("to", request.destination.clone());
-    if request.kind == Kind::Estimation {
+    if request.kind == JobKind::Estimation {
         add("kind", "estimation".to_owned());
     }
     add("progress", progress(job));
@@ -128,7 +129,7 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
                 terminal::print(&format!("{{\"event\":\"{event}\",\"data\":{data}}}"))?;
             }
             if event == "epoch" {
-                let epoch: Epoch = serde_json::from_str(data)?;
+                let Some(epoch) = epoch_line::read(data.as_bytes()) else { continue };
                 let (n, at) = (epoch.concurrency, Duration::from_millis(epoch.t_ms));
                 meter.hear(at, epoch.arrived.unwrap_or_default().new_bytes);
                 if !args.json {

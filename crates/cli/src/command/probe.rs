@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Epoch};
-use tidegate_service::shown::count;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
@@ -17,6 +17,7 @@ use crate::exit::usage;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::summary::Status;
 use crate::terminal;
 use crate::values::{size, time};
 
@@ -57,7 +58,7 @@ fn probe_size(text: &str) -> Result<ByteCount, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    status: &'static str,
+    status: Status,
     optimizer: &'a str,
     duration_ms: u64,
     bytes: u64,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
@@ -18,7 +19,6 @@ use tidegate_fetch::put::{Event, Settings, Upload};
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
-use tidegate_service::shown::count;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::store::file_source::FileSource;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 use tidegate_control::units::parse_duration;
 use tidegate_service::job::file::{Format, MAX_JOBS, read};
-use tidegate_service::job::{Dependency, JobId, Kind, Request};
+use tidegate_service::job::{Dependency, JobId, JobKind, Request};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
@@ -191,7 +191,7 @@ impl SubmitArgs {
         request.optimization = !self.no_optimization;
         self.add_to(&mut request);
         if self.estimation {
-            request.kind = Kind::Estimation;
+            request.kind = JobKind::Estimation;
         }
         request.check().map_err(|error| usage(error.to_string()))?;
         Ok(vec![request])

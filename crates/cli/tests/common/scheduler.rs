@@ -9,14 +9,14 @@ use tidegate_service::history::{Decision, Transfer};
 use tidegate_service::job::{Job, JobId, Request};
 use tidegate_service::mover::{BoxFuture, Programs};
 use tidegate_service::queue::Queue;
-use tidegate_service::scheduler::{Estimated, Estimator, Limits, Memory, Parts, Scheduler};
+use tidegate_service::scheduler::{Estimated, JobEstimator, Limits, Memory, Parts, Scheduler};
 
 use super::World;
 
 /// Nobody is asked, and nothing remembered.
 struct Nobody;
 
-impl Estimator for Nobody {
+impl JobEstimator for Nobody {
     fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
         Box::pin(async { Err("nobody is asked".to_owned()) })
     }

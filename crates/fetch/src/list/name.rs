@@ -1,9 +1,10 @@
 //! URLs and the names they stand for.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use tidegate_contract::redact;
+use tidegate_contract::text::{shorten, show};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::text::show;
 use url::Url;
 
 /// What can be fetched.
@@ -58,26 +59,10 @@ pub fn public(url: &Url) -> String {
     public_text(url.as_str())
 }
 
-/// The same for what may be no URL at all.
+/// The same for what may be no URL at all, and may be long.
 pub fn public_text(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return show(&text.as_bytes()[..text.len().min(SHOWN)]).into_owned();
-    };
-    let (place, has_more) = match rest.find(['?', '#']) {
-        Some(end) => (&rest[..end], true),
-        None => (rest, false),
-    };
-    let authority = place.find('/').unwrap_or(place.len());
-    let place = match place[..authority].rfind('@') {
-        Some(at) => &place[at + 1..],
-        None => place,
-    };
-    let place = &place.as_bytes()[..place.len().min(SHOWN)];
-    format!("{}://{}{}", show(scheme.as_bytes()), show(place), if has_more { "?…" } else { "" })
+    show(shorten(redact::marked(text)).as_bytes()).into_owned()
 }
-
-/// Most of a name that is shown.
-const SHOWN: usize = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,7 @@ const LONGEST: u64 = 4096;
 /// The shortest token that someone may choose.
 const SHORTEST: usize = 32;
 /// The file below the service's directory.
-pub const TOKEN_FILE: &str = "token";
+pub(crate) const TOKEN_FILE: &str = "token";
 
 /// The secrets of a running service. Only hashes are kept of what is compared: blake3 compares them in constant
 /// time.
@@ -99,7 +99,7 @@ impl Keys {
 }
 
 /// Lets through who may ask.
-pub async fn guard(State(keys): State<Arc<Keys>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(keys): State<Arc<Keys>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if keys.has_token(headers) {
         return next.run(request).await;
@@ -114,7 +114,7 @@ pub async fn guard(State(keys): State<Arc<Keys>>, request: Request, next: Next) 
 }
 
 /// What another site's page gets.
-pub fn cross_site() -> Problem {
+pub(crate) fn cross_site() -> Problem {
     Problem::new(
         StatusCode::FORBIDDEN,
         "this request came from another site's page",
@@ -124,7 +124,7 @@ pub fn cross_site() -> Problem {
 
 /// Whether a browser's request comes from our own page. `SameSite=Strict` keeps the cookie from other sites
 /// already; but all ports of one host are one site, so what changes something must name our own origin.
-pub fn same_site(method: &Method, headers: &HeaderMap) -> bool {
+pub(crate) fn same_site(method: &Method, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if text("sec-fetch-site").is_some_and(|from| from != "same-origin" && from != "none") {
         return false;
@@ -184,7 +184,7 @@ fn write_private(path: &Path, content: &str) -> io::Result<()> {
 }
 
 /// Writes a file only its owner can read, in place of the one before.
-pub fn replace_private(path: &Path, content: &str) -> io::Result<()> {
+pub(crate) fn replace_private(path: &Path, content: &str) -> io::Result<()> {
     let beside = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(content.as_bytes())?;

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use serde::Serialize;
+use tidegate_contract::epoch_line;
 use tidegate_control::Epoch;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -35,7 +36,7 @@ const LEFT: u64 = 1 << 20;
 type Sender = mpsc::Sender<Result<Event, Infallible>>;
 
 /// The route, which has no limit of time.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new().get("/api/v1/jobs/{id}/epochs", follow)
 }
 
@@ -137,7 +138,7 @@ async fn left(path: PathBuf) -> Vec<Epoch> {
     };
     let bytes = tokio::task::spawn_blocking(read).await.ok().and_then(Result::ok).unwrap_or_default();
     // The first line may be cut, and the last one be under way.
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(epoch_line::read);
     let mut epochs: Vec<Epoch> = lines.collect();
     epochs.drain(..epochs.len().saturating_sub(MAX_EPOCHS));
     epochs

@@ -9,19 +9,19 @@ use axum::extract::State;
 use super::App;
 use super::frame::{Body, Routes};
 use super::problem::Problem;
-use crate::estimate::{Answer, EstimateError, Request};
+use crate::estimate::{Answer, EstimateError, EstimateRequest};
 
 /// How long an estimate may take, waiting for others included.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The route, which has a limit of time of its own.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new().post("/api/v1/estimates", estimate)
 }
 
 async fn estimate(
     State(app): State<Arc<App>>,
-    Body(request): Body<Request>,
+    Body(request): Body<EstimateRequest>,
 ) -> Result<Json<Answer>, Problem> {
     // The client may go away: then the future is dropped, and the sampling ends.
     let mut stop = app.stop.clone();

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::problem::Problem;
 
 /// Most bytes of a request's body: a batch of ten thousand jobs has room.
-pub const BODY_BYTES: usize = 16 << 20;
+pub(crate) const BODY_BYTES: usize = 16 << 20;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// How long an answer may take, its request's body included.
@@ -98,7 +98,7 @@ async fn otherwise() -> Problem {
 }
 
 /// Ends what takes too long. Streams and samplings have limits of their own.
-pub async fn patient(request: Request, next: Next) -> Response {
+pub(crate) async fn patient(request: Request, next: Next) -> Response {
     tokio::time::timeout(ANSWER_TIME, next.run(request)).await.unwrap_or_else(|_| {
         let detail = format!("no answer within {} s", ANSWER_TIME.as_secs());
         Problem::unavailable(detail, "try again later").into_response()
@@ -160,9 +160,9 @@ impl<S: Send + Sync> FromRequest<S> for Text {
 }
 
 /// The query of a request, or one line that says what is wrong with it.
-pub struct Query<T>(pub T);
+pub struct QueryParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -20,15 +20,15 @@ const ACTIVE: [JobState; 3] = [JobState::Running, JobState::Pausing, JobState::C
 const MAX_ACTIVE: u32 = 1000;
 
 /// The OpenAPI document.
-pub const DOCUMENT: &str = include_str!("openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
 
 /// What needs no token.
-pub fn open_routes() -> Routes<Arc<App>> {
+pub(crate) fn open_routes() -> Routes<Arc<App>> {
     Routes::new().get("/healthz", alive).get("/readyz", ready).get("/api/v1/openapi.json", document)
 }
 
 /// What does.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new().get("/metrics", metrics)
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::App;
-use super::frame::{Path, Query, Routes, Text};
+use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
 use super::listener::Peer;
 use super::problem::Problem;
@@ -20,7 +20,7 @@ use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
 use crate::job::{Event, Job, JobId, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);
@@ -30,7 +30,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const DECISIONS: u32 = 200;
 
 /// The routes.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get("/api/v1/jobs", list)
         .post("/api/v1/jobs", submit)
@@ -113,7 +113,10 @@ struct Page {
     counts: BTreeMap<&'static str, u64>,
 }
 
-async fn list(State(app): State<Arc<App>>, Query(which): Query<Which>) -> Result<Json<Page>, Problem> {
+async fn list(
+    State(app): State<Arc<App>>,
+    QueryParams(which): QueryParams<Which>,
+) -> Result<Json<Page>, Problem> {
     let see = "GET /api/v1/openapi.json tells what is expected";
     let state =
         which.state.as_deref().filter(|state| !state.is_empty()).map(str::parse::<JobState>).transpose();
@@ -275,7 +278,7 @@ struct Retried {
 async fn retry(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-    Query(which): Query<Alike>,
+    QueryParams(which): QueryParams<Alike>,
 ) -> Result<Json<Retried>, Problem> {
     let retried = app.scheduler.retry(number(&id)?, which.alike).await?;
     Ok(Json(Retried { view: view(&app, &id).await?, retried }))

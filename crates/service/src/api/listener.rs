@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// Most connections at once, where the limit of open files allows; one more is told to come again.
-pub const MAX_CONNECTIONS: usize = 20_000;
+pub(crate) const MAX_CONNECTIONS: usize = 20_000;
 /// Open files that are left for everything else.
 const OTHER_FILES: usize = 256;
 /// Connections that the kernel may hold for us; it has a bound of its own, net.core.somaxconn.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::{Sample as Known, choose};
 
 use super::App;
-use super::frame::{Query, Routes};
+use super::frame::{QueryParams, Routes};
 use super::problem::Problem;
 use crate::database::DatabaseError;
 use crate::estimate::Drawn;
@@ -18,8 +18,6 @@ use crate::pair::Site;
 
 /// Entries of a page unless told otherwise.
 const LIMIT: u32 = 100;
-/// Most entries of a page.
-const MOST: u32 = 1000;
 /// Points of a curve, for a picture.
 const POINTS: usize = 48;
 
@@ -53,7 +51,7 @@ impl Which {
             job: self.job.clone(),
             since: self.since_ms.map(Timestamp),
             after,
-            limit: self.limit.unwrap_or(LIMIT).clamp(1, MOST),
+            limit: self.limit.unwrap_or(LIMIT).clamp(1, history::MAX_RECORDS),
         })
     }
 }
@@ -65,7 +63,7 @@ impl From<DatabaseError> for Problem {
 }
 
 /// All about the past.
-pub fn routes() -> Routes<Arc<App>> {
+pub(crate) fn routes() -> Routes<Arc<App>> {
     Routes::new()
         .get("/api/v1/history/pairs", pairs)
         .get("/api/v1/history/samples", records::<Sample>)
@@ -86,7 +84,7 @@ async fn pairs(State(app): State<Arc<App>>) -> Result<Json<Pairs>, Problem> {
 
 async fn records<K: Kind + Serialize>(
     State(app): State<Arc<App>>,
-    Query(which): Query<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Page<K>>, Problem> {
     Ok(Json(app.history.page(&which.query()?).await?))
 }
@@ -108,7 +106,7 @@ struct Estimates {
 
 async fn estimates(
     State(app): State<Arc<App>>,
-    Query(which): Query<Which>,
+    QueryParams(which): QueryParams<Which>,
 ) -> Result<Json<Estimates>, Problem> {
     let query = which.query()?;
     let one_pair = query.source.is_some() && query.destination.is_some() && query.after.is_none();

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use super::auth::{Keys, cross_site, same_site};
-use super::frame::{Path, Query, Routes};
+use super::frame::{Path, QueryParams, Routes};
 use super::problem::Problem;
 use crate::dashboard;
 
@@ -28,7 +28,7 @@ struct Token {
 }
 
 /// The page, its parts, and signing in and out.
-pub fn routes() -> Routes<Arc<Keys>> {
+pub(crate) fn routes() -> Routes<Arc<Keys>> {
     Routes::new()
         .get("/", page)
         .get("/assets/{name}", asset)
@@ -49,7 +49,7 @@ async fn asset(Path(name): Path<String>) -> Response {
     dashboard::asset(&name).unwrap_or_else(none)
 }
 
-async fn form(State(keys): State<Arc<Keys>>, Query(link): Query<Link>) -> Response {
+async fn form(State(keys): State<Arc<Keys>>, QueryParams(link): QueryParams<Link>) -> Response {
     match link.code {
         None => dashboard::login(false),
         Some(code) => admit(&keys, &code),

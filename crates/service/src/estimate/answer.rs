@@ -7,7 +7,7 @@ use tidegate_control::throughput_model::{Choice, Model, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::pair::Pair;
-use crate::sampler::{Kind, Measured};
+use crate::sampler::{Measured, SamplerKind};
 
 /// Points of each curve, for a picture.
 const POINTS: usize = 48;
@@ -39,7 +39,7 @@ impl From<&Measured> for Sampled {
 /// Where the answer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Origin {
+pub enum EstimateOrigin {
     /// It was measured now.
     Sampled,
     /// It was known.
@@ -81,9 +81,9 @@ pub struct Answer {
     /// How long that much takes it.
     pub single_time_ms: Option<u64>,
     /// Where the answer comes from.
-    pub origin: Origin,
+    pub origin: EstimateOrigin,
     /// What measured, if anything did.
-    pub sampler: Option<Kind>,
+    pub sampler: Option<SamplerKind>,
     /// The model believed, if one is.
     pub model: Option<Model>,
     /// Why so many streams, in a line.
@@ -116,7 +116,7 @@ impl Answer {
             time_ms: (bytes.0 == 0).then_some(0),
             single_throughput_bps: None,
             single_time_ms: (bytes.0 == 0).then_some(0),
-            origin: Origin::NotSampled,
+            origin: EstimateOrigin::NotSampled,
             sampler: None,
             model: None,
             reason: reason.into(),
@@ -131,6 +131,20 @@ impl Answer {
     }
 
     /// Puts in what `choice` says of up to `most` streams.
+    ///
+    /// ```
+    /// use tidegate_control::throughput_model::{Sample, choose};
+    /// use tidegate_control::{BitRate, ByteCount};
+    /// use tidegate_service::estimate::Answer;
+    /// use tidegate_service::pair::Pair;
+    ///
+    /// let sample = |streams, mbps| Sample { streams, throughput: BitRate::mbps(mbps) };
+    /// let choice = choose(&[sample(1, 100), sample(2, 190), sample(4, 340), sample(8, 520)], 32);
+    /// let pair = Pair::of("/data", "tg://dtn2/in")?;
+    /// let answer = Answer::unknown(pair, ByteCount::mib(100_000), "not sampled yet").chosen(choice, 32);
+    /// assert!(answer.streams > 1 && answer.pays == Some(true));
+    /// # Ok::<(), tidegate_service::pair::SiteError>(())
+    /// ```
     #[must_use]
     pub fn chosen(mut self, choice: Choice, most: u16) -> Self {
         self.streams = choice.streams;
@@ -189,7 +203,7 @@ pub fn time_ms(bytes: ByteCount, rate: BitRate) -> Option<u64> {
 }
 
 /// `time` in milliseconds.
-pub fn milliseconds(time: Duration) -> u64 {
+pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

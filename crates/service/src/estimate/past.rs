@@ -11,10 +11,10 @@ use crate::database::Result;
 use crate::history::Sample as Kept;
 use crate::history::{Basis, Estimate, History, Method, Point, Record, Timestamp};
 use crate::pair::Pair;
-use crate::sampler::Kind;
+use crate::sampler::SamplerKind;
 
-use super::answer::{Answer, Origin, Sampled};
-use super::request::Request;
+use super::answer::{Answer, EstimateOrigin, Sampled};
+use super::request::EstimateRequest;
 
 /// What was read is taken for current so long: thousands ask about the same few paths.
 const FRESH: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ impl Past {
     /// An answer that is not older than `since`; a history that cannot be read is told in `notes`.
     pub async fn answer(
         &self,
-        request: &Request,
+        request: &EstimateRequest,
         pair: &Pair,
         since: Timestamp,
         notes: &mut Vec<String>,
@@ -136,7 +136,7 @@ impl Known {
 
     fn answer(&self, bytes: ByteCount) -> Answer {
         let age = Timestamp::now().0.saturating_sub(self.at.0);
-        let origin = Origin::History { age_ms: u64::try_from(age).unwrap_or(0) };
+        let origin = EstimateOrigin::History { age_ms: u64::try_from(age).unwrap_or(0) };
         Answer { bytes, origin, ..self.answer.clone() }.timed()
     }
 }
@@ -151,19 +151,19 @@ fn sampled(sample: &Sample) -> Sampled {
     Sampled { streams, throughput, bytes: ByteCount(0), spent_ms: 0, note: None }
 }
 
-fn method(kind: Kind) -> Method {
+fn method(kind: SamplerKind) -> Method {
     match kind {
-        Kind::Native => Method::Native,
-        Kind::Iperf3 => Method::Iperf3,
-        Kind::GridFtp => Method::Gridftp,
+        SamplerKind::Native => Method::Native,
+        SamplerKind::Iperf3 => Method::Iperf3,
+        SamplerKind::GridFtp => Method::Gridftp,
     }
 }
 
-fn kind(method: Method) -> Option<Kind> {
+fn kind(method: Method) -> Option<SamplerKind> {
     match method {
-        Method::Native => Some(Kind::Native),
-        Method::Iperf3 => Some(Kind::Iperf3),
-        Method::Gridftp => Some(Kind::GridFtp),
+        Method::Native => Some(SamplerKind::Native),
+        Method::Iperf3 => Some(SamplerKind::Iperf3),
+        Method::Gridftp => Some(SamplerKind::GridFtp),
         Method::Transfers => None,
     }
 }

@@ -14,7 +14,7 @@ use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
-use crate::sampler::{Amount, Failure, Kind, Sampler, SamplerError, gridftp};
+use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
 
 use super::Program;
 
@@ -31,7 +31,7 @@ const AGE: Duration = Duration::from_secs(86_400);
 /// Serialised it holds secrets, as the addresses do.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct EstimateRequest {
     /// A URL, or a path of this host.
     pub source: String,
     /// A URL, or a path of this host.
@@ -40,7 +40,7 @@ pub struct Request {
     pub bytes: ByteCount,
     /// What measures; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampler: Option<Kind>,
+    pub sampler: Option<SamplerKind>,
     /// `HOST:PORT` of an iperf3 server at the remote site; a Tidegate endpoint is asked for one if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
@@ -118,7 +118,7 @@ fn history_age_s() -> u64 {
     AGE.as_secs()
 }
 
-impl Request {
+impl EstimateRequest {
     /// With every default.
     pub fn new(source: impl Into<String>, destination: impl Into<String>, bytes: ByteCount) -> Self {
         Self {
@@ -183,9 +183,9 @@ impl Request {
     }
 
     /// Which sampler measures.
-    pub fn kind(&self) -> Result<Kind, SamplerError> {
-        let by_server = self.iperf3.is_some().then_some(Kind::Iperf3);
-        let known = self.sampler.or(by_server).or_else(|| Kind::of(&self.source, &self.destination));
+    pub fn kind(&self) -> Result<SamplerKind, SamplerError> {
+        let by_server = self.iperf3.is_some().then_some(SamplerKind::Iperf3);
+        let known = self.sampler.or(by_server).or_else(|| SamplerKind::of(&self.source, &self.destination));
         known.ok_or_else(|| {
             usage(
                 "no sampler speaks to both ends: one is to be tg://, gsiftp:// or ftp://, the other the same or a \
@@ -198,13 +198,13 @@ impl Request {
     pub fn sampler(&self, ours: &Program) -> Result<Box<dyn Sampler>, SamplerError> {
         let buffer = self.buffer_bytes;
         Ok(match self.kind()? {
-            Kind::Native => {
+            SamplerKind::Native => {
                 let options = ours.arguments.iter().cloned();
                 let options = options.chain(self.terms.options().into_iter().map(Into::into)).collect();
                 let ends = (End::of(&self.source), End::of(&self.destination));
                 Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
             }
-            Kind::Iperf3 => {
+            SamplerKind::Iperf3 => {
                 let helper = |address: &String| match End::of(address) {
                     End::Endpoint(endpoint) => {
                         let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
@@ -233,8 +233,8 @@ impl Request {
                 };
                 Box::new(Iperf3::new(other, reverse, buffer))
             }
-            Kind::GridFtp => {
-                let options = gridftp::Options { buffer, proxy: self.x509proxy.clone() };
+            SamplerKind::GridFtp => {
+                let options = gridftp::GridFtpOptions { buffer, proxy: self.x509proxy.clone() };
                 Box::new(GridFtp::new(&self.source, &self.destination, options)?)
             }
         })
@@ -246,10 +246,13 @@ fn usage(why: &str) -> SamplerError {
 }
 
 /// The addresses hold tickets and passwords.
-impl fmt::Debug for Request {
+impl fmt::Debug for EstimateRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pair = self.pair().map_or_else(|error| error.to_string(), |pair| pair.to_string());
-        f.debug_struct("Request").field("pair", &pair).field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("EstimateRequest")
+            .field("pair", &pair)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -263,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_request_is_read_strictly() {
-        let read = |text: &str| serde_json::from_str::<Request>(text);
+        let read = |text: &str| serde_json::from_str::<EstimateRequest>(text);
         let least = r#"{"source":"/data","destination":"tg://T@dtn/x","bytes":0}"#;
         let request = read(least).expect("a request");
         assert_eq!((request.most_streams, request.use_history, request.history_age_s), (32, false, 86_400));
@@ -290,15 +293,19 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let ok = Request::new("/data", "tg://T@dtn/x", ByteCount(1));
+        let ok = EstimateRequest::new("/data", "tg://T@dtn/x", ByteCount(1));
         assert!(ok.sampler(&ours()).is_ok());
         let bad = [
-            Request { destination: "/copy".into(), ..ok.clone() },
-            Request { destination: "https://h/x".into(), ..ok.clone() },
-            Request { sampler: Some(Kind::Iperf3), destination: "ftp://h/x".into(), ..ok.clone() },
-            Request { iperf3: Some("-c".into()), ..ok.clone() },
-            Request { iperf3: Some("h".into()), source: "tg://T@a".into(), ..ok.clone() },
-            Request { sampler: Some(Kind::GridFtp), ..ok.clone() },
+            EstimateRequest { destination: "/copy".into(), ..ok.clone() },
+            EstimateRequest { destination: "https://h/x".into(), ..ok.clone() },
+            EstimateRequest {
+                sampler: Some(SamplerKind::Iperf3),
+                destination: "ftp://h/x".into(),
+                ..ok.clone()
+            },
+            EstimateRequest { iperf3: Some("-c".into()), ..ok.clone() },
+            EstimateRequest { iperf3: Some("h".into()), source: "tg://T@a".into(), ..ok.clone() },
+            EstimateRequest { sampler: Some(SamplerKind::GridFtp), ..ok.clone() },
         ];
         for request in bad {
             let Err(error) = request.sampler(&ours()) else { panic!("{request:?}") };
@@ -307,15 +314,17 @@ mod tests {
         for (ms, bytes) in
             [(Some(1), None), (None, Some(1)), (Some(1000), Some(10 << 20)), (Some(u64::MAX), None)]
         {
-            let request = Request { sample_ms: ms, sample_bytes: bytes.map(ByteCount), ..ok.clone() };
+            let request = EstimateRequest { sample_ms: ms, sample_bytes: bytes.map(ByteCount), ..ok.clone() };
             assert!(request.amount().is_err(), "{ms:?} {bytes:?}");
         }
         for most_streams in [0, 513] {
-            assert!(Request { most_streams, ..ok.clone() }.doubling(512).is_err());
+            assert!(EstimateRequest { most_streams, ..ok.clone() }.doubling(512).is_err());
         }
         for share in [-0.1, 1.1, f64::NAN] {
             assert!(
-                Request { threshold: Some(Threshold::Relative(share)), ..ok.clone() }.doubling(512).is_err()
+                EstimateRequest { threshold: Some(Threshold::Relative(share)), ..ok.clone() }
+                    .doubling(512)
+                    .is_err()
             );
         }
         assert_eq!(ok.doubling(8).expect("a plan").most, 8);
@@ -327,19 +336,20 @@ mod tests {
             "dtn" => Ok("tg://SECRET@dtn1:7117/".to_owned()),
             _ => Err("no such name".to_owned()),
         });
-        let request = Request { use_history: true, ..Request::new("/data", "dtn:/x", ByteCount(1)) };
+        let request =
+            EstimateRequest { use_history: true, ..EstimateRequest::new("/data", "dtn:/x", ByteCount(1)) };
         assert!(request.sampler(&ours()).is_err());
         let resolved = request.resolved(&names).expect("known");
         assert_eq!(resolved.pair().map(|pair| pair.to_string()), Ok("local → tg://dtn1:7117".to_owned()));
         assert!(resolved.use_history && resolved.sampler(&ours()).is_ok());
-        assert!(Request::new("/data", "other:/x", ByteCount(1)).resolved(&names).is_err());
-        let plain = Request::new("/data", "tg://T@h/x", ByteCount(1));
+        assert!(EstimateRequest::new("/data", "other:/x", ByteCount(1)).resolved(&names).is_err());
+        let plain = EstimateRequest::new("/data", "tg://T@h/x", ByteCount(1));
         assert!(matches!(plain.resolved(&names), Ok(Cow::Borrowed(_))));
     }
 
     #[test]
     fn no_secret_is_shown() {
-        let request = Request::new("tg://SECRET@a/x", "ftp://u:SECRET@b/y", ByteCount(1));
+        let request = EstimateRequest::new("tg://SECRET@a/x", "ftp://u:SECRET@b/y", ByteCount(1));
         assert!(!format!("{request:?}").contains("SECRET"), "{request:?}");
     }
 }

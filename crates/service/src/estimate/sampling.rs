@@ -18,7 +18,7 @@ const BOUNDS: (Duration, Duration) = (Duration::from_millis(400), Duration::from
 
 /// Samples are worth it only for so many times what one of them moves, or takes (EOS: 256 MB with samples of
 /// 100 MB were not).
-pub const WORTH: u32 = 10;
+pub(crate) const WORTH: u32 = 10;
 
 /// So often the same sample is tried, and the pause between: a server that is busy, a connection that was lost.
 const TRIES: u32 = 2;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
 /// What happens while samples are taken.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum SamplingEvent {
     /// Another estimate of the same path, or too many of others, are waited for.
     Waiting,
     /// So many streams are being measured.
@@ -64,7 +64,7 @@ pub struct Samples {
 
 /// What is to be sampled.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SamplingPlan {
     /// What decides on the next number of streams.
     pub doubling: SamplingConfig,
     /// How long, or how much, each sample is; `None` leaves it to what is seen.
@@ -77,7 +77,11 @@ pub struct Plan {
 
 /// Takes the samples of `plan`, and tells of each. Its bound: every sample has one of its own, and there are no
 /// more than twice as many as doublings.
-pub async fn take(sampler: &mut dyn Sampler, plan: &Plan, tell: &mut (dyn FnMut(Event) + Send)) -> Samples {
+pub async fn take(
+    sampler: &mut dyn Sampler,
+    plan: &SamplingPlan,
+    tell: &mut (dyn FnMut(SamplingEvent) + Send),
+) -> Samples {
     let started = Instant::now();
     let mut samples = Samples::default();
     let mut doubling = Doubling::new(plan.doubling);
@@ -87,7 +91,7 @@ pub async fn take(sampler: &mut dyn Sampler, plan: &Plan, tell: &mut (dyn FnMut(
             Ok(measured) => {
                 let sampled = Sampled::from(&measured);
                 samples.cost_bytes += sampled.bytes;
-                tell(Event::Sampled(sampled.clone()));
+                tell(SamplingEvent::Sampled(sampled.clone()));
                 samples.taken.push(sampled);
                 doubling.record(measured.throughput);
                 if samples.taken.len() == 1 && measured.throughput > BitRate::ZERO {
@@ -120,11 +124,11 @@ async fn one(
     sampler: &mut dyn Sampler,
     streams: u16,
     amount: Amount,
-    tell: &mut (dyn FnMut(Event) + Send),
+    tell: &mut (dyn FnMut(SamplingEvent) + Send),
 ) -> Result<Measured, SamplerError> {
     let mut tried = 0;
     loop {
-        tell(Event::Sampling { streams });
+        tell(SamplingEvent::Sampling { streams });
         tried += 1;
         let error = match sampler.measure(streams, amount).await {
             Ok(measured) => return Ok(measured),
@@ -132,7 +136,7 @@ async fn one(
         };
         // What took its whole time is not given it twice, and what is missing will not appear.
         let again = tried < TRIES && matches!(error.failure, Failure::Failed | Failure::Garbage);
-        tell(Event::Failed { streams, why: error.to_string(), again });
+        tell(SamplingEvent::Failed { streams, why: error.to_string(), again });
         if !again {
             return Err(error);
         }
@@ -145,7 +149,7 @@ mod tests {
     use tidegate_control::throughput_model::sampling::SamplingConfig;
 
     use super::*;
-    use crate::sampler::{Kind, Measuring};
+    use crate::sampler::{Measuring, SamplerKind};
 
     /// A path of 100 Mbit/s a stream and 1 Gbit/s in all, that fails where it is told to.
     struct Path {
@@ -154,8 +158,8 @@ mod tests {
     }
 
     impl Sampler for Path {
-        fn kind(&self) -> Kind {
-            Kind::Native
+        fn kind(&self) -> SamplerKind {
+            SamplerKind::Native
         }
 
         fn most_streams(&self) -> u16 {
@@ -181,7 +185,10 @@ mod tests {
         }
     }
 
-    fn run(plan: &Plan, failures: &[(u16, Failure)]) -> (Samples, Vec<(u16, Amount)>, Vec<Event>) {
+    fn run(
+        plan: &SamplingPlan,
+        failures: &[(u16, Failure)],
+    ) -> (Samples, Vec<(u16, Amount)>, Vec<SamplingEvent>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let mut path = Path { failures: failures.to_vec(), asked: Vec::new() };
         let mut events = Vec::new();
@@ -190,8 +197,8 @@ mod tests {
         (samples, path.asked, events)
     }
 
-    fn plan(bytes: ByteCount, amount: Option<Amount>) -> Plan {
-        Plan { doubling: SamplingConfig::up_to(32), amount, bytes, always: false }
+    fn plan(bytes: ByteCount, amount: Option<Amount>) -> SamplingPlan {
+        SamplingPlan { doubling: SamplingConfig::up_to(32), amount, bytes, always: false }
     }
 
     #[test]
@@ -223,7 +230,7 @@ mod tests {
         let small = plan(ByteCount(50_000_000), None);
         let (samples, asked, _) = run(&small, &[]);
         assert!(samples.too_little && asked.len() == 1, "{samples:?}");
-        let (samples, asked, _) = run(&Plan { always: true, ..small }, &[]);
+        let (samples, asked, _) = run(&SamplingPlan { always: true, ..small }, &[]);
         assert!(!samples.too_little && asked.len() == 6, "{samples:?}");
         let (samples, ..) = run(&plan(ByteCount(10_000_000_000_000_000), None), &[]);
         assert!(!samples.too_little);
@@ -234,7 +241,7 @@ mod tests {
         let all = plan(ByteCount::gib(1), None);
         let (samples, asked, events) = run(&all, &[(4, Failure::Failed)]);
         assert!(samples.failed.is_none() && asked.len() == 7);
-        assert!(events.contains(&Event::Failed { streams: 4, why: "no luck".into(), again: true }));
+        assert!(events.contains(&SamplingEvent::Failed { streams: 4, why: "no luck".into(), again: true }));
         let (samples, asked, _) = run(&all, &[(4, Failure::Garbage), (4, Failure::Failed)]);
         assert_eq!((samples.taken.len(), asked.len()), (2, 4));
         assert_eq!(samples.failed.map(|error| error.failure), Some(Failure::Failed));

@@ -5,7 +5,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::history::History;
 
-use super::{Answer, EstimateError, Estimator, Event, Program, Request};
+use super::{Answer, EstimateError, EstimateRequest, Estimator, Program, SamplingEvent};
 
 /// The answer to `request`, remembered in the history at `database`. Ctrl-C and SIGTERM end it, and the program
 /// that measures with it.
@@ -16,8 +16,8 @@ use super::{Answer, EstimateError, Estimator, Event, Program, Request};
 pub fn estimate_and_wait(
     program: Program,
     database: &str,
-    request: &Request,
-    tell: &mut (dyn FnMut(Event) + Send),
+    request: &EstimateRequest,
+    tell: &mut (dyn FnMut(SamplingEvent) + Send),
 ) -> Result<Answer, EstimateError> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("descriptors for a runtime");
     runtime.block_on(async {

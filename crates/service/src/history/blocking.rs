@@ -9,6 +9,32 @@ use crate::database::Result;
 use super::History;
 
 /// A history with a runtime of its own, on the thread that waits.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use tidegate_control::{BitRate, ByteCount};
+/// use tidegate_service::history::{Blocking, Method, Record, Sample, Timestamp};
+/// use tidegate_service::pair::Pair;
+///
+/// let directory = tempfile::tempdir()?;
+/// let history = Blocking::open(&format!("sqlite:{}", directory.path().join("history.db").display()))?;
+/// let pair = Pair::of("/data", "tg://dtn2/in")?;
+/// let record = Record::from(Sample {
+///     pair: pair.clone(),
+///     method: Method::Native,
+///     streams: 4,
+///     throughput: BitRate::mbps(900),
+///     bytes: ByteCount::mib(100),
+///     duration: Duration::from_secs(1),
+///     at: Timestamp::now(),
+/// });
+/// // What is there already is known again.
+/// assert_eq!(history.wait(history.history().record(&[record.clone()]))?, 1);
+/// assert_eq!(history.wait(history.history().record(&[record]))?, 0);
+/// assert_eq!(history.wait(history.history().samples(&pair, Timestamp(0)))?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Blocking {
     history: History,

@@ -34,7 +34,7 @@ pub fn line<K: Kind>(record: &K) -> String {
 }
 
 /// Whether a line names the columns of some kind.
-pub fn is_header(line: &str) -> bool {
+pub(crate) fn is_header(line: &str) -> bool {
     Header::read(line).is_ok()
 }
 

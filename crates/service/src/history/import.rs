@@ -16,22 +16,22 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::pair::{Pair, Site};
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 use super::csv;
 use super::record::{Record, Timestamp};
-use lines::{Line, Lines};
+use lines::{Line, LineReader};
 
 /// Longest line of a log or an export; longer ones are bad lines.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Lines looked at to tell what a file is.
+/// LineReader looked at to tell what a file is.
 const FIRST_LINES: usize = 100;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum ImportFormat {
     /// The transfer log of a GridFTP server (`FTP_INFO` lines).
     Gridftp,
     /// One or more documents of `iperf3 -J`.
@@ -42,7 +42,7 @@ pub enum Format {
     Csv,
 }
 
-impl Format {
+impl ImportFormat {
     /// The names by which a format can be asked for.
     pub const NAMES: [&'static str; 4] = ["gridftp", "iperf3", "jsonl", "csv"];
 
@@ -63,7 +63,7 @@ impl Format {
     }
 }
 
-impl FromStr for Format {
+impl FromStr for ImportFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl FromStr for Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for ImportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Gridftp => "gridftp",
@@ -136,10 +136,10 @@ pub struct Item {
 
 /// A file that is read item by item.
 pub struct Import<R> {
-    lines: Lines<R>,
-    /// Lines read to tell the format, before those of `lines`.
+    lines: LineReader<R>,
+    /// LineReader read to tell the format, before those of `lines`.
     first: std::vec::IntoIter<Line>,
-    format: Format,
+    format: ImportFormat,
     sites: Sites,
     now: Timestamp,
     documents: iperf3::Documents,
@@ -148,20 +148,20 @@ pub struct Import<R> {
 
 impl<R: BufRead> Import<R> {
     /// Reads `file` as `format`, or as what its first lines say. `now` is the time of what tells none.
-    pub fn new(file: R, format: Option<Format>, sites: Sites, now: Timestamp) -> io::Result<Self> {
-        let mut lines = Lines::new(file, LONGEST_LINE);
+    pub fn new(file: R, format: Option<ImportFormat>, sites: Sites, now: Timestamp) -> io::Result<Self> {
+        let mut lines = LineReader::new(file, LONGEST_LINE);
         let (mut first, mut format) = (Vec::<Line>::new(), format);
         while format.is_none() && first.len() < FIRST_LINES {
             let Some(line) = lines.next()? else { break };
-            format = Format::of(&line.text);
+            format = ImportFormat::of(&line.text);
             first.push(line);
         }
         // Logs are rotated: one with nothing in it is not a wrong one.
         if first.iter().all(|line| line.text.trim().is_empty() && !line.is_cut) && first.len() < FIRST_LINES {
-            format = format.or(Some(Format::Jsonl));
+            format = format.or(Some(ImportFormat::Jsonl));
         }
         let format = format.ok_or_else(|| {
-            let why = format!("is none of the known formats ({}); name one", Format::NAMES.join(", "));
+            let why = format!("is none of the known formats ({}); name one", ImportFormat::NAMES.join(", "));
             io::Error::new(io::ErrorKind::InvalidData, why)
         })?;
         let (documents, first) = (iperf3::Documents::default(), first.into_iter());
@@ -169,7 +169,7 @@ impl<R: BufRead> Import<R> {
     }
 
     /// What the file is read as.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> ImportFormat {
         self.format
     }
 
@@ -195,7 +195,7 @@ impl<R: BufRead> Import<R> {
             if line.text.trim().is_empty() && !line.is_cut {
                 continue;
             }
-            if self.format == Format::Iperf3 {
+            if self.format == ImportFormat::Iperf3 {
                 self.documents.add(&line);
                 continue;
             }
@@ -211,11 +211,11 @@ impl<R: BufRead> Import<R> {
 
     fn records(&mut self, text: &str) -> Result<Vec<Record>, String> {
         match self.format {
-            Format::Gridftp => {
+            ImportFormat::Gridftp => {
                 let found = gridftp::transfer(text, &self.sites)?;
                 Ok(found.into_iter().map(Record::from).collect())
             }
-            Format::Csv => match &self.header {
+            ImportFormat::Csv => match &self.header {
                 None => {
                     self.header = Some(csv::Header::read(text)?);
                     Ok(Vec::new())

@@ -52,7 +52,7 @@ pub trait Kind: Clone + Into<Record> + Send + Sync + Unpin + 'static {
 }
 
 /// The tables of all kinds.
-pub const TABLES: [&str; 4] = [Sample::TABLE, Estimate::TABLE, Transfer::TABLE, Decision::TABLE];
+pub(crate) const TABLES: [&str; 4] = [Sample::TABLE, Estimate::TABLE, Transfer::TABLE, Decision::TABLE];
 
 /// Values by the names of their columns: a row of the database, or a line of CSV.
 pub trait Fields {
@@ -274,7 +274,7 @@ pub fn at(row: &impl Fields) -> Result<Timestamp, Error> {
 }
 
 /// A whole number in the range of its type.
-pub fn of_whole<T: TryFrom<i64>>(row: &impl Fields, column: &str) -> Result<T, Error> {
+pub(crate) fn of_whole<T: TryFrom<i64>>(row: &impl Fields, column: &str) -> Result<T, Error> {
     let number = row.whole(column)?.ok_or_else(|| unknown(column, "nothing"))?;
     T::try_from(number).map_err(|_| unknown(column, format!("the number {number}")))
 }

@@ -5,11 +5,10 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
 use crate::pair::Pair;
-
-use super::scrub;
 
 /// A moment, in milliseconds since 1970 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -146,22 +145,6 @@ pub enum Origin {
     Iperf3,
 }
 
-/// How a transfer ended, in the words of the summaries of `tidegate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// All is there.
-    Complete,
-    /// Some files are not.
-    Incomplete,
-    /// Somebody ended it.
-    Interrupted,
-    /// The destination was full.
-    NoSpace,
-    /// An error ended it.
-    Failed,
-}
-
 /// A transfer that ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
@@ -204,7 +187,7 @@ pub struct Transfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: Status,
     /// Why it ended so, if not well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -275,52 +258,6 @@ impl Record {
             Self::Estimate(record) => record.at,
             Self::Transfer(record) => record.at,
             Self::Decision(record) => record.at,
-        }
-    }
-
-    /// The same as it is kept: numbers a database can hold, texts of a bounded length, no secret in any text.
-    #[must_use]
-    pub fn scrubbed(self) -> Self {
-        match self {
-            Self::Sample(record) => Self::Sample(Sample {
-                throughput: scrub::rate(record.throughput),
-                bytes: scrub::bytes(record.bytes),
-                duration: scrub::to_milliseconds(record.duration),
-                at: scrub::moment(record.at),
-                ..record
-            }),
-            Self::Estimate(record) => Self::Estimate(Estimate {
-                throughput: scrub::rate(record.throughput),
-                basis: scrub::basis(record.basis),
-                samples: scrub::points(record.samples),
-                cost_bytes: scrub::bytes(record.cost_bytes),
-                cost: scrub::to_milliseconds(record.cost),
-                at: scrub::moment(record.at),
-                ..record
-            }),
-            Self::Transfer(record) => Self::Transfer(Transfer {
-                job: scrub::maybe_text(record.job.as_deref()),
-                bytes: scrub::bytes(record.bytes),
-                files: scrub::number(record.files),
-                concurrency: record.concurrency.map(|n| n.and_then(scrub::not_negative)),
-                optimizer: scrub::maybe_text(record.optimizer.as_deref()),
-                goodput: scrub::rate(record.goodput),
-                duration: scrub::to_milliseconds(record.duration),
-                loss: record.loss.and_then(scrub::not_negative),
-                rtt: record.rtt.map(scrub::to_microseconds),
-                retransmits: record.retransmits.map(scrub::number),
-                reason: scrub::maybe_text(record.reason.as_deref()),
-                at: scrub::moment(record.at),
-                ..record
-            }),
-            Self::Decision(record) => Self::Decision(Decision {
-                job: scrub::maybe_text(record.job.as_deref()),
-                state: scrub::state(record.state),
-                action: scrub::text(&record.action),
-                reason: scrub::text(&record.reason),
-                at: scrub::moment(record.at),
-                ..record
-            }),
         }
     }
 }

@@ -3,30 +3,78 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_contract::redact;
+use tidegate_contract::text::one_line;
 use tidegate_control::{BitRate, ByteCount};
 
-use super::record::{Basis, Point, Timestamp};
-use crate::shown::one_line;
+use super::record::{Basis, Decision, Estimate, Point, Record, Sample, Timestamp, Transfer};
 
 /// Characters kept of any one text.
-const LONGEST: usize = 1000;
+const MAX_TEXT: usize = 1000;
 
 /// Samples and coefficients kept of one estimate, and numbers of one decision.
-const MOST: usize = 64;
+const MAX_NUMBERS: usize = 64;
+
+impl Record {
+    /// The same as it is kept: numbers a database can hold, texts of a bounded length, no secret in any text.
+    #[must_use]
+    pub fn scrubbed(self) -> Self {
+        match self {
+            Self::Sample(record) => Self::Sample(Sample {
+                throughput: rate(record.throughput),
+                bytes: bytes(record.bytes),
+                duration: to_milliseconds(record.duration),
+                at: moment(record.at),
+                ..record
+            }),
+            Self::Estimate(record) => Self::Estimate(Estimate {
+                throughput: rate(record.throughput),
+                basis: basis(record.basis),
+                samples: points(record.samples),
+                cost_bytes: bytes(record.cost_bytes),
+                cost: to_milliseconds(record.cost),
+                at: moment(record.at),
+                ..record
+            }),
+            Self::Transfer(record) => Self::Transfer(Transfer {
+                job: maybe_text(record.job.as_deref()),
+                bytes: bytes(record.bytes),
+                files: number(record.files),
+                concurrency: record.concurrency.map(|n| n.and_then(not_negative)),
+                optimizer: maybe_text(record.optimizer.as_deref()),
+                goodput: rate(record.goodput),
+                duration: to_milliseconds(record.duration),
+                loss: record.loss.and_then(not_negative),
+                rtt: record.rtt.map(to_microseconds),
+                retransmits: record.retransmits.map(number),
+                reason: maybe_text(record.reason.as_deref()),
+                at: moment(record.at),
+                ..record
+            }),
+            Self::Decision(record) => Self::Decision(Decision {
+                job: maybe_text(record.job.as_deref()),
+                state: state(record.state),
+                action: text(&record.action),
+                reason: text(&record.reason),
+                at: moment(record.at),
+                ..record
+            }),
+        }
+    }
+}
 
 /// A text in one line, of bounded length, in which addresses have neither user nor secret nor question.
-pub fn text(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len().min(LONGEST));
+fn text(text: &str) -> String {
+    let mut words = String::with_capacity(text.len().min(MAX_TEXT));
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        if !kept.is_empty() {
-            kept.push(' ');
-        }
-        kept.push_str(&one_line(&without_secret(word)));
-        if kept.len() > 4 * LONGEST {
+        words.extend((!words.is_empty()).then_some(' '));
+        words.push_str(word);
+        if words.len() > 4 * MAX_TEXT {
             break;
         }
     }
-    if let Some((end, _)) = kept.char_indices().nth(LONGEST) {
+    let mut kept = one_line(&redact::text(&words));
+    if let Some((end, _)) = kept.char_indices().nth(MAX_TEXT) {
         kept.truncate(end);
         // So that the same once more changes nothing.
         kept.truncate(kept.trim_end().len());
@@ -35,82 +83,62 @@ pub fn text(text: &str) -> String {
 }
 
 /// The same of a text that may be missing; an empty one is missing.
-pub fn maybe_text(text: Option<&str>) -> Option<String> {
+fn maybe_text(text: Option<&str>) -> Option<String> {
     text.map(self::text).filter(|text| !text.is_empty())
 }
 
-/// A word whose URLs, if it holds any, end before the question and name no user.
-fn without_secret(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let mut kept = scheme.to_owned();
-    for address in rest.split("://") {
-        let (authority, path) = address.split_at(address.find('/').unwrap_or(address.len()));
-        // A ticket that was cut off has no '@', and is longer than any host.
-        let host = match authority.rsplit_once('@') {
-            Some((_, host)) => host,
-            None if authority.len() > 255 => "…",
-            None => authority,
-        };
-        kept.push_str("://");
-        kept.push_str(host);
-        kept.push_str(path);
-    }
-    kept
-}
-
 /// A number that a database can hold.
-pub fn number(number: u64) -> u64 {
+fn number(number: u64) -> u64 {
     number.min(i64::MAX as u64)
 }
 
 /// A size that a database can hold.
-pub fn bytes(bytes: ByteCount) -> ByteCount {
+fn bytes(bytes: ByteCount) -> ByteCount {
     ByteCount(number(bytes.0))
 }
 
 /// A rate that a database can hold.
-pub fn rate(rate: BitRate) -> BitRate {
+fn rate(rate: BitRate) -> BitRate {
     BitRate(number(rate.0))
 }
 
 /// Whole milliseconds.
-pub fn to_milliseconds(duration: Duration) -> Duration {
+fn to_milliseconds(duration: Duration) -> Duration {
     // A thousandth of what fits: microseconds fit as well.
     Duration::from_millis(duration.as_millis().min(i64::MAX as u128 / 1000) as u64)
 }
 
 /// Whole microseconds.
-pub fn to_microseconds(duration: Duration) -> Duration {
+fn to_microseconds(duration: Duration) -> Duration {
     Duration::from_micros(duration.as_micros().min(i64::MAX as u128) as u64)
 }
 
 /// A moment between 1970 and 9999.
-pub fn moment(moment: Timestamp) -> Timestamp {
+fn moment(moment: Timestamp) -> Timestamp {
     moment.clamp(Timestamp(0), Timestamp::LAST)
 }
 
 /// A number of 0 or more, or none.
-pub fn not_negative(number: f64) -> Option<f64> {
+fn not_negative(number: f64) -> Option<f64> {
     // -0.0 would come back as 0.0.
     (number.is_finite() && number >= 0.0).then_some(number.abs())
 }
 
 /// Points a database can hold.
-pub fn points(mut points: Vec<Point>) -> Vec<Point> {
-    points.truncate(MOST);
+fn points(mut points: Vec<Point>) -> Vec<Point> {
+    points.truncate(MAX_NUMBERS);
     points.iter_mut().for_each(|point| point.throughput = rate(point.throughput));
     points
 }
 
 /// A basis of finite numbers.
-pub fn basis(basis: Basis) -> Basis {
+fn basis(basis: Basis) -> Basis {
     match basis {
         Basis::Model { model, coefficients } if coefficients.iter().any(|c| !c.is_finite()) => {
             Basis::Fallback { reason: text(&format!("the fit of {model} has no finite coefficients")) }
         }
         Basis::Model { model, mut coefficients } => {
-            coefficients.truncate(MOST);
+            coefficients.truncate(MAX_NUMBERS);
             Basis::Model {
                 model: maybe_text(Some(&model)).unwrap_or_else(|| "unnamed".to_owned()),
                 coefficients,
@@ -121,8 +149,8 @@ pub fn basis(basis: Basis) -> Basis {
 }
 
 /// Finite numbers only.
-pub fn state(state: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let finite = state.into_iter().filter(|(_, value)| value.is_finite()).take(MOST);
+fn state(state: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let finite = state.into_iter().filter(|(_, value)| value.is_finite()).take(MAX_NUMBERS);
     finite.map(|(name, value)| (text(&name), value)).collect()
 }
 
@@ -143,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(text(before), after);
         }
-        assert_eq!(text(&"ä".repeat(5000)).chars().count(), LONGEST);
+        assert_eq!(text(&"ä".repeat(5000)).chars().count(), MAX_TEXT);
         assert!(!text(&format!("tg://{}", "A".repeat(300))).contains("AAA"));
     }
 

@@ -30,7 +30,7 @@ const BATCH: usize = 1000;
 const CONFLICTS: u32 = 1;
 
 /// Most records of a page.
-pub const MOST: u32 = 1000;
+pub(crate) const MAX_RECORDS: u32 = 1000;
 
 /// Columns that every kind has.
 const COMMON: [&str; 4] = ["identity", "source", "destination", "at_ms"];
@@ -96,7 +96,7 @@ impl Query {
     }
 
     fn rows(&self) -> u32 {
-        if self.limit == 0 { MOST } else { self.limit.min(MOST) }
+        if self.limit == 0 { MAX_RECORDS } else { self.limit.min(MAX_RECORDS) }
     }
 }
 
@@ -235,7 +235,7 @@ impl History {
             .collect();
         let text = format!(
             "SELECT source, destination, {sums}MAX(at_ms) AS at_ms FROM ({}) AS known \
-             GROUP BY source, destination ORDER BY MAX(at_ms) DESC, source, destination LIMIT {MOST}",
+             GROUP BY source, destination ORDER BY MAX(at_ms) DESC, source, destination LIMIT {MAX_RECORDS}",
             parts.join(" UNION ALL ")
         );
         let work = async {
@@ -392,7 +392,7 @@ pub fn bound(text: &str, values: Vec<Cell>) -> Statement<'static, Any, AnyArgume
 }
 
 /// Longest wait for a deletion of one bounded batch.
-pub const DELETION: Duration = Duration::from_secs(30);
+pub(crate) const DELETION: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -16,40 +16,41 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_contract::summary::Status;
 use tidegate_control::ByteCount;
 
 use crate::database::Result;
 use crate::pair::Pair;
 
 use super::History;
-use super::record::{Method, Origin, Outcome, Record, Sample, Timestamp, Transfer};
+use super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::store::{Query, median};
 
 /// What a measurement lasts at least; a second, and a sampler's inexactness.
-pub const LONG_ENOUGH: Duration = Duration::from_millis(900);
+pub(crate) const LONG_ENOUGH: Duration = Duration::from_millis(900);
 
 /// The share of its time that others may have run in.
-pub const MAX_SHARED: f64 = 0.1;
+pub(crate) const MAX_SHARED: f64 = 0.1;
 
 /// What counts as the same time as the newest.
-pub const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
+pub(crate) const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Transfers of one number of streams that count.
-pub const NEWEST: usize = 31;
+pub(crate) const NEWEST: usize = 31;
 
 /// Different numbers of streams that a model needs.
-pub const FEWEST_POINTS: usize = 3;
+pub(crate) const FEWEST_POINTS: usize = 3;
 
 /// Transfers of a pair that are looked at, the newest.
 const MAX_TRANSFERS: usize = 10_000;
 
 /// The samples that the transfers of a pair amount to, in the order of streams; none if the rule is not met.
-pub fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
+pub(crate) fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
     let Some(newest) = transfers.iter().map(|transfer| transfer.at).max() else { return Vec::new() };
     let shared = shared(transfers);
     let mut by_streams: BTreeMap<u32, Vec<&Transfer>> = BTreeMap::new();
     for (transfer, shared) in transfers.iter().zip(shared) {
-        let counts = transfer.outcome == Outcome::Complete
+        let counts = transfer.outcome == Status::Complete
             && transfer.duration >= LONG_ENOUGH
             && transfer.at >= newest.before(WINDOW)
             && shared as f64 <= MAX_SHARED * transfer.duration.as_millis() as f64;
@@ -150,7 +151,7 @@ mod tests {
             loss: None,
             rtt: None,
             retransmits: None,
-            outcome: Outcome::Complete,
+            outcome: Status::Complete,
             reason: None,
             at: Timestamp((start + length as i64) * 1000),
         }
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(seen(&log), [(1, 100.0), (2, 190.0), (4, 340.0)]);
         // Too short, failed, and shared with others: none of them counts, but for the time it took.
         log.push(Transfer { duration: Duration::from_millis(100), ..transfer(8, 1, 2_000, 1) });
-        log.push(Transfer { outcome: Outcome::Failed, ..transfer(8, 1, 2_010, 10) });
+        log.push(Transfer { outcome: Status::Failed, ..transfer(8, 1, 2_010, 10) });
         log.extend([transfer(8, 1, 2_020, 10), transfer(8, 2, 2_025, 10)]);
         assert_eq!(seen(&log), [(1, 100.0), (2, 190.0), (4, 340.0)]);
         let samples = samples_of(&log);

@@ -11,7 +11,7 @@ use std::fmt;
 use thiserror::Error;
 
 use expression::Reader;
-use token::{Kind, Lexer};
+use token::{Lexer, TokenKind};
 
 /// The most bytes of a file of ads.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -92,7 +92,7 @@ impl ClassAd {
         }
         let mut reader = Reader::new(Lexer::new(text))?;
         let mut ads = Vec::new();
-        while reader.next_kind() != &Kind::End {
+        while reader.next_kind() != &TokenKind::End {
             ads.push(Self::read(&mut reader)?);
         }
         Ok(ads)

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::arguments::Arguments;
-use super::classad::{self, Attribute, ClassAd, SyntaxError, Value};
-use super::request::{Kind, Request};
+use super::classad::{self, Attribute, ClassAd, SyntaxError};
+use super::request::{JobKind, Request};
 use crate::address;
-use crate::shown::one_line;
+use tidegate_contract::text::one_line;
 
 /// The most bytes of a job file.
 pub const MAX_BYTES: usize = classad::MAX_BYTES;
@@ -94,6 +94,15 @@ impl FileError {
 }
 
 /// The jobs of a file. Paths that do not begin with `/` are relative to `base`, where one is given.
+///
+/// ```
+/// use tidegate_service::job::file::{Format, read};
+///
+/// let text = r#"[ dap_type = transfer; src_url = "gsiftp://a/x"; dest_url = "gsiftp://b/y"; ]"#;
+/// let jobs = read(text, Format::ClassAds, None)?;
+/// assert_eq!((&jobs[0].sources[0][..], &jobs[0].destination[..]), ("gsiftp://a/x", "gsiftp://b/y"));
+/// # Ok::<(), tidegate_service::job::file::FileError>(())
+/// ```
 pub fn read(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>, FileError> {
     jobs(text, format, base).map_err(FileError::shown)
 }
@@ -198,7 +207,7 @@ fn read_ads(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
 }
 
 /// What a Stork ad asks for, or what is wrong in which line.
-pub fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
+pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     let first = ad.attributes().first().map_or(0, |attribute| attribute.line);
     let mut request = Request::transfer("", "");
     request.sources.clear();
@@ -217,8 +226,8 @@ pub fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
         match name.to_ascii_lowercase().as_str() {
             "dap_type" => {
                 request.kind = match word().to_ascii_lowercase().as_str() {
-                    "transfer" => Kind::Transfer,
-                    "estimation" => Kind::Estimation,
+                    "transfer" => JobKind::Transfer,
+                    "estimation" => JobKind::Estimation,
                     _ => {
                         return Err(wrong(format!("dap_type is {value}; there are transfer and estimation")));
                     }
@@ -299,58 +308,59 @@ fn in_one_line(text: &str) -> String {
     text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The ad of a request, with everything that it came with.
-pub fn ad_of(request: &Request) -> ClassAd {
-    let mut ad = ClassAd::default();
-    let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
-    let word = |word: &str| Value::Expression(word.to_owned());
-    let text = |text: &str| Value::Text(text.to_owned());
-    set("dap_type", word(if request.kind == Kind::Transfer { "transfer" } else { "estimation" }));
-    if let Some(source) = request.sources.first() {
-        set("src_url", text(source));
-    }
-    set("dest_url", text(&request.destination));
-    set("optimization", text(if request.optimization { "YES" } else { "NO" }));
-    set("use_history", text(if request.use_history { "YES" } else { "NO" }));
-    let mut arguments = Vec::new();
-    for (option, size) in [("-b", request.buffer_bytes), ("-s", request.sample_bytes)] {
-        arguments.extend(size.map(|size| format!("{option} {}", size.0)));
-    }
-    arguments.extend(request.options.iter().cloned());
-    if !arguments.is_empty() {
-        set("arguments", text(&arguments.join(" ")));
-    }
-    let paths = [
-        ("output", &request.output),
-        ("err", &request.err),
-        ("log", &request.log),
-        ("x509proxy", &request.x509proxy),
-    ];
-    for (name, path) in paths {
-        if let Some(path) = path.as_ref().and_then(|path| path.to_str()) {
-            set(name, text(path));
-        }
-    }
-    if let Some(name) = &request.name {
-        set("job_name", text(name));
-    }
-    if let Some(bytes) = request.bytes {
-        set("bytes", word(&bytes.0.to_string()));
-    }
-    if request.priority != 0 {
-        set("priority", word(&request.priority.to_string()));
-    }
-    for (name, expression) in &request.attributes {
-        set(name, word(expression));
-    }
-    ad
-}
-
 #[cfg(test)]
 mod tests {
     use tidegate_control::ByteCount;
 
+    use super::super::classad::Value;
     use super::*;
+
+    /// The ad of a request, with everything that it came with.
+    fn ad_of(request: &Request) -> ClassAd {
+        let mut ad = ClassAd::default();
+        let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
+        let word = |word: &str| Value::Expression(word.to_owned());
+        let text = |text: &str| Value::Text(text.to_owned());
+        set("dap_type", word(if request.kind == JobKind::Transfer { "transfer" } else { "estimation" }));
+        if let Some(source) = request.sources.first() {
+            set("src_url", text(source));
+        }
+        set("dest_url", text(&request.destination));
+        set("optimization", text(if request.optimization { "YES" } else { "NO" }));
+        set("use_history", text(if request.use_history { "YES" } else { "NO" }));
+        let mut arguments = Vec::new();
+        for (option, size) in [("-b", request.buffer_bytes), ("-s", request.sample_bytes)] {
+            arguments.extend(size.map(|size| format!("{option} {}", size.0)));
+        }
+        arguments.extend(request.options.iter().cloned());
+        if !arguments.is_empty() {
+            set("arguments", text(&arguments.join(" ")));
+        }
+        let paths = [
+            ("output", &request.output),
+            ("err", &request.err),
+            ("log", &request.log),
+            ("x509proxy", &request.x509proxy),
+        ];
+        for (name, path) in paths {
+            if let Some(path) = path.as_ref().and_then(|path| path.to_str()) {
+                set(name, text(path));
+            }
+        }
+        if let Some(name) = &request.name {
+            set("job_name", text(name));
+        }
+        if let Some(bytes) = request.bytes {
+            set("bytes", word(&bytes.0.to_string()));
+        }
+        if request.priority != 0 {
+            set("priority", word(&request.priority.to_string()));
+        }
+        for (name, expression) in &request.attributes {
+            set(name, word(expression));
+        }
+        ad
+    }
     use crate::job::Dependency;
 
     /// Every attribute that the paper names.
@@ -375,7 +385,10 @@ mod tests {
         let jobs = read(STORK, Format::of(None, STORK), Some(Path::new("/home/u"))).expect("read");
         let [request] = &jobs[..] else { panic!("{jobs:?}") };
         assert_eq!(request.sources, ["gsiftp://dtn1.example.org/scratch/test1.dat"]);
-        assert_eq!((request.kind, request.optimization, request.use_history), (Kind::Transfer, true, true));
+        assert_eq!(
+            (request.kind, request.optimization, request.use_history),
+            (JobKind::Transfer, true, true)
+        );
         assert_eq!(
             (request.buffer_bytes, request.sample_bytes),
             (Some(ByteCount::kib(128)), Some(ByteCount::mib(10)))

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
+use tidegate_contract::redact;
+use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
 
 use super::JobId;
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
-use crate::shown;
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
 const MAX_TEXT: usize = 8 << 10;
@@ -57,7 +58,7 @@ const OPTIONS: [(&str, bool); 23] = [
 /// What kind of job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum JobKind {
     /// Moves data; takes its turn in the queue.
     #[default]
     Transfer,
@@ -84,7 +85,7 @@ pub struct Request {
     pub name: Option<String>,
     /// What is to be done.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: JobKind,
     /// Where the data is: one address or path, or several at the same place.
     #[serde(alias = "source", deserialize_with = "one_or_many")]
     pub sources: Vec<String>,
@@ -194,7 +195,7 @@ impl Request {
     pub fn transfer(source: impl Into<String>, destination: impl Into<String>) -> Self {
         Self {
             name: None,
-            kind: Kind::Transfer,
+            kind: JobKind::Transfer,
             sources: vec![source.into()],
             destination: destination.into(),
             bytes: None,
@@ -217,7 +218,7 @@ impl Request {
 
     /// Whether it makes sense as far as can be told without asking anybody.
     pub fn check(&self) -> Result<(), RequestError> {
-        self.checked().map_err(|why| RequestError(shown::one_line(&why)))
+        self.checked().map_err(|why| RequestError(one_line(&why)))
     }
 
     fn checked(&self) -> Result<(), String> {
@@ -274,14 +275,14 @@ impl Request {
             }
         }
         options_are_known(&self.options)?;
-        if self.kind == Kind::Estimation && self.sources.len() > 1 {
+        if self.kind == JobKind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
         }
-        if self.kind == Kind::Estimation && !self.after.is_empty() {
+        if self.kind == JobKind::Estimation && !self.after.is_empty() {
             return Err("an estimation waits for nothing: it is answered at once".to_owned());
         }
         // It would stand on a command line, which every user of the host can read.
-        if self.route() == Ok(Route::Put) && address::public(&self.destination) != self.destination {
+        if self.route() == Ok(Route::Put) && redact::address(&self.destination) != self.destination {
             return Err(
                 "the destination has a password or a query in it: leave it out, and put logins into ~/.netrc"
                     .to_owned(),
@@ -339,19 +340,19 @@ impl Request {
 
     /// From where to where, without secrets and as nobody escaped it.
     pub fn route_in_words(&self) -> String {
-        let source = self.sources.first().map(|source| address::public(source)).unwrap_or_default();
+        let source = self.sources.first().map(|source| redact::address(source)).unwrap_or_default();
         let more = match self.sources.len() {
             0 | 1 => String::new(),
             many => format!(" and {} more", many - 1),
         };
-        format!("{source}{more} → {}", address::public(&self.destination))
+        format!("{source}{more} → {}", redact::address(&self.destination))
     }
 
     /// The same without the secrets of its addresses, to be shown.
     #[must_use]
     pub fn public(mut self) -> Self {
-        self.sources.iter_mut().for_each(|source| *source = address::public(source));
-        self.destination = address::public(&self.destination);
+        self.sources.iter_mut().for_each(|source| *source = redact::address(source));
+        self.destination = redact::address(&self.destination);
         // What nobody here understands may hold an address too.
         self.attributes.retain(|(_, expression)| !expression.contains("://"));
         self

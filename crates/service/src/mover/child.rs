@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 use super::command::Plan;
 
 /// How long a child may take to stop where it can go on later; then it is killed.
-pub const STOPPING: Duration = Duration::from_secs(10);
+pub(crate) const STOPPING: Duration = Duration::from_secs(10);
 /// The most standard output that is kept: the summary of a run with ten thousand failures has some megabytes.
 const MAX_OUTPUT: usize = 8 << 20;
 /// The last bytes of standard error that are kept.

@@ -10,7 +10,7 @@ use crate::job::Request;
 use super::programs::Programs;
 
 /// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
-pub const MAX_STREAMS: u16 = 512;
+pub(crate) const MAX_STREAMS: u16 = 512;
 
 /// How long one attempt outlives an outage, in seconds.
 const ATTEMPT_S: u64 = 30;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_contract::epoch_line::EpochReader;
 use tidegate_control::Epoch;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
@@ -11,23 +12,19 @@ use tokio::sync::mpsc;
 
 /// How often the file is looked at; an epoch lasts a second.
 const LOOK: Duration = Duration::from_millis(200);
-/// The longest line; an epoch takes some 500 bytes.
-const MAX_LINE: usize = 64 << 10;
 
 /// Reads a file of epochs as it grows.
 #[derive(Debug)]
 pub struct Epochs {
     path: PathBuf,
     file: Option<File>,
-    line: Vec<u8>,
-    /// Whether the line in hand is longer than any, and is left out.
-    too_long: bool,
+    reader: EpochReader,
 }
 
 impl Epochs {
     /// A file that is to come.
-    pub const fn new(path: PathBuf) -> Self {
-        Self { path, file: None, line: Vec::new(), too_long: false }
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, file: None, reader: EpochReader::default() }
     }
 
     /// Tells of each epoch for as long as this is awaited.
@@ -51,21 +48,8 @@ impl Epochs {
             if count == 0 {
                 return Ok(());
             }
-            for &byte in &piece[..count] {
-                if byte != b'\n' {
-                    self.too_long |= self.line.len() >= MAX_LINE;
-                    if !self.too_long {
-                        self.line.push(byte);
-                    }
-                    continue;
-                }
-                if let (false, Ok(epoch)) = (self.too_long, serde_json::from_slice(&self.line)) {
-                    // Nobody waits for a listener.
-                    let _ = epochs.try_send(epoch);
-                }
-                self.line.clear();
-                self.too_long = false;
-            }
+            // Nobody waits for a listener.
+            self.reader.take_in(&piece[..count], |epoch| drop(epochs.try_send(epoch)));
         }
     }
 }

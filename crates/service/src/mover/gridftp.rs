@@ -12,30 +12,30 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use tidegate_contract::error_kind::ErrorKind;
+use tidegate_contract::summary::{FailedFile, Files, Status};
 use tidegate_control::{BitRate, ByteCount};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::address;
-use crate::job::{Failure, Files, Request, Summary};
+use crate::job::{Request, Summary};
 
+use super::attempt::{Class, Ended, Outcome, Run};
 use super::child::{Exit, Spawner};
 use super::command::{Plan, Streams};
 use super::programs::Programs;
-use super::report::{cut, how};
-use super::{Class, Ended, Outcome, Run};
+use super::report::{cut, how, shown};
 
 use listing::{Listed, path_of, subdirectories};
-use said::{Listener, class, error};
+use said::{OutputReader, class, error};
 
 /// Directories that are listed at the same time.
 const AT_ONCE: usize = 8;
-/// Failures that are kept.
-const MAX_FAILURES: usize = 20;
 /// What a server says of a directory that is asked for as a file.
 const IS_DIRECTORY: &str = "Is a directory";
 /// The kind of what the program leaves out.
-const LEFT_OUT: &str = "denied";
+const LEFT_OUT: ErrorKind = ErrorKind::Denied;
 /// Compares by size, and by checksum.
 const BY_SIZE: &str = "1";
 const BY_CHECKSUM: &str = "3";
@@ -111,7 +111,7 @@ impl Attempt<'_> {
             skips = true;
             known.before = (listed.files.saturating_sub(left.files), listed.bytes.saturating_sub(left.bytes));
         }
-        let mut listener = Listener::new(epochs, self.streams, (known.before.1, listed.bytes));
+        let mut listener = OutputReader::new(epochs, self.streams, (known.before.1, listed.bytes));
         let exit = self.start(&self.moving(skips), |piece| listener.hear(piece)).await?;
         if exit.code() != Ok(0) {
             return Err(self.broke(&exit, known, listener.moved()));
@@ -122,9 +122,9 @@ impl Attempt<'_> {
             None => (self.listed(&self.pairs, BY_SIZE).await?, false),
         };
         let how = if verified { "size or content differs" } else { "its size differs" };
-        let differs = |name: &String| Failure {
+        let differs = |name: &String| FailedFile {
             path: name.clone(),
-            kind: "corrupt".to_owned(),
+            kind: ErrorKind::Corrupt,
             message: format!("{name}: it is missing at the destination, or {how}"),
         };
         // The directories of an address with a password were not looked into.
@@ -140,11 +140,11 @@ impl Attempt<'_> {
         known: Known,
         left: &Listed,
         missing: u64,
-        failures: Vec<Failure>,
+        failures: Vec<FailedFile>,
         verified: bool,
     ) -> Ended {
         let Some(first) = failures.first().filter(|_| missing > 0) else {
-            let summary = self.summary("complete", known, known.all.1.saturating_sub(known.before.1));
+            let summary = self.summary(Status::Complete, known, known.all.1.saturating_sub(known.before.1));
             let ok = known.all.0.saturating_sub(known.before.0);
             let files = Files { ok, ..summary.files };
             let summary = Summary { files, verified, ..summary };
@@ -158,16 +158,11 @@ impl Attempt<'_> {
         // What it leaves out it will leave out again.
         let lasts = failures.iter().all(|failure| failure.kind == LEFT_OUT);
         let class = if lasts { Class::Denied } else { Class::Passing };
-        let summary = self.summary("incomplete", known, moved);
+        let summary = self.summary(Status::Incomplete, known, moved);
         let ok = known.all.0.saturating_sub(known.before.0).saturating_sub(left.files);
-        let shown = |failure: Failure| Failure {
-            path: cut(&failure.path, self.request),
-            kind: failure.kind,
-            message: cut(&failure.message, self.request),
-        };
         let summary = Summary {
             files: Files { ok, failed: missing, total: known.all.0 + missing - left.files, ..summary.files },
-            failures: failures.into_iter().take(MAX_FAILURES).map(shown).collect(),
+            failures: shown(failures, self.request),
             ..summary
         };
         Ended {
@@ -181,20 +176,20 @@ impl Attempt<'_> {
     fn broke(&self, exit: &Exit, known: Known, moved: u64) -> Ended {
         let (outcome, message) = broken(exit, self.request);
         let status = match outcome {
-            Outcome::Stopped => "interrupted",
-            Outcome::Failed(Class::NoSpace) => "no_space",
-            _ => "failed",
+            Outcome::Stopped => Status::Interrupted,
+            Outcome::Failed(Class::NoSpace) => Status::NoSpace,
+            _ => Status::Failed,
         };
         let summary = self.summary(status, known, moved);
         let summary = Summary { error: Some(message.clone()), ..summary };
         Ended { outcome, message, summary: Some(summary) }
     }
 
-    fn summary(&self, status: &str, known: Known, bytes: u64) -> Summary {
+    fn summary(&self, status: Status, known: Known, bytes: u64) -> Summary {
         let time = self.started.elapsed();
         Summary {
-            status: status.to_owned(),
-            files: Files { total: known.all.0, ok: 0, failed: 0, skipped: known.before.0 },
+            status,
+            files: Files { total: known.all.0, ok: 0, failed: 0, skipped: known.before.0, refreshed: 0 },
             bytes,
             duration_ms: time.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), time).0,
@@ -251,16 +246,16 @@ impl Attempt<'_> {
     }
 
     /// Directories at the source that were not looked into, and empty ones that are not at the destination.
-    async fn left_out(&self, listed: &Listed) -> Result<Vec<Failure>, Ended> {
+    async fn left_out(&self, listed: &Listed) -> Result<Vec<FailedFile>, Ended> {
         let roots = self.pairs.iter().filter(|(source, _)| source.ends_with('/'));
         let sources = roots.clone().chain(&listed.directories).map(|(source, _)| source.clone());
         let known: HashSet<Vec<u8>> = listed.directories.iter().map(|(source, _)| path_of(source)).collect();
         let mut failures = Vec::new();
         self.look(sources.collect(), |directory, exit| {
             let Some(list) = exit.output.as_deref().filter(|_| exit.code() == Ok(0)) else {
-                failures.push(Failure {
+                failures.push(FailedFile {
                     path: directory.clone(),
-                    kind: "io".to_owned(),
+                    kind: ErrorKind::Io,
                     message: format!("{directory}: cannot be listed: {}", error(&exit.messages)),
                 });
                 return;
@@ -273,9 +268,9 @@ impl Attempt<'_> {
                         "{directory}{name}/: not copied, because the server shows it as the same directory as another \
                          one; copy it by a job of its own"
                     );
-                    failures.push(Failure {
+                    failures.push(FailedFile {
                         path: format!("{directory}{name}/"),
-                        kind: LEFT_OUT.to_owned(),
+                        kind: LEFT_OUT,
                         message,
                     });
                 }
@@ -290,7 +285,7 @@ impl Attempt<'_> {
         self.look(empty, |directory, exit| {
             if exit.code() != Ok(0) {
                 let message = format!("{directory}: the empty directory is not at the destination");
-                failures.push(Failure { path: directory, kind: "not_found".to_owned(), message });
+                failures.push(FailedFile { path: directory, kind: ErrorKind::NotFound, message });
             }
         })
         .await?;
@@ -362,7 +357,7 @@ impl Attempt<'_> {
 }
 
 /// How a program that did not end well ended, and what it said, fit to be shown.
-pub fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
+pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
     let said = error(&exit.messages);
     let outcome = match exit.code() {
         _ if exit.asked => Outcome::Stopped,
@@ -425,6 +420,8 @@ fn has_password(address: &str) -> bool {
 mod tests {
     use std::os::unix::process::ExitStatusExt;
 
+    use tidegate_contract::text::one_line;
+
     use super::*;
 
     #[test]
@@ -454,6 +451,17 @@ mod tests {
             let (outcome, message) = broken(&exit, &request);
             assert_eq!(outcome, Outcome::Failed(class), "{said}");
             assert!(message.contains(wanted) && !message.contains("secret"), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_it_says_is_shown_escaped() {
+        let request = Request::transfer("https://u:\u{202e}secret@h/x\x1b[2J", "/b");
+        let known = &request.sources[0];
+        for messages in [format!("error: \x1b[2J\u{2066}: {known}"), format!("error: {}", one_line(known))] {
+            let status = std::process::ExitStatus::from_raw(1 << 8);
+            let (_, message) = broken(&Exit { status, output: None, messages, asked: false }, &request);
+            assert!(!message.contains("secret") && message == one_line(&message), "{message}");
         }
     }
 

@@ -1,67 +1,41 @@
 //! How a run of `tidegate` ended, from its exit code and the JSON that it printed.
 
-use serde::Deserialize;
+use tidegate_contract::error_kind::ErrorKind;
+use tidegate_contract::exit::Exit as Code;
+use tidegate_contract::redact;
+use tidegate_contract::summary::{self, FailedFile, Files};
 
-use crate::address;
-use crate::job::{Failure, Files, Request, Summary};
+use crate::job::{Request, Summary};
 use crate::queue::GIVEN_UP;
-use crate::shown::one_line;
 
+use super::attempt::{Class, Ended, Outcome};
 use super::child::Exit;
-use super::{Class, Ended, Outcome};
 
 /// Failures that are kept.
-const MAX_FAILURES: usize = 20;
-/// The longest message that is kept.
-const MAX_MESSAGE: usize = 1000;
-
-/// What `tidegate --json` prints, as far as it matters here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Printed {
-    status: String,
-    verified: bool,
-    files: Files,
-    bytes: u64,
-    resent_bytes: u64,
-    duration_ms: u64,
-    goodput_bps: u64,
-    optimizer: String,
-    concurrency_mean: Mean,
-    failures: Vec<Failure>,
-    error: Option<String>,
-    error_kind: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Mean {
-    network: f64,
-}
+pub(crate) const MAX_FAILURES: usize = 20;
 
 /// How a run of ours ended.
 pub fn ended(exit: &Exit, request: &Request) -> Ended {
-    let printed = exit.output.as_deref().and_then(|output| serde_json::from_slice::<Printed>(output).ok());
+    let printed =
+        exit.output.as_deref().and_then(|output| serde_json::from_slice::<summary::Summary>(output).ok());
     let failures = printed.as_ref().map_or(&[][..], |printed| &printed.failures[..]);
-    let outcome = match exit.code() {
-        Ok(0) if printed.is_some() => Outcome::Complete,
-        // Nothing of ours ends well and says nothing.
-        Ok(0) => Outcome::Failed(Class::Passing),
-        Ok(130) if exit.asked => Outcome::Stopped,
-        Ok(2) => Outcome::Failed(Class::Usage),
-        Ok(3) => Outcome::Failed(Class::NotFound),
-        Ok(4) => Outcome::Failed(Class::NoSpace),
-        Ok(5) => Outcome::Failed(Class::Denied),
-        Ok(1) if printed.as_ref().is_some_and(|printed| is_outage(&printed.error_kind)) => {
-            Outcome::Failed(Class::Unreachable)
-        }
-        // A bucket that does not exist: no try will make it.
-        Ok(1) if printed.as_ref().is_some_and(|printed| printed.error_kind == "not_found") => {
-            Outcome::Failed(Class::NotFound)
-        }
-        Ok(1) => Outcome::Failed(of_failures(failures)),
+    let error_kind = printed.as_ref().and_then(|printed| printed.error_kind);
+    let outcome = match exit.code().map(Code::from_code) {
+        Ok(Some(Code::Complete)) if printed.is_some() => Outcome::Complete,
+        Ok(Some(Code::Interrupted)) if exit.asked => Outcome::Stopped,
+        Ok(Some(Code::Usage)) => Outcome::Failed(Class::Usage),
+        Ok(Some(Code::NotFound)) => Outcome::Failed(Class::NotFound),
+        Ok(Some(Code::NoSpace)) => Outcome::Failed(Class::NoSpace),
+        Ok(Some(Code::Refused)) => Outcome::Failed(Class::Denied),
+        Ok(Some(Code::SomeFailed)) => Outcome::Failed(match error_kind {
+            Some(kind) if kind.is_outage() => Class::Unreachable,
+            // A bucket that does not exist: no try will make it.
+            Some(ErrorKind::NotFound) => Class::NotFound,
+            _ => of_failures(failures),
+        }),
         // Asked to stop and then killed: it goes on later from its journal.
         Err(_) if exit.asked => Outcome::Stopped,
+        // Nothing of ours ends well and says nothing.
         _ => Outcome::Failed(Class::Passing),
     };
     let said = printed.as_ref().and_then(|printed| printed.error.clone());
@@ -77,54 +51,46 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Outcome::Failed(_) => said.or_else(|| last_line(&exit.messages)).unwrap_or_else(|| how(exit)),
     };
     let summary = printed.map(|printed| Summary {
-        status: cut(&printed.status, request),
+        status: printed.status,
         verified: printed.verified,
-        files: printed.files,
+        files: Files { refreshed: 0, ..printed.files },
         bytes: printed.bytes,
         resent_bytes: printed.resent_bytes,
         duration_ms: printed.duration_ms,
         goodput_bps: printed.goodput_bps,
         optimizer: cut(&printed.optimizer, request),
         streams_mean: printed.concurrency_mean.network,
-        failures: printed
-            .failures
-            .into_iter()
-            .take(MAX_FAILURES)
-            .map(|failure| Failure {
-                path: cut(&failure.path, request),
-                kind: cut(&failure.kind, request),
-                message: cut(&failure.message, request),
-            })
-            .collect(),
+        failures: shown(printed.failures, request),
         error: printed.error.map(|error| cut(&error, request)),
         estimate: None,
     });
     Ended { outcome, message: cut(&message, request), summary }
 }
 
+/// The failures that are kept, fit to be shown.
+pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
+    let shown = |failure: FailedFile| FailedFile {
+        path: cut(&failure.path, request),
+        kind: failure.kind,
+        message: cut(&failure.message, request),
+    };
+    failures.into_iter().take(MAX_FAILURES).map(shown).collect()
+}
+
 /// The class of a run in which some files failed: if all of them will fail again, so will it.
-fn of_failures(failures: &[Failure]) -> Class {
-    let all =
-        |fits: fn(&str) -> bool| !failures.is_empty() && failures.iter().all(|failure| fits(&failure.kind));
-    if all(|kind| kind == "not_found") {
+fn of_failures(failures: &[FailedFile]) -> Class {
+    let all = |fits: fn(ErrorKind) -> bool| {
+        !failures.is_empty() && failures.iter().all(|failure| fits(failure.kind))
+    };
+    if all(|kind| kind == ErrorKind::NotFound) {
         Class::NotFound
-    } else if all(lasts) {
+    } else if all(ErrorKind::is_lasting) {
         Class::Denied
-    } else if all(|kind| lasts(kind) || is_outage(kind)) {
+    } else if all(|kind| kind.is_lasting() || kind.is_outage()) {
         Class::Unreachable
     } else {
         Class::Passing
     }
-}
-
-/// Whether an error of this kind comes of an end that does not answer.
-fn is_outage(kind: &str) -> bool {
-    matches!(kind, "connection" | "busy")
-}
-
-/// Whether an error of this kind will be met again.
-fn lasts(kind: &str) -> bool {
-    matches!(kind, "not_found" | "denied" | "authentication" | "unsafe_name" | "usage")
 }
 
 /// How it ended when it said nothing.
@@ -136,43 +102,24 @@ pub fn how(exit: &Exit) -> String {
 }
 
 /// The last line of what it said on standard error.
-pub fn last_line(messages: &str) -> Option<String> {
+pub(crate) fn last_line(messages: &str) -> Option<String> {
     let line = messages.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
     Some(line.strip_prefix("tidegate: ").unwrap_or(line).to_owned())
 }
 
-/// `text` without the secrets of the job's addresses, which stand in it as `shown` has them.
-fn open(text: &str, request: &Request, shown: impl Fn(&str) -> String) -> String {
-    let mut text = text.to_owned();
-    for address in request.sources.iter().chain([&request.destination]) {
-        let public = address::public(address);
-        if public != *address {
-            text = text.replace(&shown(address), &shown(&public));
-        }
-        if let Some((user, _)) = address.split_once("://").and_then(|(_, rest)| rest.split_once('@')) {
-            text = text.replace(&format!("{}@", shown(user)), "…@");
-        }
-    }
-    text
-}
-
 /// One line that is not too long, without the secrets of the job's addresses and fit to be shown.
 pub fn cut(text: &str, request: &Request) -> String {
-    // Whoever wrote it may have escaped the addresses in it or not.
-    let mut line = one_line(&open(text, request, |text| text.to_owned()));
-    line = open(&line, request, one_line);
-    if line.len() > MAX_MESSAGE {
-        let end = (0..=MAX_MESSAGE).rev().find(|&end| line.is_char_boundary(end)).unwrap_or(0);
-        line.truncate(end);
-        line.push('…');
-    }
-    line
+    let addresses: Vec<&str> =
+        request.sources.iter().chain([&request.destination]).map(String::as_str).collect();
+    redact::line(text, &addresses)
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
+
+    use tidegate_contract::text::one_line;
 
     use super::*;
 
@@ -248,13 +195,11 @@ mod tests {
             (String::new(), format!("tidegate: {EVIL}: {escaped}")),
         ] {
             let said = exit(1, &output, &messages, false);
-            let (outcome, message) = super::super::gridftp::broken(&said, &request);
-            for ended in [ended(&said, &request), Ended { outcome, message, summary: None }] {
-                let summary = ended.summary.map(|summary| serde_json::to_string(&summary).expect("JSON"));
-                for text in [&ended.message, &summary.unwrap_or_default()] {
-                    assert_eq!(text, &one_line(text));
-                    assert!(!text.contains("secret"), "{text}");
-                }
+            let ended = ended(&said, &request);
+            let summary = ended.summary.map(|summary| serde_json::to_string(&summary).expect("JSON"));
+            for text in [&ended.message, &cut(&said.messages, &request), &summary.unwrap_or_default()] {
+                assert_eq!(text, &one_line(text));
+                assert!(!text.contains("secret"), "{text}");
             }
         }
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::{Queue, QueueError, Result, number};
+use super::{Queue, QueueError, QueueResult, number};
 use crate::job::{JobId, Request};
 
 /// The most bytes of a key.
@@ -20,7 +20,7 @@ pub struct IdempotencyKey(String);
 impl FromStr for IdempotencyKey {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> QueueResult<Self, String> {
         let fits =
             (1..=MAX_KEY).contains(&text.len()) && text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         match fits && text.trim() == text {
@@ -62,7 +62,7 @@ impl<'a> Once<'a> {
 
 impl Queue {
     /// The jobs that were submitted under the key before.
-    pub(super) async fn earlier<'e, E>(&self, on: E, once: &Once<'_>) -> Result<Option<Submission>>
+    pub(super) async fn earlier<'e, E>(&self, on: E, once: &Once<'_>) -> QueueResult<Option<Submission>>
     where
         E: sqlx::Executor<'e, Database = Sqlite>,
     {
@@ -85,7 +85,7 @@ impl Queue {
         once: &Once<'_>,
         ids: &[JobId],
         now_ms: i64,
-    ) -> Result<()> {
+    ) -> QueueResult<()> {
         let ids: Vec<i64> = ids.iter().copied().map(number).collect();
         let ids = serde_json::to_string(&ids).map_err(|error| self.broken(error.to_string()))?;
         let insert = "INSERT INTO submission (key, digest, ids, submitted_ms) VALUES ($1, $2, $3, $4)";
@@ -105,7 +105,7 @@ impl Queue {
         tx: &mut Transaction<'static, Sqlite>,
         before_ms: i64,
         most: i64,
-    ) -> Result<u64> {
+    ) -> QueueResult<u64> {
         let delete = "DELETE FROM submission WHERE key IN (SELECT key FROM submission WHERE submitted_ms < $1 AND \
             NOT EXISTS (SELECT 1 FROM json_each(ids) JOIN job ON job.id = json_each.value) \
             ORDER BY submitted_ms LIMIT $2)";

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 
-use super::{Queue, QueueError, Result};
+use super::{Queue, QueueError, QueueResult};
 use crate::job::Request;
 use crate::names::Names;
 use crate::pair::Pair;
@@ -83,7 +83,7 @@ PRAGMA user_version = 3;
 
 impl Queue {
     /// Opens the queue in `directory`, which is made if it is missing, and keeps others from it.
-    pub async fn open(directory: &Path) -> Result<Self> {
+    pub async fn open(directory: &Path) -> QueueResult<Self> {
         let path = directory.join("queue.sqlite3");
         let broken = |message: String| QueueError::Database {
             path: path.display().to_string(),
@@ -152,7 +152,7 @@ impl Queue {
     }
 
     /// Between which sites a job moves data.
-    pub fn pair_of(&self, request: &Request) -> Result<Pair, String> {
+    pub fn pair_of(&self, request: &Request) -> QueueResult<Pair, String> {
         request.pair_by(&self.names)
     }
 

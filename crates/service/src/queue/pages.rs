@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{MAX_PAGE, Queue, Result, number};
+use super::{MAX_PAGE, Queue, QueueResult, number};
 use crate::job::{Job, JobId, Progress, Request, State};
 use crate::pair::{Pair, Site};
 
@@ -35,7 +35,7 @@ not_before_ms, waits_for, progress, summary, failures, outage_since_ms FROM job 
 
 impl Queue {
     /// A job.
-    pub async fn get(&self, id: JobId) -> Result<Option<Job>> {
+    pub async fn get(&self, id: JobId) -> QueueResult<Option<Job>> {
         let query = sqlx::AssertSqlSafe(format!("{JOB} WHERE id = $1"));
         let row = sqlx::query(query).bind(number(id)).fetch_optional(&self.readers).await;
         row.map_err(|error| self.failed(&error))?.map(|row| self.job(&row)).transpose()
@@ -43,7 +43,7 @@ impl Queue {
 
     /// Jobs in one of `states`, or in any if there are none, the newest first: at most `limit` of those whose
     /// number is below `before`.
-    pub async fn page(&self, states: &[State], before: Option<JobId>, limit: u32) -> Result<Vec<Job>> {
+    pub async fn page(&self, states: &[State], before: Option<JobId>, limit: u32) -> QueueResult<Vec<Job>> {
         let limit = limit.min(MAX_PAGE);
         let before = before.map_or(i64::MAX, number);
         let mut jobs = Vec::new();
@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// How many jobs are in each state.
-    pub async fn counts(&self) -> Result<BTreeMap<State, u64>> {
+    pub async fn counts(&self) -> QueueResult<BTreeMap<State, u64>> {
         let rows =
             sqlx::query("SELECT state, count(*) FROM job GROUP BY state").fetch_all(&self.readers).await;
         let mut counts: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
@@ -93,7 +93,7 @@ impl Queue {
 
     /// For each pair of sites with jobs that can be begun, the one whose turn it is: the highest priority,
     /// and among equals the oldest.
-    pub async fn next(&self) -> Result<Vec<Candidate>> {
+    pub async fn next(&self) -> QueueResult<Vec<Candidate>> {
         // From pair to pair along the index, without a look at the jobs between. SQLite would choose another one.
         let query = concat!(
             "WITH RECURSIVE waiting (pair) AS (",
@@ -123,7 +123,7 @@ impl Queue {
 
     /// Forgets jobs that ended before a time; answers with how many. At most a thousand at once, so that
     /// nobody waits for it: call it again while it forgets any.
-    pub async fn forget(&self, ended_before_ms: i64) -> Result<u64> {
+    pub async fn forget(&self, ended_before_ms: i64) -> QueueResult<u64> {
         let mut tx = self.begin().await?;
         let old = "SELECT id FROM job WHERE ended_ms < $1 ORDER BY ended_ms LIMIT $2";
         let rows = sqlx::query(old).bind(ended_before_ms).bind(FORGOTTEN).fetch_all(&mut *tx).await;
@@ -143,12 +143,12 @@ impl Queue {
         Ok(rows.len() as u64 + keys)
     }
 
-    fn site(&self, row: &SqliteRow, column: usize) -> Result<Site> {
+    fn site(&self, row: &SqliteRow, column: usize) -> QueueResult<Site> {
         let text: String = row.try_get(column).map_err(|error| self.failed(&error))?;
         Site::of(&text).map_err(|error| self.broken(error.to_string()))
     }
 
-    fn job(&self, row: &SqliteRow) -> Result<Job> {
+    fn job(&self, row: &SqliteRow) -> QueueResult<Job> {
         let failed = |error: sqlx::Error| self.failed(&error);
         let text = |column: usize| row.try_get::<String, _>(column).map_err(failed);
         let maybe = |column: usize| row.try_get::<Option<i64>, _>(column).map_err(failed);

@@ -2,11 +2,11 @@
 
 use sqlx::{Row, Sqlite, Transaction};
 
-use super::{Change, Note, Queue, QueueError, Result, number};
+use super::{Change, Note, Queue, QueueError, QueueResult, number};
 use crate::job::{Event, JobId, State};
 
 /// What is appended to a reason when a job is given up; it tells how long was tried, and no cause.
-pub const GIVEN_UP: &str = " (given up after ";
+pub(crate) const GIVEN_UP: &str = " (given up after ";
 
 /// Jobs of one transaction.
 const AT_ONCE: u32 = 1000;
@@ -14,7 +14,7 @@ const AT_ONCE: u32 = 1000;
 impl Queue {
     /// Has a failed job tried again, and with it those that failed because it did. Answers with what changed, this
     /// job first.
-    pub async fn retry(&self, id: JobId, note: &Note, now_ms: i64) -> Result<Vec<(JobId, Change)>> {
+    pub async fn retry(&self, id: JobId, note: &Note, now_ms: i64) -> QueueResult<Vec<(JobId, Change)>> {
         let mut tx = self.begin().await?;
         let changed = self.apply_retry(&mut tx, id, note, now_ms).await?;
         self.commit(tx).await?;
@@ -24,7 +24,12 @@ impl Queue {
 
     /// The same with up to a thousand jobs that failed for this `reason`; an empty answer when there are
     /// none left. Those that wait for a failed job of another reason are left as they are.
-    pub async fn retry_alike(&self, reason: &str, note: &Note, now_ms: i64) -> Result<Vec<(JobId, Change)>> {
+    pub async fn retry_alike(
+        &self,
+        reason: &str,
+        note: &Note,
+        now_ms: i64,
+    ) -> QueueResult<Vec<(JobId, Change)>> {
         let mut tx = self.begin().await?;
         let alike = "SELECT id FROM job WHERE state = 'failed' AND waits_for = 0 \
             AND (reason = $1 OR substr(reason, 1, length($2)) = $2) ORDER BY id LIMIT $3";
@@ -52,7 +57,7 @@ impl Queue {
         id: JobId,
         note: &Note,
         now_ms: i64,
-    ) -> Result<Vec<(JobId, Change)>> {
+    ) -> QueueResult<Vec<(JobId, Change)>> {
         if let Some((by, state)) = self.ended_need(tx, id).await? {
             return Err(QueueError::Held { id, by, state });
         }
@@ -77,7 +82,7 @@ impl Queue {
         &self,
         tx: &mut Transaction<'static, Sqlite>,
         id: JobId,
-    ) -> Result<Option<(JobId, State)>> {
+    ) -> QueueResult<Option<(JobId, State)>> {
         let needs = "SELECT needs, state FROM dependency JOIN job ON job.id = needs \
             WHERE dependency.job = $1 AND state IN ('failed', 'cancelled') ORDER BY needs LIMIT 1";
         let row = sqlx::query(needs).bind(number(id)).fetch_optional(&mut **tx).await;

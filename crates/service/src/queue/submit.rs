@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqlx::{Row, Sqlite, Transaction};
 
 use super::once::{IdempotencyKey, Once, Submission};
-use super::{MAX_WAITING, Queue, QueueError, Result, number};
+use super::{MAX_WAITING, Queue, QueueError, QueueResult, number};
 use crate::job::file::MAX_JOBS;
-use crate::job::{Dependency, Event, JobId, Kind, Request, State};
+use crate::job::{Dependency, Event, JobId, JobKind, Request, State};
 use crate::names::Names;
 use crate::pair::Pair;
 
@@ -25,7 +25,7 @@ struct Checked<'a> {
 
 impl Queue {
     /// Takes a batch of jobs; answers with their numbers once they are on disk.
-    pub async fn submit(&self, requests: &[Request], now_ms: i64) -> Result<Vec<JobId>> {
+    pub async fn submit(&self, requests: &[Request], now_ms: i64) -> QueueResult<Vec<JobId>> {
         self.submit_once(None, requests, now_ms).await.map(|submission| submission.ids)
     }
 
@@ -35,7 +35,7 @@ impl Queue {
         key: Option<&IdempotencyKey>,
         requests: &[Request],
         now_ms: i64,
-    ) -> Result<Submission> {
+    ) -> QueueResult<Submission> {
         let once = key.map(|key| Once::new(key, requests));
         // What was taken is answered, whatever would be said to it today.
         if let Some(once) = &once
@@ -116,7 +116,7 @@ impl Queue {
         Ok(Submission { ids, repeated: false })
     }
 
-    async fn elder(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> Result<Option<State>> {
+    async fn elder(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<Option<State>> {
         match self.state_of(tx, id).await {
             Ok((state, _)) => Ok(Some(state)),
             Err(QueueError::NoJob(_)) => Ok(None),
@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    async fn pair_number(&self, tx: &mut Transaction<'static, Sqlite>, pair: &Pair) -> Result<i64> {
+    async fn pair_number(&self, tx: &mut Transaction<'static, Sqlite>, pair: &Pair) -> QueueResult<i64> {
         let insert = "INSERT INTO pair (source, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         let select = "SELECT id FROM pair WHERE source = $1 AND destination = $2";
         let (source, destination) = (pair.source.as_str(), pair.destination.as_str());
@@ -141,10 +141,10 @@ impl Queue {
         pair: i64,
         waits_for: usize,
         now_ms: i64,
-    ) -> Result<JobId> {
+    ) -> QueueResult<JobId> {
         let state = match (job.request.kind, waits_for) {
             // It is answered at once: whoever submits it runs it.
-            (Kind::Estimation, 0) => State::Queued.after(Event::Claimed).unwrap_or(State::Queued),
+            (JobKind::Estimation, 0) => State::Queued.after(Event::Claimed).unwrap_or(State::Queued),
             (_, 0) => State::Queued,
             _ => State::Blocked,
         };
@@ -170,7 +170,7 @@ impl Queue {
     }
 }
 
-fn check<'a>(requests: &'a [Request], known: &Names) -> Result<Vec<Checked<'a>>> {
+fn check<'a>(requests: &'a [Request], known: &Names) -> QueueResult<Vec<Checked<'a>>> {
     let mut names = HashMap::new();
     for (i, request) in requests.iter().enumerate() {
         if let Some(name) = &request.name
@@ -205,7 +205,7 @@ fn check<'a>(requests: &'a [Request], known: &Names) -> Result<Vec<Checked<'a>>>
 
 /// An order in which every job comes behind those it waits for, and otherwise as they were given; a circle is
 /// refused with its names.
-fn in_order(jobs: &[Checked<'_>]) -> Result<Vec<usize>> {
+fn in_order(jobs: &[Checked<'_>]) -> QueueResult<Vec<usize>> {
     let mut left: Vec<usize> = jobs.iter().map(|job| job.siblings.len()).collect();
     let mut dependents: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (i, job) in jobs.iter().enumerate() {

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, ByteCount};
 use url::Url;
 
-use crate::sampler::program::Program;
-use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, SIZES, Sampler, SamplerError};
+use crate::sampler::program::Invocation;
+use crate::sampler::{Amount, Failure, Measured, Measuring, SIZES, Sampler, SamplerError, SamplerKind};
 
 /// Most streams asked of a server.
-const MOST: u16 = 128;
+const MAX_STREAMS: u16 = 128;
 
 /// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
 /// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
@@ -29,9 +29,9 @@ const STALLED: &str = "20";
 /// What an error says is at most so many lines.
 const MAX_LINES: usize = 12;
 
-/// Options of `globus-url-copy`.
+/// GridFtpOptions of `globus-url-copy`.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct GridFtpOptions {
     /// The buffer of each data connection.
     pub buffer: Option<ByteCount>,
     /// The credential to log in with.
@@ -42,14 +42,14 @@ pub struct Options {
 pub struct GridFtp {
     /// What to read, a space, what to write: it has passwords, and goes by standard input.
     urls: String,
-    options: Options,
+    options: GridFtpOptions,
     /// What the last sample showed, with its streams.
     rate: Option<BitRate>,
 }
 
 impl GridFtp {
     /// Between the servers of two URLs, or one and this host.
-    pub fn new(source: &str, destination: &str, options: Options) -> Result<Self, SamplerError> {
+    pub fn new(source: &str, destination: &str, options: GridFtpOptions) -> Result<Self, SamplerError> {
         let (from, to) = (device(source, "zero")?, device(destination, "null")?);
         if from.scheme() == "file" && to.scheme() == "file" {
             let why = "both ends are on this host: the gridftp sampler measures against a server, gsiftp://… or ftp://…";
@@ -58,8 +58,8 @@ impl GridFtp {
         Ok(Self { urls: format!("{from} {to}\n"), options, rate: None })
     }
 
-    fn command(&self, streams: u16, bytes: ByteCount) -> Program {
-        let mut program = Program::new("globus-url-copy", "globus-gass-copy-progs");
+    fn command(&self, streams: u16, bytes: ByteCount) -> Invocation {
+        let mut program = Invocation::new("globus-url-copy", "globus-gass-copy-progs");
         program.args(["-dbg", "-fast", "-st", STALLED, "-f", "/dev/stdin"]);
         program.args(["-p", &streams.to_string(), "-len", &bytes.0.to_string()]);
         if let Some(buffer) = self.options.buffer {
@@ -131,12 +131,12 @@ impl GridFtp {
 }
 
 impl Sampler for GridFtp {
-    fn kind(&self) -> Kind {
-        Kind::GridFtp
+    fn kind(&self) -> SamplerKind {
+        SamplerKind::GridFtp
     }
 
     fn most_streams(&self) -> u16 {
-        MOST
+        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
@@ -270,7 +270,8 @@ mod tests {
 
     #[test]
     fn only_the_server_is_taken_from_an_address() {
-        let gridftp = |a: &str, b: &str| GridFtp::new(a, b, Options::default()).map(|gridftp| gridftp.urls);
+        let gridftp =
+            |a: &str, b: &str| GridFtp::new(a, b, GridFtpOptions::default()).map(|gridftp| gridftp.urls);
         assert_eq!(
             gridftp("gsiftp://a.example.org:2811/data/x?y#z", "ftp://me:secret@b/y").as_deref(),
             Ok("gsiftp://a.example.org:2811/dev/zero ftp://me:secret@b/dev/null\n")
@@ -283,7 +284,8 @@ mod tests {
         // A line break in an address would be a second pair of URLs.
         let urls = gridftp("ftp://a/\nfile:///etc/passwd file:///tmp/x", "ftp://b").expect("an address");
         assert_eq!(urls.lines().count(), 1);
-        let hidden = GridFtp::new("ftp://me:secret@a", "ftp://b", Options::default()).expect("two ends");
+        let hidden =
+            GridFtp::new("ftp://me:secret@a", "ftp://b", GridFtpOptions::default()).expect("two ends");
         let text = format!("{:?}", hidden.command(2, FIRST));
         assert!(text.contains("/dev/stdin") && !text.contains("secret"), "{text}");
     }

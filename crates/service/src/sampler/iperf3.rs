@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::sampler::program::{Ended, Program};
-use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
+use crate::sampler::program::{Invocation, ProgramOutput};
+use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
 
 /// Most streams that iperf3 opens.
-const MOST: u16 = 128;
+const MAX_STREAMS: u16 = 128;
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -109,15 +109,15 @@ impl Iperf3 {
         Self { other, reverse, buffer }
     }
 
-    fn command(&self, streams: u16, amount: Amount) -> Program {
+    fn command(&self, streams: u16, amount: Amount) -> Invocation {
         let mut program = match &self.other {
             Other::Server(Server { host, port }) => {
-                let mut program = Program::new("iperf3", "iperf3");
+                let mut program = Invocation::new("iperf3", "iperf3");
                 program.args(["-c", host, "-p", &port.to_string()]);
                 program
             }
             Other::Helper(Helper { program, arguments, endpoint }) => {
-                let mut program = Program::new(program, "tidegate");
+                let mut program = Invocation::new(program, "tidegate");
                 program.arg("iperf3").args(arguments);
                 program.args(["--limit", &format!("{}s", amount.limit().as_secs())]);
                 program.args([format!("{ENDPOINT}:").as_str(), "--"]);
@@ -144,12 +144,12 @@ impl Iperf3 {
 }
 
 impl Sampler for Iperf3 {
-    fn kind(&self) -> Kind {
-        Kind::Iperf3
+    fn kind(&self) -> SamplerKind {
+        SamplerKind::Iperf3
     }
 
     fn most_streams(&self) -> u16 {
-        MOST
+        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
@@ -200,7 +200,7 @@ struct Sum {
 }
 
 /// Reads what iperf3 printed; `said` is the first line of its messages.
-fn read(ended: &Ended, said: &str, streams: u16) -> Result<Measured, SamplerError> {
+fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Measured, SamplerError> {
     let failed = |why: &str| {
         let why = why
             .trim_start_matches("tidegate: ")
@@ -256,9 +256,9 @@ mod tests {
     const BUSY_SERVER: &str = include_str!("samples/iperf3-busy.json");
     const REFUSED: &str = include_str!("samples/iperf3-refused.json");
 
-    fn ended(code: i32, output: &str) -> Ended {
+    fn ended(code: i32, output: &str) -> ProgramOutput {
         let status = ExitStatus::from_raw(code << 8);
-        Ended { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
+        ProgramOutput { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
     }
 
     #[test]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount, Epoch};
 
-use crate::sampler::program::{Ended, Program};
-use crate::sampler::{Amount, Failure, Kind, Measured, Measuring, Sampler, SamplerError};
+use crate::sampler::program::{Invocation, ProgramOutput};
+use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
 
 /// Most workers of a stage anywhere in Tidegate.
-const MOST: u16 = 512;
+const MAX_STREAMS: u16 = 512;
 
 /// Epochs of one sample by time: the first ones are for connecting and speeding up and are left out.
 const EPOCHS: u32 = 6;
@@ -69,8 +69,8 @@ impl Native {
         Ok(Self { program, source, destination, options })
     }
 
-    fn command(&self, streams: u16, amount: Amount) -> Program {
-        let mut program = Program::new(&self.program, "tidegate");
+    fn command(&self, streams: u16, amount: Amount) -> Invocation {
+        let mut program = Invocation::new(&self.program, "tidegate");
         program.args(["probe", "--json", "--optimizer", &format!("fixed:{streams}")]);
         program.args(["--max-workers", &streams.to_string(), "--retry-for", "0s"]);
         let (epoch, time) = match amount {
@@ -107,12 +107,12 @@ impl Native {
 }
 
 impl Sampler for Native {
-    fn kind(&self) -> Kind {
-        Kind::Native
+    fn kind(&self) -> SamplerKind {
+        SamplerKind::Native
     }
 
     fn most_streams(&self) -> u16 {
-        MOST
+        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
@@ -141,7 +141,7 @@ struct Report {
 }
 
 /// Reads what a probe printed; `said` is the last line of its messages.
-fn read(ended: &Ended, said: &str, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
+fn read(ended: &ProgramOutput, said: &str, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
     if !ended.status.success() {
         let said = said.trim_start_matches("tidegate: ");
         let why = if said.is_empty() { ended.how() } else { said.to_owned() };
@@ -184,9 +184,9 @@ mod tests {
 
     use super::*;
 
-    fn ended(code: i32, output: &str) -> Ended {
+    fn ended(code: i32, output: &str) -> ProgramOutput {
         let status = ExitStatus::from_raw(code << 8);
-        Ended { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
+        ProgramOutput { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
     }
 
     /// A report as the program prints it, with epochs of these rates in Mbit/s.
@@ -236,7 +236,7 @@ mod tests {
     fn failures_and_garbage_are_one_line() {
         let said = "tidegate: cannot reach tg://…@dtn:7117/: Connection refused";
         let error = read(&ended(1, r#"{"status":"failed"}"#), said, 1, SECOND).expect_err("it failed");
-        assert_eq!(error.to_string(), "tidegate probe: cannot reach tg://…@dtn:7117/: Connection refused");
+        assert_eq!(error.to_string(), "tidegate probe: cannot reach tg://dtn:7117/: Connection refused");
         let whole = report(&[1, 2, 3, 4, 5, 6], 4);
         for output in
             ["", "{", "[]", "null", "{\"epochs\":[]}", &whole[..whole.len() / 2], &format!("{whole}x")]

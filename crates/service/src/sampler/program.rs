@@ -18,7 +18,7 @@ const MAX_LINE: u64 = 16 << 10;
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramOutput {
     /// Its status.
     pub status: ExitStatus,
     /// Its standard output.
@@ -27,7 +27,7 @@ pub struct Ended {
     pub spent: Duration,
 }
 
-impl Ended {
+impl ProgramOutput {
     /// How it ended, in words.
     pub fn how(&self) -> String {
         match self.status.code() {
@@ -38,14 +38,14 @@ impl Ended {
 }
 
 /// A program to be run.
-pub struct Program {
+pub struct Invocation {
     name: String,
     package: &'static str,
     command: Command,
     input: Vec<u8>,
 }
 
-impl Program {
+impl Invocation {
     /// `program`, which comes with `package`.
     pub fn new(program: impl AsRef<OsStr>, package: &'static str) -> Self {
         let program = program.as_ref();
@@ -85,7 +85,7 @@ impl Program {
         mut self,
         limit: Duration,
         line: impl FnMut(&str, Instant) + Send,
-    ) -> Result<Ended, SamplerError> {
+    ) -> Result<ProgramOutput, SamplerError> {
         let started = Instant::now();
         let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -110,7 +110,7 @@ impl Program {
             SamplerError::new(Failure::Failed, format!("cannot follow {}: {error}", self.name))
         };
         let (status, output) = (status.map_err(broken)?, output.map_err(broken)?);
-        Ok(Ended { status, output, spent: started.elapsed() })
+        Ok(ProgramOutput { status, output, spent: started.elapsed() })
     }
 
     fn not_started(&self, error: &std::io::Error) -> SamplerError {
@@ -125,7 +125,7 @@ impl Program {
 }
 
 /// As every user of the host sees it: without environment and input.
-impl fmt::Debug for Program {
+impl fmt::Debug for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entry(&self.name).entries(self.command.as_std().get_args()).finish()
     }
@@ -159,10 +159,10 @@ async fn lines(stream: Option<impl AsyncRead + Unpin>, mut line: impl FnMut(&str
 mod tests {
     use super::*;
 
-    fn run(script: &str, limit: Duration) -> (Result<Ended, SamplerError>, Vec<String>) {
+    fn run(script: &str, limit: Duration) -> (Result<ProgramOutput, SamplerError>, Vec<String>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let mut seen = Vec::new();
-        let mut program = Program::new("sh", "dash");
+        let mut program = Invocation::new("sh", "dash");
         program.args(["-c", script]).input(b"given\n".to_vec());
         let ended = runtime.block_on(program.run(limit, |line, _| seen.push(line.to_owned())));
         (ended, seen)
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_missing_program_is_named_with_its_package() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let program = Program::new("no-such-program-here", "a package");
+        let program = Invocation::new("no-such-program-here", "a package");
         let error = runtime.block_on(program.run(ENOUGH, |_, _| {})).expect_err("missing");
         assert_eq!(error.failure, Failure::Missing);
         assert_eq!(error.to_string(), "no-such-program-here is not installed here: install a package");

@@ -6,11 +6,11 @@ use tidegate_control::BitRate;
 use tidegate_control::units::UnitError;
 
 use crate::estimate::{self, Answer, Terms};
-use crate::job::{Kind, Request};
+use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
 
 use super::size::{Size, Sizes};
-use super::{Estimated, Estimator};
+use super::{Estimated, JobEstimator};
 
 /// Answers the scheduler by estimates.
 #[derive(Clone, Debug)]
@@ -26,11 +26,11 @@ impl Chooser {
     }
 }
 
-impl Estimator for Chooser {
+impl JobEstimator for Chooser {
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
         let Self { estimator, sizes } = self.clone();
         Box::pin(async move {
-            if request.kind == Kind::Estimation && request.bytes.is_none() {
+            if request.kind == JobKind::Estimation && request.bytes.is_none() {
                 return Err("an estimation needs bytes: say how much is to be moved".to_owned());
             }
             let size = sizes.of(&request).await;
@@ -44,7 +44,7 @@ impl Estimator for Chooser {
 }
 
 /// What is asked of the estimator for a job.
-fn asked(request: &Request, size: Size, most: u16) -> Result<estimate::Request, String> {
+fn asked(request: &Request, size: Size, most: u16) -> Result<estimate::EstimateRequest, String> {
     let source = request.sources.first().ok_or("it has no source")?;
     let rate = |name: &str| -> Result<Option<BitRate>, String> {
         let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
@@ -55,14 +55,14 @@ fn asked(request: &Request, size: Size, most: u16) -> Result<estimate::Request, 
         limit_network: rate("--limit-network")?,
         limit_link: rate("--limit-link")?,
     };
-    Ok(estimate::Request {
+    Ok(estimate::EstimateRequest {
         most_streams: most.max(1),
         use_history: request.use_history,
         sample_bytes: request.sample_bytes,
         buffer_bytes: request.buffer_bytes,
         x509proxy: request.x509proxy.clone(),
         terms,
-        ..estimate::Request::new(source.clone(), request.destination.clone(), size.bytes())
+        ..estimate::EstimateRequest::new(source.clone(), request.destination.clone(), size.bytes())
     })
 }
 
@@ -83,7 +83,7 @@ fn option<'a>(options: &'a [String], name: &str) -> Option<&'a str> {
 fn estimated(request: &Request, size: Size, answer: &Answer) -> Result<Estimated, String> {
     match answer.throughput_bps {
         // An estimation is answered with what there is; a transfer is better begun as its rule does.
-        None if request.kind == Kind::Transfer => Err(size.explain(&answer.reason)),
+        None if request.kind == JobKind::Transfer => Err(size.explain(&answer.reason)),
         throughput => Ok(Estimated {
             streams: answer.streams,
             throughput: throughput.unwrap_or(BitRate::ZERO),
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(estimated(&request, told, &answer), Err("too small".to_owned()));
         let guessed = "too small; the size is not known and taken to be 1 GiB";
         assert_eq!(estimated(&request, Size::Unknown, &answer), Err(guessed.to_owned()));
-        request.kind = Kind::Estimation;
+        request.kind = JobKind::Estimation;
         assert_eq!(estimated(&request, told, &answer).map(|estimated| estimated.streams), Ok(1));
     }
 }

@@ -9,10 +9,8 @@ use tokio::sync::broadcast;
 
 use crate::job::Progress;
 
-use super::Heard;
-
 /// The latest epochs that are kept of a job that runs.
-pub const MAX_EPOCHS: usize = 600;
+pub(crate) const MAX_EPOCHS: usize = 600;
 /// How long after an epoch the next one may be heard, if the transfer goes on.
 const SILENCE: Duration = Duration::from_secs(3);
 /// Epochs that a slow listener may be behind.
@@ -24,9 +22,9 @@ pub struct Live {
     /// How far it is.
     pub progress: Progress,
     /// Its latest epochs, the oldest first.
-    pub epochs: Vec<Heard>,
+    pub epochs: Vec<Arc<Epoch>>,
     /// Those to come.
-    pub to_come: broadcast::Receiver<Heard>,
+    pub to_come: broadcast::Receiver<Arc<Epoch>>,
 }
 
 /// Keeps up with a job.
@@ -37,8 +35,8 @@ pub struct Tracker {
     streams: u16,
     /// The end of the last epoch, and when it was heard.
     last: (Duration, Instant),
-    epochs: VecDeque<Heard>,
-    sender: broadcast::Sender<Heard>,
+    epochs: VecDeque<Arc<Epoch>>,
+    sender: broadcast::Sender<Arc<Epoch>>,
 }
 
 impl Tracker {
@@ -64,7 +62,7 @@ impl Tracker {
         }
         self.last = (at, Instant::now());
         self.streams = epoch.concurrency.network;
-        let heard: Heard = Arc::new(epoch);
+        let heard: Arc<Epoch> = Arc::new(epoch);
         if self.epochs.len() == MAX_EPOCHS {
             self.epochs.pop_front();
         }

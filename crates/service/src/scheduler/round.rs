@@ -6,20 +6,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::event_log::Logged;
-use crate::job::{Event, JobId, Kind, Request, State};
+use crate::job::{Event, JobId, JobKind, Request, State};
 use crate::pair::Pair;
 use crate::queue::{Candidate, Note, QueueError};
-use crate::shown::count;
+use tidegate_contract::text::count;
 
 use super::live::Tracker;
-use super::{Active, Board, Shared, now_ms, work};
+use super::{Active, Board, SchedulerState, now_ms, work};
 
 /// The longest time between two rounds: nothing is missed for longer, whatever happens.
 const LONGEST: Duration = Duration::from_secs(30);
 /// The rest after the queue failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-impl Shared {
+impl SchedulerState {
     /// Goes round until the service stops.
     pub(super) async fn go_round(self: Arc<Self>) {
         let mut stopping = self.stopping.subscribe();
@@ -58,7 +58,7 @@ impl Shared {
         let next = candidates.into_iter().find(|next| {
             // One that still stops from its last run is not begun beside it.
             !board.active.contains_key(&next.id)
-                && (next.request.kind == Kind::Estimation || board.table.admits(&next.pair))
+                && (next.request.kind == JobKind::Estimation || board.table.admits(&next.pair))
         });
         let Some(Candidate { id, priority, pair, request, submitted_ms }) = next else { return Ok(false) };
         let change = match self.queue.change(id, Event::Claimed, &Note::why("begun"), now_ms()).await {
@@ -69,7 +69,7 @@ impl Shared {
         };
         let _ = self.changes.send((id, change.to));
         let request = Arc::new(request);
-        if request.kind == Kind::Estimation {
+        if request.kind == JobKind::Estimation {
             self.run_estimation(&mut board, id, pair, request);
             return Ok(true);
         }

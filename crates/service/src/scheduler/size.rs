@@ -11,11 +11,11 @@ use tidegate_control::ByteCount;
 use crate::address::{local, scheme};
 use crate::job::Request;
 use crate::names::name_of;
-use crate::sampler::program::Program;
-use crate::shown::one_line;
+use crate::sampler::program::Invocation;
+use tidegate_contract::redact;
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
-pub const UNKNOWN: ByteCount = ByteCount::gib(1);
+pub(crate) const UNKNOWN: ByteCount = ByteCount::gib(1);
 
 /// The most files and directories that are looked at, and how long that may take.
 const MAX_ENTRIES: usize = 10_000;
@@ -90,14 +90,14 @@ impl Sizes {
         if urls.len() > MAX_URLS {
             return None;
         }
-        let mut program = Program::new(&self.program, "tidegate");
+        let mut program = Invocation::new(&self.program, "tidegate");
         // An address may hold a password: it is not told on a command line.
         program.arg("size").args(&self.servers).input((urls.join("\n") + "\n").into_bytes());
         let mut said = String::new();
         let ended = program.run(ASKING, |line, _| line.clone_into(&mut said)).await;
         let ended = ended.inspect_err(|error| tracing::debug!("a size is not known: {error}")).ok()?;
         if !ended.status.success() {
-            let said = one_line(&crate::sampler::without_secrets(&said));
+            let said = redact::line(&said, &[]);
             tracing::debug!("a size is not known: {said}");
             return None;
         }

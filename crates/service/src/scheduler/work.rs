@@ -11,15 +11,16 @@ use tokio::time::Instant;
 use crate::event_log::Logged;
 use crate::history::{Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, Request, Summary};
-use crate::leaving;
 use crate::mover::{Class, Ended, Outcome, Run};
+use crate::output_file;
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
-use crate::shown::{count, one_line};
+use tidegate_contract::summary::Status;
+use tidegate_contract::text::{count, one_line};
 
 use super::live::Tracker;
 use super::pause::{outage, pause};
-use super::{Estimated, Shared, now_ms};
+use super::{Estimated, SchedulerState, now_ms};
 
 /// How often the log tells of progress.
 const TELLING: Duration = Duration::from_secs(10);
@@ -31,7 +32,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// An attempt at a transfer.
 #[derive(Clone)]
 pub struct Task {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,
     pub request: Arc<Request>,
@@ -42,7 +43,7 @@ pub struct Task {
 
 /// An estimation that was asked for as a job.
 pub struct Estimation {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,
     pub request: Arc<Request>,
@@ -242,8 +243,9 @@ impl Task {
     fn remember(&self, ended: &Ended) {
         let Some(summary) = &ended.summary else { return };
         let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
-        let outcome = serde_json::from_value(serde_json::Value::String(summary.status.clone()));
-        let (Ok(outcome), true) = (outcome, summary.duration_ms > 0) else { return };
+        if summary.duration_ms == 0 {
+            return;
+        }
         self.shared.memory.moved(Transfer {
             pair: self.pair.clone(),
             origin: Origin::Own,
@@ -257,7 +259,7 @@ impl Task {
             loss: None,
             rtt: None,
             retransmits: None,
-            outcome,
+            outcome: summary.status,
             reason: (!ended.message.is_empty()).then(|| ended.message.clone()),
             at: Timestamp::now(),
         });
@@ -333,7 +335,7 @@ impl Estimation {
                     let logged = Logged::Estimate { streams, throughput, reason: reason.clone() };
                     shared.log_of(*id, request, &logged).await;
                     shared.decide(&self.pair, *id, &[("streams", f64::from(streams))], "answer".to_owned(), reason);
-                    let summary = Summary { status: "complete".to_owned(), estimate: Some(answer), ..Summary::default() };
+                    let summary = Summary { status: Status::Complete, estimate: Some(answer), ..Summary::default() };
                     let reason = format!("{}, {throughput}", count(streams, "stream"));
                     (Event::Completed, Note { summary: Some(summary), ..Note::why(reason) })
                 }
@@ -343,7 +345,7 @@ impl Estimation {
         };
         if let (Some(path), Some(summary)) = (&request.output, &note.summary)
             && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
-            && let Err(error) = leaving::write(path, text + "\n").await
+            && let Err(error) = output_file::write(path, text + "\n").await
         {
             let path = one_line(&path.display().to_string());
             tracing::warn!("job {id}: cannot write {path}: {error}");
@@ -354,7 +356,7 @@ impl Estimation {
 }
 
 /// Writes down how a job ended; as often as it takes, for it did end so.
-async fn conclude(shared: &Shared, id: JobId, event: Event, note: &Note) {
+async fn conclude(shared: &SchedulerState, id: JobId, event: Event, note: &Note) {
     loop {
         match shared.change(id, event, note).await {
             Ok(_) => return,

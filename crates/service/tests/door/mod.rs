@@ -7,8 +7,9 @@ pub mod client;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::summary::Status;
 use tidegate_control::Epoch;
-use tidegate_service::api::{Api, Config, Parts};
+use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
 use tidegate_service::history::{History, Recorder};
 use tidegate_service::job::{Request, Summary};
@@ -32,7 +33,7 @@ impl Mover for Still {
                     }
                 }
             }
-            let summary = Summary { status: "complete".to_owned(), verified: true, ..Summary::default() };
+            let summary = Summary { status: Status::Complete, verified: true, ..Summary::default() };
             Ended { outcome: Outcome::Complete, message: String::new(), summary: Some(summary) }
         })
     }
@@ -42,7 +43,7 @@ impl Mover for Still {
     }
 }
 
-impl scheduler::Estimator for Still {
+impl scheduler::JobEstimator for Still {
     fn estimate(&self, _: Arc<Request>, _: u16) -> BoxFuture<Result<Estimated, String>> {
         Box::pin(async { Err("nothing is measured here".to_owned()) })
     }
@@ -81,5 +82,5 @@ pub async fn api(config: &Config) -> Api {
     let scheduler = Scheduler::start(parts).await.expect("a scheduler");
     let state = config.state.clone();
     let epochs = Box::new(move |id| state.join(format!("{id}.jsonl")));
-    Api::new(listener, config, Parts { history, estimator, scheduler, epochs }).expect("an API")
+    Api::new(listener, config, ApiParts { history, estimator, scheduler, epochs }).expect("an API")
 }

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
+use tidegate_contract::text::count;
 use tidegate_control::ByteCount;
 use tidegate_fetch::checksum::Checksums;
 use tidegate_fetch::list::{json_line, public};
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
-use tidegate_service::shown::count;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::code;

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_service::history::import::{Format, Import, Sites};
+use tidegate_contract::text::count;
+use tidegate_service::history::import::{Import, ImportFormat, Sites};
 use tidegate_service::history::{Blocking, Origin, Record, Timestamp};
 use tidegate_service::pair::{Pair, Site};
-use tidegate_service::shown::count;
 
 use super::OpenArgs;
 use crate::{exit, terminal};
@@ -28,7 +28,7 @@ pub(super) struct ImportArgs {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// What they are [default: what their first lines say]
-    #[arg(long, value_name = "FORMAT", value_parser = Format::NAMES)]
+    #[arg(long, value_name = "FORMAT", value_parser = ImportFormat::NAMES)]
     format: Option<String>,
     /// The site that all of a log's data came from
     #[arg(long, value_name = "URL")]
@@ -53,7 +53,7 @@ fn host_and_site(text: &str) -> Result<(String, Site), String> {
 struct Imported {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<Format>,
+    format: Option<ImportFormat>,
     /// Records in it.
     records: u64,
     /// Those that were not known.
@@ -76,7 +76,7 @@ struct Problem {
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let history = args.open.open()?;
     let format =
-        args.format.as_deref().map(|name| name.parse::<Format>().map_err(exit::usage)).transpose()?;
+        args.format.as_deref().map(|name| name.parse::<ImportFormat>().map_err(exit::usage)).transpose()?;
     let sites = Sites {
         source: args.source.clone(),
         destination: args.destination.clone(),
@@ -117,7 +117,7 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
 fn read_all(
     history: &Blocking,
     file: impl BufRead,
-    format: Option<Format>,
+    format: Option<ImportFormat>,
     sites: &Sites,
     imported: &mut Imported,
     logged: &mut BTreeSet<Pair>,

@@ -1,8 +1,8 @@
 //! Records as lines for people.
 
+use tidegate_contract::text::count;
 use tidegate_control::Stage;
 use tidegate_service::history::{Basis, Origin, PairSummary, Record};
-use tidegate_service::shown::count;
 
 /// The word for a record.
 pub fn kind(record: &Record) -> &'static str {

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use super::super::record::{Origin, Outcome, Timestamp, Transfer};
+use super::super::record::{Origin, Timestamp, Transfer};
 use super::{Host, Sites};
 
 /// Most streams of one transfer that are believed.
@@ -61,7 +62,7 @@ pub fn transfer(line: &str, sites: &Sites) -> Result<Option<Transfer>, String> {
         loss: None,
         rtt: None,
         retransmits: retransmits(value(behind, "retrans")),
-        outcome: if is_complete { Outcome::Complete } else { Outcome::Failed },
+        outcome: if is_complete { Status::Complete } else { Status::Failed },
         reason: (!is_complete).then(|| format!("FTP reply {code}")),
         at: Timestamp(end / 1000),
     }))
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(seen.duration, Duration::from_micros(291_162));
         assert_eq!((seen.bytes.0, seen.goodput.0), (50_000_000, 1_373_805_648));
         assert_eq!((seen.concurrency.network, seen.retransmits), (Some(4.0), Some(2)));
-        assert_eq!((seen.outcome, seen.files), (Outcome::Complete, 1));
+        assert_eq!((seen.outcome, seen.files), (Status::Complete, 1));
         let stored = read(&LINE.replace("RETR", "STOR")).expect("read").expect("a transfer");
         assert_eq!(stored.pair.to_string(), "gsiftp://192.0.2.7 → gsiftp://dtn1");
         let six = read(&LINE.replace("192.0.2.7", "2001:db8::7")).expect("read").expect("a transfer");
@@ -130,7 +131,7 @@ mod tests {
         let old = LINE.replace(" TASKID=none retrans=0,1,1,0", "");
         assert_eq!(read(&old).expect("read").expect("a transfer").retransmits, None);
         let failed = read(&LINE.replace("CODE=226", "CODE=426")).expect("read").expect("a transfer");
-        assert_eq!((failed.outcome, failed.reason.as_deref()), (Outcome::Failed, Some("FTP reply 426")));
+        assert_eq!((failed.outcome, failed.reason.as_deref()), (Status::Failed, Some("FTP reply 426")));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use super::super::record::{Method, Origin, Outcome, Record, Sample, Timestamp, Transfer};
+use super::super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::super::warm_start::LONG_ENOUGH;
 use super::lines::Line;
 use super::{Host, Sites};
@@ -146,7 +147,7 @@ pub fn records(document: &Document, sites: &Sites, now: Timestamp) -> Result<Vec
         loss: loss(&value),
         rtt: rtt(&value),
         retransmits: whole("/end/sum_sent/retransmits"),
-        outcome: if error.is_some() { Outcome::Failed } else { Outcome::Complete },
+        outcome: if error.is_some() { Status::Failed } else { Status::Complete },
         reason: error.map(str::to_owned),
         at,
     };

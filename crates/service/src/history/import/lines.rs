@@ -1,4 +1,4 @@
-//! Lines of bounded length, numbered.
+//! LineReader of bounded length, numbered.
 
 use std::io::{self, BufRead};
 
@@ -14,14 +14,14 @@ pub struct Line {
 }
 
 /// Reads lines of any length in bounded memory.
-pub struct Lines<R> {
+pub struct LineReader<R> {
     file: R,
     longest: usize,
     number: u64,
 }
 
-impl<R: BufRead> Lines<R> {
-    /// Lines of `file`, cut at `longest` bytes.
+impl<R: BufRead> LineReader<R> {
+    /// LineReader of `file`, cut at `longest` bytes.
     pub fn new(file: R, longest: usize) -> Self {
         Self { file, longest, number: 0 }
     }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn lines_are_numbered_and_cut() {
-        let mut lines = Lines::new(&b"one\n\nthree is long\n\xffend"[..], 5);
+        let mut lines = LineReader::new(&b"one\n\nthree is long\n\xffend"[..], 5);
         let mut seen = Vec::new();
         while let Some(line) = lines.next().expect("memory") {
             seen.push((line.number, line.text, line.is_cut));

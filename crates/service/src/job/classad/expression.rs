@@ -2,7 +2,7 @@
 //!
 //! It is never evaluated, so precedence does not matter: operands with operators between them will do.
 
-use super::token::{Kind, Lexer, Token, is_reserved};
+use super::token::{Lexer, Token, TokenKind, is_reserved};
 use super::{SyntaxError, Value};
 
 /// How deep brackets may lie in brackets, which bounds the stack.
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What comes next.
-    pub const fn next_kind(&self) -> &Kind<'a> {
+    pub const fn next_kind(&self) -> &TokenKind<'a> {
         &self.next.kind
     }
 
@@ -45,13 +45,13 @@ impl<'a> Reader<'a> {
     /// An error at what comes next.
     pub fn wrong(&self, message: impl Into<String>) -> SyntaxError {
         let mut message = message.into();
-        if self.next.kind == Kind::End {
+        if self.next.kind == TokenKind::End {
             message.push_str("; the text ends here");
         }
         self.lexer.wrong(self.next.start, message)
     }
 
-    fn take(&mut self) -> Result<Kind<'a>, SyntaxError> {
+    fn take(&mut self) -> Result<TokenKind<'a>, SyntaxError> {
         let next = self.lexer.next()?;
         let token = std::mem::replace(&mut self.next, next);
         self.taken = token.end;
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
     }
 
     fn is(&self, symbol: &str) -> bool {
-        matches!(self.next.kind, Kind::Symbol(next) if next == symbol)
+        matches!(self.next.kind, TokenKind::Symbol(next) if next == symbol)
     }
 
     /// Takes `symbol` if it comes next.
@@ -79,12 +79,12 @@ impl<'a> Reader<'a> {
     /// The name of an attribute.
     pub fn attribute_name(&mut self) -> Result<String, SyntaxError> {
         match &self.next.kind {
-            Kind::Word(word) if is_reserved(word) => Err(self.wrong(format!(
+            TokenKind::Word(word) if is_reserved(word) => Err(self.wrong(format!(
                 "{word} is a word of the language and names no attribute; write '{word}' in single quotes"
             ))),
-            Kind::Word(_) | Kind::QuotedName(_) => Ok(match self.take()? {
-                Kind::Word(word) => word.to_owned(),
-                Kind::QuotedName(name) => name,
+            TokenKind::Word(_) | TokenKind::QuotedName(_) => Ok(match self.take()? {
+                TokenKind::Word(word) => word.to_owned(),
+                TokenKind::QuotedName(name) => name,
                 _ => String::new(),
             }),
             _ => Err(self.wrong("the name of an attribute, or ']' to end the ad, is missing here")),
@@ -118,8 +118,8 @@ impl<'a> Reader<'a> {
                 continue;
             }
             let is_binary = match self.next.kind {
-                Kind::Symbol(symbol) => BINARY.contains(&symbol),
-                Kind::Word(word) => word.eq_ignore_ascii_case("is") || word.eq_ignore_ascii_case("isnt"),
+                TokenKind::Symbol(symbol) => BINARY.contains(&symbol),
+                TokenKind::Word(word) => word.eq_ignore_ascii_case("is") || word.eq_ignore_ascii_case("isnt"),
                 _ => false,
             };
             if !is_binary {
@@ -132,31 +132,31 @@ impl<'a> Reader<'a> {
     }
 
     fn operand(&mut self) -> Result<(), SyntaxError> {
-        while matches!(self.next.kind, Kind::Symbol("-" | "+" | "!" | "~")) {
+        while matches!(self.next.kind, TokenKind::Symbol("-" | "+" | "!" | "~")) {
             self.take()?;
         }
         match &self.next.kind {
-            Kind::Symbol("(") => {
+            TokenKind::Symbol("(") => {
                 self.take()?;
                 self.expression()?;
                 self.expect(")", "')' is missing before this")?;
             }
-            Kind::Symbol("{") => {
+            TokenKind::Symbol("{") => {
                 self.take()?;
                 self.list("}", "',' or '}' is missing before this")?;
             }
-            Kind::Symbol("[") => self.record()?,
+            TokenKind::Symbol("[") => self.record()?,
             // An attribute of the ad itself: `.name`.
-            Kind::Symbol(".") => self.field()?,
-            Kind::Word(_) => {
+            TokenKind::Symbol(".") => self.field()?,
+            TokenKind::Word(_) => {
                 self.take()?;
                 if self.accept("(")? {
                     self.list(")", "',' or ')' is missing before this")?;
                 }
             }
-            Kind::QuotedName(_) | Kind::Number => drop(self.take()?),
-            Kind::Text(_) => self.text()?,
-            Kind::Symbol(_) | Kind::End => return Err(self.wrong("a value is missing here")),
+            TokenKind::QuotedName(_) | TokenKind::Number => drop(self.take()?),
+            TokenKind::Text(_) => self.text()?,
+            TokenKind::Symbol(_) | TokenKind::End => return Err(self.wrong("a value is missing here")),
         }
         loop {
             if self.is(".") {
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     fn text(&mut self) -> Result<(), SyntaxError> {
         let start = self.next.start;
         let mut whole = String::new();
-        while let Kind::Text(text) = &self.next.kind {
+        while let TokenKind::Text(text) = &self.next.kind {
             whole.push_str(text);
             self.take()?;
         }
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
     fn field(&mut self) -> Result<(), SyntaxError> {
         self.take()?;
         match self.next.kind {
-            Kind::Word(_) | Kind::QuotedName(_) => self.take().map(drop),
+            TokenKind::Word(_) | TokenKind::QuotedName(_) => self.take().map(drop),
             _ => Err(self.wrong("a name is missing behind '.'")),
         }
     }

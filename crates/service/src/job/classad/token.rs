@@ -6,7 +6,7 @@ use super::SyntaxError;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind<'a> {
+pub enum TokenKind<'a> {
     /// A name, or a keyword such as `is`.
     Word(&'a str),
     /// A name in single quotes.
@@ -25,7 +25,7 @@ pub enum Kind<'a> {
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
     /// What it is.
-    pub kind: Kind<'a>,
+    pub kind: TokenKind<'a>,
     /// Its first byte.
     pub start: usize,
     /// The byte behind it.
@@ -41,7 +41,7 @@ const SYMBOLS: [&str; 35] = [
 ];
 
 /// Whether a word names no attribute.
-pub fn is_reserved(word: &str) -> bool {
+pub(crate) fn is_reserved(word: &str) -> bool {
     ["true", "false", "undefined", "error", "is", "isnt"]
         .iter()
         .any(|reserved| word.eq_ignore_ascii_case(reserved))
@@ -80,13 +80,13 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         let rest = &self.text[start..];
         let kind = match rest.chars().next() {
-            None => Kind::End,
-            Some('"') => Kind::Text(self.quoted('"')?),
-            Some('\'') => Kind::QuotedName(self.quoted('\'')?),
+            None => TokenKind::End,
+            Some('"') => TokenKind::Text(self.quoted('"')?),
+            Some('\'') => TokenKind::QuotedName(self.quoted('\'')?),
             Some(c) if c.is_ascii_alphabetic() || c == '_' => {
                 let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
                 self.at += end;
-                Kind::Word(&rest[..end])
+                TokenKind::Word(&rest[..end])
             }
             Some(c) if c.is_ascii_digit() => self.number(rest)?,
             Some('.') if rest[1..].starts_with(|c: char| c.is_ascii_digit()) => self.number(rest)?,
@@ -94,7 +94,7 @@ impl<'a> Lexer<'a> {
                 let found = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol));
                 let symbol = found.ok_or_else(|| self.wrong(start, format!("{c:?} means nothing here")))?;
                 self.at += symbol.len();
-                Kind::Symbol(symbol)
+                TokenKind::Symbol(symbol)
             }
         };
         let (from, line) = self.counted;
@@ -165,7 +165,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// `12`, `0x1F`, `1.5e-3`, with a factor such as `10M` behind it if there is one.
-    fn number(&mut self, rest: &str) -> Result<Kind<'a>, SyntaxError> {
+    fn number(&mut self, rest: &str) -> Result<TokenKind<'a>, SyntaxError> {
         let bytes = rest.as_bytes();
         let digits = |from: usize, hex: bool| {
             let digit = |b: &&u8| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() };
@@ -198,12 +198,12 @@ impl<'a> Lexer<'a> {
             ));
         }
         self.at += end;
-        Ok(Kind::Number)
+        Ok(TokenKind::Number)
     }
 }
 
 /// Writes a text in quotes.
-pub fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     use fmt::Write;
     f.write_char(quote)?;
     for c in text.chars() {
@@ -221,7 +221,7 @@ pub fn quote(text: &str, quote: char, f: &mut fmt::Formatter<'_>) -> fmt::Result
 }
 
 /// Writes an attribute's name, in quotes if it needs them.
-pub fn write_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn write_name(name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let plain = name
         .chars()
         .enumerate()

@@ -67,13 +67,13 @@ impl Listed {
 }
 
 /// The names of directories in what a server lists of a directory: one a line, with a slash at its end.
-pub fn subdirectories(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn subdirectories(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = list.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"    "));
     lines.filter_map(|line| line.strip_suffix(b"/")).filter(|name| !matches!(*name, b"." | b".."))
 }
 
 /// The path in an address, without what it is escaped by and without slashes at its end.
-pub fn path_of(address: &str) -> Vec<u8> {
+pub(crate) fn path_of(address: &str) -> Vec<u8> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let escaped = rest.find('/').map_or("", |at| &rest[at..]).trim_end_matches('/').as_bytes();
     let mut path = Vec::with_capacity(escaped.len());

@@ -15,7 +15,7 @@ const EPOCH: Duration = Duration::from_millis(900);
 
 /// Makes epochs of the lines `     50331648 bytes        12.00 MB/sec avg        11.50 MB/sec inst`.
 #[derive(Debug)]
-pub struct Listener {
+pub struct OutputReader {
     epochs: mpsc::Sender<Epoch>,
     streams: u16,
     started: Instant,
@@ -28,7 +28,7 @@ pub struct Listener {
     known: (u64, u64),
 }
 
-impl Listener {
+impl OutputReader {
     /// Nothing was heard yet of a transfer with so many streams that is to bring what is there from the first to the
     /// second of these numbers of bytes.
     pub fn new(epochs: mpsc::Sender<Epoch>, streams: u16, known: (u64, u64)) -> Self {
@@ -133,7 +133,7 @@ pub fn error(messages: &str) -> String {
 }
 
 /// Whether trying again may help after it said so.
-pub fn class(said: &str) -> Class {
+pub(crate) fn class(said: &str) -> Class {
     let said = said.to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if any(&["no space left", "disk quota", "quota exceeded"]) {
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn its_lines_are_epochs_and_garbage_is_not() {
         let (epochs, _heard) = mpsc::channel(4);
-        let mut listener = Listener::new(epochs, 4, (0, 0));
+        let mut listener = OutputReader::new(epochs, 4, (0, 0));
         listener.hear(b"Source: gsiftp://h/a\n     50331648 bytes        12.00 MB/sec avg    ");
         listener.hear(
             b"    11.50 MB/sec inst\r     60331648 bytes        12.00 MB/sec avg        11.50 MB/sec inst\n",

@@ -1,0 +1,25 @@
+//! What programs of Tidegate promise each other and scripts: how a run ends, what it prints, and that no word of it
+//! gives away a secret or upsets a terminal.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`text`] | others' words escaped, in one line, of bounded length |
+//! | [`redact`] | addresses without what may be secret in them |
+//! | [`error_kind`] | what a program may act on when something went wrong |
+//! | [`exit`] | the exit codes |
+//! | [`epoch_line`] | an epoch as a line of JSON: written, read, and read as a file grows |
+//! | [`summary`] | how a run ended, as the JSON object that `--json` prints |
+//!
+//! Modules are listed from the ground up: each one imports only from those above it.
+
+pub mod text;
+
+pub mod redact;
+
+pub mod error_kind;
+
+pub mod exit;
+
+pub mod epoch_line;
+
+pub mod summary;

@@ -1,0 +1,153 @@
+//! The mover that runs programs, and leaves what they tell.
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::address::Route;
+use crate::job::{JobId, Request};
+use crate::output_file;
+use tidegate_contract::text::one_line;
+
+use super::attempt::{Appetite, BoxFuture, Class, Ended, Mover, Run};
+use super::child::Spawner;
+use super::command::{Files, MAX_STREAMS, Plan, Streams};
+use super::epochs::Epochs;
+use super::programs::Programs;
+use super::{gridftp, report};
+
+/// Jobs whose epochs are kept: the latest. An hour of a transfer takes some 2 MB.
+const KEPT_EPOCHS: u64 = 1000;
+
+/// Runs jobs by [`Programs`].
+#[derive(Clone, Debug)]
+struct Runner {
+    programs: Programs,
+    spawner: Spawner,
+}
+
+impl Programs {
+    /// The mover that runs them; children belong to the current runtime.
+    pub fn mover(self) -> io::Result<Arc<dyn Mover>> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.directory())?;
+        Ok(Arc::new(Runner { spawner: Spawner::start()?, programs: self }))
+    }
+}
+
+impl Mover for Runner {
+    fn run(&self, run: Run) -> BoxFuture<Ended> {
+        let runner = self.clone();
+        Box::pin(async move { runner.run(run).await })
+    }
+
+    fn appetite(&self, request: &Request) -> Appetite {
+        match request.route() {
+            Ok(Route::GridFtp) => {
+                Appetite { most: if request.optimization { MAX_STREAMS } else { 1 }, adapts: false }
+            }
+            _ if !request.optimization && request.optimizer().is_none() => Appetite { most: 1, adapts: true },
+            _ => Appetite { most: MAX_STREAMS, adapts: true },
+        }
+    }
+}
+
+impl Runner {
+    async fn run(&self, run: Run) -> Ended {
+        let directory = self.programs.directory();
+        let files = Files {
+            epochs: self.programs.epochs(run.id),
+            bounds: directory.join(format!("{}.bounds", run.id)),
+        };
+        let (request, run_id) = (Arc::clone(&run.request), run.id);
+        let ended = match request.route() {
+            Ok(Route::GridFtp) => {
+                let dump = directory.join(format!("{}.listed", run.id));
+                gridftp::run(&self.spawner, &self.programs, run, dump).await
+            }
+            _ => self.follow(run, &files).await,
+        };
+        let _ = tokio::fs::remove_file(&files.bounds).await;
+        if let Some(old) = run_id.get().checked_sub(KEPT_EPOCHS).and_then(JobId::new) {
+            let _ = tokio::fs::remove_file(self.programs.epochs(old)).await;
+        }
+        if let Err(why) = leave(&request, &ended).await {
+            tracing::warn!("{why}");
+        }
+        ended
+    }
+
+    async fn follow(&self, run: Run, files: &Files) -> Ended {
+        let Run { request, start, most, share, stop, epochs, .. } = run;
+        let now = *share.borrow();
+        let streams = Streams { start, share: now, most };
+        let plan = match Plan::of(&request, streams, files, &self.programs) {
+            Ok(plan) => plan,
+            Err(why) => return Ended::failed(Class::Usage, why),
+        };
+        if let Err(error) = write_bounds(&files.bounds, now).await {
+            return Ended::failed(
+                Class::Passing,
+                format!("cannot write {}: {error}", files.bounds.display()),
+            );
+        }
+        // What an earlier attempt told is not told again.
+        let _ = tokio::fs::remove_file(&files.epochs).await;
+        let mut written = Epochs::new(files.epochs.clone());
+        let exit = {
+            let running = self.spawner.run(&self.programs.tidegate, &plan, stop, |_| {});
+            tokio::select! {
+                exit = running => exit,
+                () = written.follow(&epochs) => return Ended::failed(Class::Passing, "its epochs ended"),
+                () = hand_on(share, &files.bounds) => return Ended::failed(Class::Passing, "its share ended"),
+            }
+        };
+        let exit = match exit {
+            Ok(exit) => exit,
+            Err(error) => {
+                let program = self.programs.tidegate.display();
+                return Ended::failed(Class::Passing, format!("cannot run {program}: {error}"));
+            }
+        };
+        // The last ones may have come since the last look.
+        let _ = written.catch_up(&epochs).await;
+        report::ended(&exit, &request)
+    }
+}
+
+/// Hands each new share on to the child, for as long as this is awaited.
+async fn hand_on(mut share: watch::Receiver<u16>, bounds: &Path) {
+    while share.changed().await.is_ok() {
+        let most = *share.borrow_and_update();
+        if let Err(error) = write_bounds(bounds, most).await {
+            tracing::warn!("cannot write {}: {error}; the job keeps its streams", bounds.display());
+        }
+    }
+    // Whoever gave shares is gone; the last one stays.
+    std::future::pending::<()>().await;
+}
+
+/// Whole or not at all: the child reads it whenever it likes.
+async fn write_bounds(path: &Path, most: u16) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    tokio::fs::write(&beside, format!("{most}\n")).await?;
+    tokio::fs::rename(&beside, path).await
+}
+
+/// Leaves result and messages where the job wants them.
+async fn leave(request: &Request, ended: &Ended) -> Result<(), String> {
+    let wrong = |path: &Path, error: &io::Error| {
+        format!("cannot write {}: {error}", one_line(&path.display().to_string()))
+    };
+    if let (Some(path), Some(summary)) = (&request.output, &ended.summary) {
+        let text = serde_json::to_string_pretty(summary).map_err(|error| error.to_string())?;
+        output_file::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
+    }
+    if let Some(path) = &request.err {
+        let text = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
+        output_file::write(path, text).await.map_err(|error| wrong(path, &error))?;
+    }
+    Ok(())
+}
