@@ -75,6 +75,26 @@ pub struct Config {
     pub allowance: Allowance,
 }
 
+impl Config {
+    /// Serves `root` to holders of tickets on this host, on any free port, with what it needs to remember in `state`;
+    /// others are made from it by struct update.
+    pub fn local(root: impl Into<PathBuf>, state: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            follow: Vec::new(),
+            listen: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
+            state: state.into(),
+            read_only: false,
+            clear: false,
+            pki: None,
+            advertise: None,
+            iperf3: None,
+            allow_local_targets: false,
+            allowance: Allowance::default(),
+        }
+    }
+}
+
 /// A running endpoint.
 #[derive(Debug)]
 pub struct Endpoint {

@@ -33,13 +33,17 @@
 //! ```
 //! use std::os::unix::ffi::OsStrExt;
 //! use tidegate_control::{Concurrency, control_loop, optimizer::fixed::Fixed};
+//! use tidegate_transfer::endpoint::{Config, Endpoint};
 //! use tidegate_transfer::transfer::route::{From, STALL, Setup, To, begin, random_run};
 //! use tidegate_transfer::transfer::{Interrupt, Pace};
+//! use tidegate_transfer::wire::ticket::Claims;
 //!
-//! let (from, to) = (tempfile::tempdir()?, tempfile::tempdir()?);
-//! std::fs::write(from.path().join("file"), "content")?;
-//! // With a slash behind it: what is in the directory, not the directory.
-//! let from = From::Local(vec![[from.path().as_os_str().as_bytes(), b"/"].concat()]);
+//! let (here, there, state) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
+//! std::fs::write(here.path().join("file"), "content")?;
+//! let endpoint = Endpoint::bind(Config::local(there.path(), state.path()))?;
+//! let address = endpoint.address(&Claims::FULL)?;
+//! std::thread::spawn({ let endpoint = endpoint.clone(); move || endpoint.serve() });
+//!
 //! let setup = Setup {
 //!     terms: Default::default(),
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
@@ -50,9 +54,11 @@
 //!     catalogues: tidegate_transfer::catalogue::Catalogues::none(),
 //!     share: tidegate_transfer::quota::Share::own(),
 //! };
-//! let mut transfer = begin(&from, &To::Local(to.path().as_os_str().as_bytes().to_vec()), &setup)?;
+//! let from = From::Local(vec![here.path().join("file").as_os_str().as_bytes().to_vec()]);
+//! let mut transfer = begin(&from, &To::Endpoint(address.with_path("copy")), &setup)?;
 //! control_loop::run(&mut transfer, &mut Fixed::new(Default::default()), Concurrency::all(2), |_| {})?;
-//! assert_eq!(std::fs::read(to.path().join("file"))?, b"content");
+//! assert_eq!(std::fs::read(there.path().join("copy"))?, b"content");
+//! endpoint.drain();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -191,17 +191,8 @@ fn a_directory_to_follow_must_be_there() {
     use tidegate_transfer::endpoint::{Config, Endpoint};
     let directory = tempfile::tempdir().expect("a directory");
     let config = Config {
-        root: directory.path().into(),
         follow: vec![directory.path().join("missing")],
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        state: directory.path().join("state"),
-        read_only: false,
-        clear: false,
-        pki: None,
-        advertise: None,
-        iperf3: None,
-        allow_local_targets: false,
-        allowance: tidegate_transfer::quota::Allowance::default(),
+        ..Config::local(directory.path(), directory.path().join("state"))
     };
     let error = Endpoint::bind(config).expect_err("refused");
     assert!(error.message.contains("cannot follow links to"), "{error}");

@@ -191,19 +191,8 @@ mod tests {
     use crate::wire::ticket::Claims;
 
     fn endpoint(directory: &Path) -> (Arc<Endpoint>, Address) {
-        let config = Config {
-            root: directory.to_path_buf(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            state: directory.join("state"),
-            read_only: false,
-            clear: false,
-            pki: None,
-            advertise: None,
-            iperf3: None,
-            follow: Vec::new(),
-            allow_local_targets: true,
-            allowance: crate::quota::Allowance::default(),
-        };
+        let config =
+            Config { allow_local_targets: true, ..Config::local(directory, directory.join("state")) };
         std::fs::create_dir(&config.state).expect("made");
         let endpoint = Endpoint::bind(config).expect("listens");
         let serving = Arc::clone(&endpoint);

@@ -48,17 +48,9 @@ impl Fixture {
         let root = temporary.path().join("root");
         fs::create_dir(&root).expect("made");
         let mut config = Config {
-            iperf3: None,
-            follow: Vec::new(),
-            allow_local_targets: true,
-            allowance: tidegate_transfer::quota::Allowance::default(),
-            root: root.clone(),
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            state: temporary.path().join("endpoint-state"),
-            read_only: false,
             clear: true,
-            pki: None,
-            advertise: None,
+            allow_local_targets: true,
+            ..Config::local(&root, temporary.path().join("endpoint-state"))
         };
         change(&mut config);
         let endpoint = Endpoint::bind(config).expect("bound");
