@@ -14,9 +14,15 @@ pub mod work;
 pub mod lanes;
 pub mod send;
 
-// The receiver.
-pub mod commit;
+// What writes what arrives, whoever brings it.
+pub mod recheck;
+
 pub mod incoming;
+
+pub mod commit;
+
+pub mod write_path;
+
+// The receiver.
 pub mod intake;
 pub mod receive;
-pub mod recheck;
