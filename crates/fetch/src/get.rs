@@ -17,7 +17,6 @@ mod queue;
 mod shared;
 mod stream;
 mod there;
-mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -184,7 +183,7 @@ impl Download {
 
     /// The download's ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
-        &self.shared().ledger
+        &self.shared().path.ledger
     }
 
     /// What is needed to show files under way while [`step`](Environment::step) has the download.
@@ -221,7 +220,7 @@ impl Running for Download {
     /// Lets time pass until `until`; `None` once everything has ended.
     fn pass(&mut self, until: Instant) -> Result<Option<()>> {
         loop {
-            if let Some(error) = self.shared().failure() {
+            if let Some(error) = self.shared().path.failure() {
                 self.crew.stop();
                 return Err(error);
             }
@@ -250,8 +249,8 @@ impl Running for Download {
         Ok(Some(Snapshot {
             at: Instant::now(),
             network: shared.network_bytes.load(Relaxed),
-            written: shared.written_bytes.load(Relaxed),
-            staged: shared.staging.used(),
+            written: shared.path.written_bytes(),
+            staged: shared.path.staging.used(),
             cpu: CpuTime::now(),
         }))
     }
@@ -260,7 +259,7 @@ impl Running for Download {
         let interval = after.at.duration_since(before.at);
         let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
         let network = rate(before.network, after.network);
-        let capacity = self.shared().staging.capacity();
+        let capacity = self.shared().path.staging.capacity();
         Observation {
             at: self.started.elapsed(),
             interval,

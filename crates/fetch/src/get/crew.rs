@@ -1,18 +1,16 @@
 //! The threads of a download: started together, resized by the set-point, and let go at the end.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::Concurrency;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::journal::Journal;
-use tidegate_transfer::pipeline::commit::GROUP;
 use tidegate_transfer::pipeline::pool::Pool;
-use tidegate_transfer::pipeline::shortcut::Shortcut;
-use tidegate_transfer::pipeline::staging::Staging;
-use tidegate_transfer::quota::Quota;
+use tidegate_transfer::pipeline::write_path::{FailOnPanic, WritePath, WriteSettings, WriteThreads, spawn};
+use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::throttle::Throttle;
@@ -37,7 +35,7 @@ const DIGESTERS: usize = 4;
 pub(super) struct Crew {
     shared: Arc<Shared>,
     network: Pool,
-    writers: Pool,
+    writers: WriteThreads<Shared>,
     threads: Vec<JoinHandle<()>>,
     feeder: Option<JoinHandle<()>>,
     ended: bool,
@@ -57,28 +55,29 @@ impl Crew {
         let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);
-        let (complete, completed) = mpsc::sync_channel(GROUP);
+        let share = Share::own();
         let shared = Arc::new(Shared {
             hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
             queue: Queue::new(settings.chunk, settings.verify),
-            ledger: Arc::default(),
-            staging: Staging::new(settings.staging, most),
-            shortcut: Shortcut::new(settings.limits.write.is_none()),
+            path: WritePath::new(WriteSettings {
+                sink: sink.clone(),
+                journal,
+                catalogue: None,
+                ledger: Arc::default(),
+                staging: settings.staging,
+                max_workers: most,
+                limit: settings.limits.write,
+                share: &share,
+            }),
             link: Throttle::new(settings.limits.link),
             sink,
             memory,
             digests: Digests::default(),
             network_bytes: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
             mode: 0o666 & !umask(),
-            dirty: Mutex::default(),
-            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
-            complete: Mutex::new(Some(complete)),
             live: Mutex::default(),
             changed: Condvar::new(),
             spoken_for: Mutex::default(),
-            failure: Mutex::default(),
             connected: AtomicU16::new(0),
             quickest_us: AtomicU64::new(u64::MAX),
             tell,
@@ -87,42 +86,21 @@ impl Crew {
         let network = {
             let shared = Arc::clone(&shared);
             Pool::new("network", most, move |index, gate| {
-                let _witness = Witness(&shared);
+                let _guard = FailOnPanic(&*shared);
                 shared.connected.fetch_add(1, Relaxed);
                 Worker::new(&shared, &*remotes).work(index, gate);
                 shared.connected.fetch_sub(1, Relaxed);
             })
         };
-        let writers = {
-            let shared = Arc::clone(&shared);
-            Pool::new("write", most, move |index, gate| {
-                let _witness = Witness(&shared);
-                shared.write(index, gate);
-            })
-        };
+        let writers = WriteThreads::start(&shared, most, &share);
         let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
-        crew.spawn("commit", move |shared| shared.commit(&completed))?;
         let digesters = thread::available_parallelism().map_or(1, usize::from).clamp(1, DIGESTERS);
         for index in 0..digesters {
-            crew.spawn(&format!("digest-{index}"), Shared::digest)?;
+            crew.threads.extend(spawn(&crew.shared, &format!("digest-{index}"), Shared::digest));
         }
-        // Last: it is not waited for at the end, since it may wait for a server.
-        crew.spawn("feed", move |shared| shared.feed(names))?;
-        crew.feeder = crew.threads.pop();
+        // It is not waited for at the end, since it may wait for a server.
+        crew.feeder = spawn(&crew.shared, "feed", move |shared| shared.feed(names));
         Ok(crew)
-    }
-
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let _witness = Witness(&shared);
-                work(&shared);
-            })
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-        self.threads.push(thread);
-        Ok(())
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -132,7 +110,6 @@ impl Crew {
     pub(super) fn resize(&self, setpoint: Concurrency) {
         self.network.resize(setpoint.network);
         self.writers.resize(setpoint.write);
-        self.shared.shortcut.resize(self.writers.size());
         self.shared.queue.resize(self.network.size());
     }
 
@@ -168,9 +145,7 @@ impl Crew {
         if self.shared.connected.load(Relaxed) == 0 {
             self.network.join();
         }
-        self.writers.close();
         self.writers.join();
-        self.shared.complete.lock().expect("not poisoned").take();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a worker of the download panicked");
@@ -182,22 +157,10 @@ impl Crew {
         {
             tracing::error!("the list's reader panicked");
         }
-        self.shared.ledger.leaves(self.shared.kept().max(left));
-        self.shared.journal.lock().expect("not poisoned").take();
+        self.shared.path.ledger.leaves(self.shared.kept().max(left));
+        self.shared.path.release_journal();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));
-    }
-}
-
-/// Sees to it that a worker's panic ends the download, which would wait for it else.
-struct Witness<'s>(&'s Shared);
-
-impl Drop for Witness<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
-            self.0.fail_all(Error::new(ErrorKind::Io, why));
-        }
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{BLOCK, Timestamp};
-use tidegate_transfer::pipeline::commit::Complete;
+use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::get::Got;
@@ -172,8 +172,8 @@ impl Shared {
         };
         let end = body.incoming.written_from(from).min(from + TURN);
         let mut at = from;
-        let read = body.incoming.part(&*self.sink, None).and_then(|part| {
-            while at < end && !body.has_ended() && !self.is_stopped() {
+        let read = body.incoming.part(&*self.path.sink, None).and_then(|part| {
+            while at < end && !body.has_ended() && !self.path.is_stopped() {
                 let length = (end - at).min(buffer.len() as u64);
                 let piece = &mut buffer[..length as usize];
                 part.read_at(at, piece)?;
@@ -183,8 +183,8 @@ impl Shared {
             Ok(())
         });
         match read {
-            Err(error) => self.fail_write(&body.file, &error),
-            Ok(()) if body.has_ended() || self.is_stopped() => {}
+            Err(error) => self.write_failed(body, error),
+            Ok(()) if body.has_ended() || self.path.is_stopped() => {}
             Ok(()) => self.advance(body, hashers, at - from),
         }
     }
@@ -211,19 +211,11 @@ impl Shared {
 
     /// A version is right: it gets its mode and times, and goes on to its name.
     fn seal(&self, body: &Arc<Body>, root: Digest) {
-        let entry = Arc::clone(&body.incoming.entry);
         // Somebody may have taken the name since.
         if let Err(error) = self.is_free(&body.file) {
-            return self.fail(&body.file, &error);
+            return self.fail_one(&body.file, &error);
         }
-        let sealed = body.incoming.part(&*self.sink, None).and_then(|part| {
-            part.seal(&entry)?;
-            Ok(part)
-        });
-        match sealed {
-            Ok(part) => self.hand_in(Complete { id: body.file.id, entry, part, root }),
-            Err(error) => self.fail_write(&body.file, &error),
-        }
+        self.path.hand_in(self, body, root);
     }
 
     /// Whether a file's BLAKE3 is asked for; that comes from its blocks, in whatever order they arrive.
@@ -262,14 +254,14 @@ impl Shared {
             return self.check(file, there, mirror, seen);
         }
         if let Err(error) = self.gives_way(file, &there) {
-            self.fail(file, &error);
+            self.fail_one(file, &error);
         }
     }
 
     fn go_through(&self, mut check: Box<Check>, buffer: &mut [u8]) {
         let end = check.size.min(check.at + TURN);
         while check.at < end {
-            if self.is_stopped() {
+            if self.path.is_stopped() {
                 return;
             }
             let length = (end - check.at).min(buffer.len() as u64) as usize;
@@ -293,7 +285,7 @@ impl Shared {
         if let Some(algorithm) = expected.differs(&sums) {
             return match self.gives_way_to(file, expected, &sums, algorithm) {
                 Ok(()) => self.queue.push(file, Task::First, None),
-                Err(error) => self.fail(file, &error),
+                Err(error) => self.fail_one(file, &error),
             };
         }
         let url = &file.record.urls[check.mirror];

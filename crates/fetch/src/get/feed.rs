@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::FileId;
+use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::get::file::File;
 use crate::get::memory::fingerprint;
@@ -26,19 +27,19 @@ impl Shared {
         let mut seen = Seen::new();
         let mut next: FileId = 0;
         for named in names {
-            if self.is_stopped() {
+            if self.path.is_stopped() {
                 return;
             }
             match named {
                 Named::Note(note) => (self.tell)(Event::Note(&note)),
                 Named::Problem(named, error) => {
-                    self.ledger.failed(named.as_bytes(), error.clone(), false);
+                    self.path.ledger.failed(named.as_bytes(), error.clone(), false);
                     (self.tell)(Event::Failed { named: &named, record: None, error: &error });
                 }
                 Named::Record(record) => {
                     let Some(id) = next.checked_add(1) else {
                         let why = "more files were named than can be numbered";
-                        return self.fail_all(Error::new(ErrorKind::Usage, why));
+                        return self.fail(Error::new(ErrorKind::Usage, why));
                     };
                     next = id;
                     if !self.admit() {
@@ -60,12 +61,12 @@ impl Shared {
                 return self.pass_over();
             }
             Err(error) => {
-                self.ledger.failed(record.path.as_bytes(), error.clone(), false);
+                self.path.ledger.failed(record.path.as_bytes(), error.clone(), false);
                 (self.tell)(Event::Failed { named: &name, record: Some(&record), error: &error });
                 return self.pass_over();
             }
         }
-        self.ledger.listed(record.bytes.unwrap_or(0));
+        self.path.ledger.listed(record.bytes.unwrap_or(0));
         let there = self.there(&record);
         let known = match (&there, &self.memory) {
             (Ok(Some(there)), Some(memory)) => {
@@ -79,7 +80,7 @@ impl Shared {
         self.add(&file);
         let record = &file.record;
         match there {
-            Err(error) => return self.fail(&file, &error),
+            Err(error) => return self.fail_one(&file, &error),
             Ok(Some(there)) => {
                 if self.settle(&file, there) {
                     return;
@@ -90,9 +91,10 @@ impl Shared {
         if let Some(bytes) = record.bytes
             && let Err(error) = self.reserve(&file, bytes)
         {
-            return self.fail(&file, &error);
+            return self.fail_one(&file, &error);
         }
         let left = self
+            .path
             .journal()
             .is_some_and(|journal| journal.lock().expect("not poisoned").has_left(&record.path));
         let asks = left || (file.before.is_some() && record.checksums.is_empty());
@@ -137,7 +139,7 @@ impl Shared {
                 true
             }
             Err(error) => {
-                self.fail(file, &error);
+                self.fail_one(file, &error);
                 true
             }
         }

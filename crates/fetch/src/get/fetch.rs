@@ -70,7 +70,7 @@ impl<'s> Worker<'s> {
     /// Works until the download ends.
     pub(super) fn work(&mut self, index: u16, gate: &Gate) {
         let (shared, remotes) = (self.shared, self.remotes);
-        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.is_stopped() {
+        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.path.is_stopped() {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
@@ -158,7 +158,7 @@ impl<'s> Worker<'s> {
             return shared.skip(file, &got);
         }
         match shared.there(&file.record) {
-            Err(error) => return shared.fail(file, &error),
+            Err(error) => return shared.fail_one(file, &error),
             Ok(Some(there)) if shared.gives_way(file, &there).is_err() => {
                 return shared.compare(file, there, job.mirror, seen);
             }
@@ -175,7 +175,7 @@ impl<'s> Worker<'s> {
                 shared.push_missing(&body);
                 shared.begun(&body);
             }
-            Err(error) => shared.fail(file, &error),
+            Err(error) => shared.fail_one(file, &error),
         }
     }
 
@@ -213,7 +213,7 @@ impl<'s> Worker<'s> {
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail(file, &error),
+            Err(error) => return shared.fail_one(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.

@@ -9,7 +9,7 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
 use tidegate_transfer::outage;
-use tidegate_transfer::pipeline::incoming::Incoming;
+use tidegate_transfer::pipeline::write_path::Incoming;
 
 use crate::checksum::{Checksums, Hashers};
 use crate::get::memory::Fetched;
@@ -77,7 +77,7 @@ pub(super) struct Mirror {
 /// One version of a file on its way to the disk.
 pub(super) struct Body {
     pub(super) file: Arc<File>,
-    pub(super) incoming: Arc<Incoming>,
+    pub(super) incoming: Incoming,
     /// Its size, [`UNKNOWN`] until a stream has ended.
     pub(super) size: AtomicU64,
     /// What tells the version; like no other's if nothing does.
@@ -335,10 +335,16 @@ impl State {
     }
 }
 
+impl AsRef<Incoming> for Body {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
+}
+
 impl Body {
     pub(super) fn new(
         file: Arc<File>,
-        incoming: Arc<Incoming>,
+        incoming: Incoming,
         mirror: usize,
         version: Fingerprint,
         seen: &Version,
