@@ -11,6 +11,7 @@ mod eutils;
 mod files;
 mod locate;
 mod pace;
+mod report;
 mod resolve;
 mod sdl;
 mod table;

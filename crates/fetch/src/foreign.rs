@@ -24,3 +24,9 @@ pub fn cell(words: &str) -> Cow<'_, str> {
     let shown = |c: char| if is_plain(c.encode_utf8(&mut [0; 4])) { c } else { ' ' };
     Cow::Owned(words.chars().map(shown).collect())
 }
+
+/// An I/O error without the system's number.
+pub fn io_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

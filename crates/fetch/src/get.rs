@@ -9,11 +9,14 @@ mod answer;
 mod begin;
 mod crew;
 mod digest;
+mod digest_queue;
+mod event;
 mod feed;
 mod fetch;
 mod file;
 pub mod memory;
 mod queue;
+mod settings;
 mod shared;
 mod stream;
 mod there;
@@ -25,128 +28,22 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Environment, Observation, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
-use tidegate_transfer::manifest::Timestamp;
-use tidegate_transfer::path::RelPath;
-use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::processors::CpuTime;
-use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace, Running, Stepper};
-use url::Url;
 
-use crate::checksum::{Algorithm, Checksums};
 use crate::get::crew::Crew;
-use crate::get::memory::Memory;
 use crate::get::shared::Shared;
-use crate::host::ceilings::Ceilings;
-use crate::record::{Names, Record};
+use crate::record::Names;
 use crate::remote::Remotes;
+
+pub use event::{Active, Event, Got, Tell};
+pub use settings::Settings;
 
 /// How often a finished or interrupted download is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// So many times what an answer takes, a new connection takes to show what it brings.
 const ANSWERS: u32 = 4;
-
-/// Everything that begins a download, besides what and from whom.
-#[derive(Debug)]
-pub struct Settings {
-    /// The output directory.
-    pub out: Root,
-    /// Its absolute path without symlinks (see
-    /// [`canonical`](tidegate_transfer::sys::confined::canonical)).
-    pub base: Vec<u8>,
-    /// What was fetched there before.
-    pub memory: Arc<Memory>,
-    /// Rates to keep: a connection's, a writer's, and all connections' together.
-    pub limits: Limits,
-    /// Bytes between network and disk.
-    pub staging: ByteCount,
-    /// Most connections, and most writers.
-    pub max_workers: u16,
-    /// Most connections to a host.
-    pub ceilings: Ceilings,
-    /// How often a file is tried again without a byte of progress before it fails, as long as its server answers.
-    pub retries: u32,
-    /// How long a server that does not answer is tried again, if it ever answered; else half a minute at most.
-    pub retry_for: Duration,
-    /// How long a request may bring nothing. The remotes keep it; it is here for what is said to people.
-    pub timeout: Duration,
-    /// What one connection is given of a file at a time; `None` leaves each file to one connection.
-    pub chunk: Option<ByteCount>,
-    /// Checksums to compute besides those that a record declares.
-    pub extra: Vec<Algorithm>,
-    /// Whether declared checksums are verified.
-    pub verify: bool,
-    /// Whether files that no earlier run has written are replaced.
-    pub overwrite: bool,
-    /// How it is driven.
-    pub pace: Pace,
-    /// Stops it.
-    pub interrupt: Interrupt,
-    /// What waits are drawn from.
-    pub seed: u64,
-}
-
-/// What happened to one thing that was named.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A file has been fetched, verified, and has its name.
-    Done {
-        /// What was wanted.
-        record: &'a Record,
-        /// What was got.
-        got: &'a Got,
-    },
-    /// A file was there already.
-    Skipped {
-        /// What was wanted.
-        record: &'a Record,
-        /// What is there.
-        got: &'a Got,
-    },
-    /// Something did not arrive.
-    Failed {
-        /// As it was written, or the path it was to have.
-        named: &'a str,
-        /// What was wanted, if it came that far.
-        record: Option<&'a Record>,
-        /// Why.
-        error: &'a Error,
-    },
-    /// Something people should know.
-    Note(&'a str),
-}
-
-/// A file that is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Got {
-    /// Its size.
-    pub bytes: u64,
-    /// Its checksums, as computed, or as they were when it was fetched.
-    pub checksums: Checksums,
-    /// Whether its content was held against a sum: one that was declared, or that its server vouches for.
-    pub checked: bool,
-    /// From the first request to its name; 0 if nothing was fetched.
-    pub seconds: f64,
-    /// Where it came from.
-    pub url: Url,
-    /// When it was last modified, as its server says.
-    pub modified: Option<Timestamp>,
-}
-
-/// A file under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Active {
-    /// Where it goes.
-    pub path: RelPath,
-    /// What is written.
-    pub done: u64,
-    /// Its size, once known.
-    pub bytes: Option<u64>,
-}
-
-/// What is told of, from any thread.
-pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
 
 /// A download that has begun.
 pub struct Download {

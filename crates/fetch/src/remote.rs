@@ -6,6 +6,8 @@
 pub mod login;
 mod public;
 mod reach;
+pub mod s3_credentials;
+pub mod s3_settings;
 pub mod settings;
 pub mod tls;
 

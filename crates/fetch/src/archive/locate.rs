@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind};
 
+use super::client::Client;
 use super::files::{Offer, records};
-use super::resolve::Resolver;
+use super::report::Report;
 use super::sdl::{self, Want};
 use super::table::Row;
-use super::wish::{Format, Source};
+use super::wish::{Format, Source, Wish};
 use crate::record::Named;
 
 /// A run whose files are still to be located.
@@ -32,7 +33,19 @@ impl Waiting {
     }
 }
 
-impl Resolver {
+/// Locates runs' files, some runs at a time.
+pub struct Locator {
+    /// Whom to ask.
+    pub client: Arc<Client>,
+    /// What is wished for.
+    pub wish: Wish,
+    /// Whom to tell.
+    pub report: Report,
+    /// Runs that wait.
+    pub waiting: Vec<Waiting>,
+}
+
+impl Locator {
     /// Locates the files of the runs that wait, and tells of them.
     pub fn locate(&mut self) {
         let mut runs = std::mem::take(&mut self.waiting);
@@ -51,7 +64,7 @@ impl Resolver {
         };
         self.ask_locator(&mut runs, second, lacks);
         for run in &mut runs {
-            if self.is_over() {
+            if self.report.is_over() {
                 return;
             }
             self.ask_mirror(run);
@@ -62,11 +75,11 @@ impl Resolver {
     fn ask_locator(&self, runs: &mut [Waiting], want: Want, which: impl Fn(&Waiting) -> bool) {
         let names: Vec<String> =
             runs.iter().filter(|run| which(run)).map(|run| run.run().to_owned()).collect();
-        if names.is_empty() || self.is_over() {
+        if names.is_empty() || self.report.is_over() {
             return;
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let answer = sdl::retrieve(&self.archives.client, &names, want, &self.over);
+        let answer = sdl::retrieve(&self.client, &names, want, &self.report.over);
         for run in runs.iter_mut().filter(|run| names.contains(&run.run())) {
             match &answer {
                 Ok(located) => {
@@ -89,13 +102,13 @@ impl Resolver {
             Format::Sra => true,
             format => run.offer.files(format).is_empty() && self.wish.allow_fallback && !stand_ins(),
         };
-        if !possible || !wanted || run.offer.has_sra() || self.is_over() {
+        if !possible || !wanted || run.offer.has_sra() || self.report.is_over() {
             return;
         }
         let name = run.run().to_owned();
         let path = format!("sra/{name}/{name}");
-        match self.archives.client.head(&path, &self.over) {
-            Ok(Some(head)) => run.offer.add_mirrored(&name, self.archives.client.aws.at(&path), &head),
+        match self.client.head(&path, &self.report.over) {
+            Ok(Some(head)) => run.offer.add_mirrored(&name, self.client.aws.at(&path), &head),
             Ok(None) => {}
             Err(error) => run.trouble = Some(error),
         }
@@ -113,14 +126,16 @@ impl Resolver {
             _ if has(wish.format) => wish.format,
             Some(format) if wish.allow_fallback && !unsure => {
                 let words = format!("{run}: no {} for it; taking {format} in its place", wish.format);
-                self.tell(Named::note(&words));
+                self.report.tell(Named::note(&words));
                 format
             }
-            _ => return self.problem(run, self.missing(waiting, stand_in, unsure)),
+            _ => return self.report.problem(run, self.missing(waiting, stand_in, unsure)),
         };
         match records(&waiting.row, &waiting.named, format, waiting.offer.files(format), wish) {
-            Ok(records) => records.into_iter().for_each(|record| self.tell(Named::Record(Box::new(record)))),
-            Err(error) => self.problem(run, error.within(run)),
+            Ok(records) => {
+                records.into_iter().for_each(|record| self.report.tell(Named::Record(Box::new(record))))
+            }
+            Err(error) => self.report.problem(run, error.within(run)),
         }
     }
 

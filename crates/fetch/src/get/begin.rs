@@ -14,7 +14,7 @@ use tidegate_transfer::store::{Sink, Standing};
 use tidegate_transfer::terms::Verify;
 
 use crate::checksum::{Algorithm, Checksums};
-use crate::get::Got;
+use crate::get::event::Got;
 use crate::get::file::{Body, File, UNKNOWN};
 use crate::get::memory::{Fetched, fingerprint, unlike_any};
 use crate::get::queue::Task;

@@ -16,11 +16,12 @@ use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::route::transfer_id;
 
-use crate::get::digest::Digests;
+use crate::get::digest_queue::DigestQueue;
+use crate::get::event::Tell;
 use crate::get::fetch::Worker;
 use crate::get::queue::Queue;
+use crate::get::settings::Settings;
 use crate::get::shared::Shared;
-use crate::get::{Settings, Tell};
 use crate::host::Hosts;
 use crate::record::Names;
 use crate::remote::Remotes;
@@ -72,7 +73,7 @@ impl Crew {
             link: Throttle::new(settings.limits.link),
             sink,
             memory,
-            digests: Digests::default(),
+            digests: DigestQueue::default(),
             network_bytes: AtomicU64::new(0),
             mode: 0o666 & !umask(),
             live: Mutex::default(),

@@ -3,19 +3,18 @@
 //! is read back by a few threads of their own, mostly from memory, once the front has reached it. So one
 //! slow sum holds up nobody else's file.
 
-use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
-use tidegate_transfer::manifest::{BLOCK, Timestamp};
+use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::checksum::{Algorithm, Checksums, Hashers};
-use crate::get::Got;
+use crate::get::digest_queue::{Check, DigestJob};
+use crate::get::event::Got;
 use crate::get::file::{Body, File};
 use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
@@ -26,66 +25,14 @@ use crate::remote::{Version, shown};
 /// What is read back of one file before others have their turn.
 const TURN: u64 = 64 << 20;
 
-/// What waits for the digest pool: each file at most once.
-#[derive(Default)]
-pub(super) struct Digests {
-    state: Mutex<(VecDeque<Job>, bool)>,
-    changed: Condvar,
-}
-
-enum Job {
-    /// The front of a file that is being fetched.
-    Follow(Arc<Body>),
-    /// A file that is there already and may be what is wanted.
-    Check(Box<Check>),
-}
-
-/// A file that is read to see whether it is what is wanted.
-struct Check {
-    file: Arc<File>,
-    there: OwnedFd,
-    size: u64,
-    mtime: Timestamp,
-    hashers: Hashers,
-    at: u64,
-    /// Who says what it sums up to, if that was not declared.
-    mirror: usize,
-    seen: Version,
-}
-
-impl Digests {
-    fn push(&self, job: Job) {
-        self.state.lock().expect("not poisoned").0.push_back(job);
-        self.changed.notify_one();
-    }
-
-    pub(super) fn close(&self) {
-        self.state.lock().expect("not poisoned").1 = true;
-        self.changed.notify_all();
-    }
-
-    fn take(&self) -> Option<Job> {
-        let mut state = self.state.lock().expect("not poisoned");
-        loop {
-            if state.1 {
-                return None;
-            }
-            if let Some(job) = state.0.pop_front() {
-                return Some(job);
-            }
-            state = self.changed.wait(state).expect("not poisoned");
-        }
-    }
-}
-
 impl Shared {
     /// What one thread of the digest pool does until the download ends.
     pub(super) fn digest(&self) {
         let mut buffer = vec![0; 8 * BLOCK as usize];
         while let Some(job) = self.digests.take() {
             match job {
-                Job::Follow(body) => self.read_back(&body, &mut buffer),
-                Job::Check(check) => self.go_through(check, &mut buffer),
+                DigestJob::Follow(body) => self.read_back(&body, &mut buffer),
+                DigestJob::Check(check) => self.go_through(check, &mut buffer),
             }
         }
     }
@@ -142,7 +89,7 @@ impl Shared {
         if body.incoming.written_from(front.at) > front.at {
             front.queued = true;
             drop(front);
-            self.digests.push(Job::Follow(Arc::clone(body)));
+            self.digests.push(DigestJob::Follow(Arc::clone(body)));
         }
     }
 
@@ -244,7 +191,7 @@ impl Shared {
         let hashers = self.hashers(file, &seen.checksums, true);
         let (file, size, mtime) = (Arc::clone(file), there.size, there.mtime);
         let check = Check { file, there: content, size, mtime, hashers, at: 0, mirror, seen };
-        self.digests.push(Job::Check(Box::new(check)));
+        self.digests.push(DigestJob::Check(Box::new(check)));
     }
 
     /// What is there and must not be replaced is what is wanted only if its server vouches for what it sums up to.
@@ -276,7 +223,7 @@ impl Shared {
             }
         }
         if check.at < check.size {
-            return self.digests.push(Job::Check(check));
+            return self.digests.push(DigestJob::Check(check));
         }
         let file = &check.file;
         let sums = check.hashers.finish();

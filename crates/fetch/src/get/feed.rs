@@ -8,12 +8,12 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::FileId;
 use tidegate_transfer::pipeline::write_path::WriteHandler;
 
+use crate::get::event::{Event, Got};
 use crate::get::file::File;
 use crate::get::memory::fingerprint;
 use crate::get::queue::Task;
 use crate::get::shared::Shared;
 use crate::get::there::There;
-use crate::get::{Event, Got};
 use crate::record::{Named, Names, Record};
 use crate::remote::Version;
 

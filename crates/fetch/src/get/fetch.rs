@@ -12,8 +12,8 @@ use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 use url::Url;
 
-use crate::get::Got;
 use crate::get::digest::place;
+use crate::get::event::Got;
 use crate::get::file::{Body, File};
 use crate::get::memory::fingerprint;
 use crate::get::queue::{Asker, Held, Job, Order, Task};

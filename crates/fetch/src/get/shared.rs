@@ -14,11 +14,12 @@ use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
 
-use crate::get::digest::Digests;
+use crate::get::digest_queue::DigestQueue;
+use crate::get::event::{Active, Event, Got, Tell};
 use crate::get::file::{Body, File, Next, UNKNOWN};
 use crate::get::memory::Fetched;
 use crate::get::queue::Queue;
-use crate::get::{Active, Event, Got, Settings, Tell};
+use crate::get::settings::Settings;
 use crate::host::Hosts;
 
 /// Files under way at once; the list is read no further than they need.
@@ -34,7 +35,7 @@ pub(super) struct Shared {
     pub(super) link: Option<Throttle>,
     pub(super) sink: Arc<FileSink>,
     pub(super) memory: Option<Arc<Mutex<Catalogue<Fetched>>>>,
-    pub(super) digests: Digests,
+    pub(super) digests: DigestQueue,
     pub(super) network_bytes: AtomicU64,
     /// Permission bits of new files.
     pub(super) mode: u32,

@@ -9,8 +9,9 @@ use std::path::Path;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 
+use super::input::{Input, Reader, Source};
 use super::lines::Lines;
-use super::{Input, Reader, Source, name, sums};
+use super::{name, sums};
 use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::record::{Named, Record};
 

@@ -3,7 +3,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Format, name, row, sums};
+use super::options::Format;
+use super::{name, row, sums};
 
 /// How far the first line that says something is looked for.
 const MAX_HEAD: usize = 64 << 10;

@@ -6,9 +6,10 @@ use std::io::{BufRead, Read};
 use serde_json::{Map, Value};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
+use super::input::{Input, Place, Reader, Source};
 use super::lines::Lines;
+use super::options::{Options, Words};
 use super::row::{Row, lists_files, normal};
-use super::{Input, Options, Place, Reader, Source, Words};
 use crate::record::Named;
 
 /// Longest array: it is held whole, and one object a line is not.

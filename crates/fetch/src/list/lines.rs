@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
-use super::Place;
+use super::input::Place;
 
 /// Longest line, and longest row, object or element of the other kinds.
 pub const MAX_LINE: usize = 1 << 20;

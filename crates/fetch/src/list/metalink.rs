@@ -12,9 +12,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::{Input, Place, Reader, Source};
 use super::lines::MAX_LINE;
+use super::name;
 use super::urls::MAX_MIRRORS;
-use super::{Input, Place, Reader, Source, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 

@@ -7,8 +7,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::Place;
+use super::name;
+use super::options::{Options, Words};
 use super::urls::{MAX_MIRRORS, header};
-use super::{Options, Place, Words, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 

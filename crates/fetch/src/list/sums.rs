@@ -9,8 +9,9 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 use url::Url;
 
+use super::input::{Input, Reader, Source};
 use super::lines::Lines;
-use super::{Input, Reader, Source, name};
+use super::name;
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use csv::{ReaderBuilder, StringRecord};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
+use super::input::{Input, Place, Reader, Source};
 use super::lines::MAX_LINE;
+use super::options::{Options, Words};
 use super::row::{Row, is_header, lists_files, normal};
-use super::{Input, Options, Place, Reader, Source, Words};
 use crate::record::Named;
 
 /// Most columns of a table.

@@ -8,8 +8,10 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::{Input, Place, Reader, Source};
 use super::lines::Lines;
-use super::{Input, Place, Reader, Source, Words, name};
+use super::name;
+use super::options::Words;
 use crate::checksum::{Algorithm, Checksums};
 use crate::foreign::is_plain;
 use crate::record::{Named, Record};

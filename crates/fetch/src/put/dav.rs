@@ -12,9 +12,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use crate::foreign::io_words;
 use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target};
 use crate::remote::http::answer::why;
-use crate::remote::request::{Client, Payload, Reply, Requests, unanswered, words};
+use crate::remote::request::{Client, Payload, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
 use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why, shown};
@@ -263,7 +264,7 @@ impl DavLane {
                     count += length as u64;
                 }
                 Err(error) => {
-                    let what = format!("cannot read {} back: {}", shown(url), words(&error));
+                    let what = format!("cannot read {} back: {}", shown(url), io_words(&error));
                     return Err(Refusal::new(Why::Broken, what));
                 }
             }

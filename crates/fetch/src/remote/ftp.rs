@@ -10,7 +10,6 @@ mod control;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_transfer::error::ErrorKind;
 use url::Url;
@@ -23,10 +22,6 @@ use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// Control connections kept for different hosts.
 const IDLE: usize = 4;
-
-/// How often an idle control connection is probed, so that a router on the way does not forget it while data
-/// flows on another.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// What all workers' FTP shares.
 #[derive(Debug)]

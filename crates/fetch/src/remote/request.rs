@@ -176,12 +176,6 @@ pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
     refusal
 }
 
-/// An I/O error without the system's number.
-pub fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
 /// A refusal for a reason of our own.
 pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
     Refusal::of(why, Error::new(kind, message))

@@ -5,7 +5,6 @@
 
 pub mod answer;
 pub mod calls;
-pub mod credentials;
 pub mod head;
 pub mod list;
 pub mod place;
@@ -18,9 +17,10 @@ use ureq::http::HeaderMap;
 use url::Url;
 
 use self::calls::{Failed, S3Client};
-use self::place::{Object, S3Settings, Signer};
+use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
+use super::s3_settings::S3Settings;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// What all workers' S3 shares.

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use rusty_s3::Method;
 use tidegate_transfer::error::{Error, ErrorKind};
 
-use crate::remote::request::{Client, Payload, Reply, unanswered, words};
+use crate::foreign::io_words;
+use crate::remote::request::{Client, Payload, Reply, unanswered};
 use crate::remote::s3::answer::{self, Page, Part, Uploads};
 use crate::remote::s3::place::{Object, Signer};
 use crate::remote::{Refusal, Why};
@@ -114,8 +115,8 @@ impl S3Client {
 
     /// Reads an answer's document.
     pub fn document(&self, what: &str, reply: Reply) -> Result<String, Failed> {
-        reply.text(answer::MOST).map_err(|error| {
-            let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", words(&error)));
+        reply.text(answer::MAX_ANSWER).map_err(|error| {
+            let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", io_words(&error)));
             Refusal::of(Why::Broken, error).into()
         })
     }
