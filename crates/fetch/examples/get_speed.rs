@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::{ByteCount, Concurrency, Environment};
 use tidegate_fetch::checksum::Algorithm;
-use tidegate_fetch::get::{Download, Event, Settings, memory};
+use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, memory};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version};
@@ -71,7 +71,7 @@ fn main() {
     };
     let extra: Vec<Algorithm> = arguments.get(4).and_then(|name| name.parse().ok()).into_iter().collect();
     let base = directory.as_bytes();
-    let settings = Settings {
+    let settings = DownloadSettings {
         out: Root::open(base).expect("the directory can be opened"),
         base: canonical(base).expect("the directory has a path"),
         memory: memory::none(),
@@ -95,8 +95,8 @@ fn main() {
         let path = RelPath::new(format!("{i}")).expect("a name");
         Named::Record(Box::new(Record::new(url, path)))
     });
-    let tell = |event: Event<'_>| {
-        if let Event::Failed { error, .. } = event {
+    let tell = |event: DownloadEvent<'_>| {
+        if let DownloadEvent::Failed { error, .. } = event {
             eprintln!("{error}");
         }
     };

@@ -7,19 +7,19 @@
 
 mod answer;
 mod begin;
-mod crew;
 mod digest;
 mod digest_queue;
 mod event;
+mod existing;
 mod feed;
 mod fetch;
 mod file;
 pub mod memory;
 mod queue;
 mod settings;
-mod shared;
+mod state;
 mod stream;
-mod there;
+mod threads;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,13 +31,13 @@ use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::transfer::{Interrupt, Pace, Running, Stepper};
 
-use crate::get::crew::Crew;
-use crate::get::shared::Shared;
+use crate::get::state::DownloadState;
+use crate::get::threads::DownloadThreads;
 use crate::record::Names;
 use crate::remote::Remotes;
 
-pub use event::{Active, Event, Got, Tell};
-pub use settings::Settings;
+pub use event::{Active, DownloadEvent, DownloadListener, Got};
+pub use settings::DownloadSettings;
 
 /// How often a finished or interrupted download is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -47,16 +47,16 @@ const ANSWERS: u32 = 4;
 
 /// A download that has begun.
 pub struct Download {
-    crew: Crew,
+    threads: DownloadThreads,
     pace: Pace,
     interrupt: Interrupt,
     started: Instant,
-    stepper: Stepper<Snapshot>,
+    stepper: Stepper<DownloadCounters>,
 }
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
+pub struct DownloadCounters {
     at: Instant,
     network: u64,
     written: u64,
@@ -72,10 +72,15 @@ impl std::fmt::Debug for Download {
 
 impl Download {
     /// Begins to get `names`; nothing is asked for before the first step allows connections.
-    pub fn start(names: Names, remotes: Arc<dyn Remotes>, settings: Settings, tell: Tell) -> Result<Self> {
+    pub fn start(
+        names: Names,
+        remotes: Arc<dyn Remotes>,
+        settings: DownloadSettings,
+        tell: DownloadListener,
+    ) -> Result<Self> {
         let (pace, interrupt) = (settings.pace, settings.interrupt.clone());
-        let crew = Crew::start(names, remotes, settings, tell)?;
-        Ok(Self { crew, pace, interrupt, started: Instant::now(), stepper: Stepper::new(pace) })
+        let threads = DownloadThreads::start(names, remotes, settings, tell)?;
+        Ok(Self { threads, pace, interrupt, started: Instant::now(), stepper: Stepper::new(pace) })
     }
 
     /// The download's ledger.
@@ -93,19 +98,19 @@ impl Download {
         self.shared().active()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        self.crew.shared()
+    fn shared(&self) -> &Arc<DownloadState> {
+        self.threads.shared()
     }
 }
 
 impl Running for Download {
-    type Counters = Snapshot;
+    type Counters = DownloadCounters;
 
     fn resize(&mut self, setpoint: Concurrency) {
-        self.crew.resize(setpoint);
+        self.threads.resize(setpoint);
     }
 
-    fn moved(&self, counters: &Snapshot) -> u64 {
+    fn moved(&self, counters: &DownloadCounters) -> u64 {
         counters.network
     }
 
@@ -118,15 +123,15 @@ impl Running for Download {
     fn pass(&mut self, until: Instant) -> Result<Option<()>> {
         loop {
             if let Some(error) = self.shared().path.failure() {
-                self.crew.stop();
+                self.threads.stop();
                 return Err(error);
             }
             if self.shared().is_over() {
-                self.crew.finish();
+                self.threads.finish();
                 return Ok(None);
             }
             if self.interrupt.is_raised() {
-                self.crew.stop();
+                self.threads.stop();
                 let why = "interrupted; run the same command again to continue";
                 return Err(Error::new(ErrorKind::Interrupted, why));
             }
@@ -141,9 +146,9 @@ impl Running for Download {
         }
     }
 
-    fn counters(&mut self) -> Result<Option<Snapshot>> {
+    fn counters(&mut self) -> Result<Option<DownloadCounters>> {
         let shared = self.shared();
-        Ok(Some(Snapshot {
+        Ok(Some(DownloadCounters {
             at: Instant::now(),
             network: shared.network_bytes.load(Relaxed),
             written: shared.path.written_bytes(),
@@ -152,7 +157,12 @@ impl Running for Download {
         }))
     }
 
-    fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
+    fn observe(
+        &self,
+        setpoint: Concurrency,
+        before: &DownloadCounters,
+        after: &DownloadCounters,
+    ) -> Observation {
         let interval = after.at.duration_since(before.at);
         let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
         let network = rate(before.network, after.network);
@@ -203,7 +213,7 @@ impl Environment for Download {
 
 /// Shows the files under way.
 #[derive(Clone)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch(Arc<DownloadState>);
 
 impl Watch {
     /// The files under way, in the order they were named.

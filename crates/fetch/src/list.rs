@@ -32,10 +32,10 @@ use crate::checksum::Algorithm;
 use crate::foreign::error as escaped;
 use crate::record::{Named, Names, Record};
 
-use input::{Input, Source};
+use input::{Input, ListParser};
 
 pub use name::{SCHEMES, path_of, public, public_text, url};
-pub use options::{Format, Options, Words};
+pub use options::{ListFormat, Options, Words};
 pub use write::{entry, json_line};
 
 /// A line of a checksum file: algorithm, sum in hexadecimal, and name.
@@ -82,13 +82,13 @@ pub fn read(
     let base = options.base.clone();
     let begin = || -> Result<Names> {
         Ok(match format {
-            Format::Urls => stream(urls::Urls::new(input, words)),
-            Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
-            Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
-            Format::Csv => stream(table::Table::new(input, b',', options, words)?),
-            Format::Json => stream(json::Json::new(input, options, words)?),
-            Format::Bag => stream(bag::Bag::new(input)?),
-            Format::Metalink => stream(metalink::Metalink::new(input)),
+            ListFormat::Urls => stream(urls::Urls::new(input, words)),
+            ListFormat::Sums => stream(sums::Sums::new(input, options.base.clone())?),
+            ListFormat::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
+            ListFormat::Csv => stream(table::Table::new(input, b',', options, words)?),
+            ListFormat::Json => stream(json::Json::new(input, options, words)?),
+            ListFormat::Bag => stream(bag::Bag::new(input)?),
+            ListFormat::Metalink => stream(metalink::Metalink::new(input)),
         })
     };
     let names = begin().map_err(escaped)?;
@@ -126,11 +126,11 @@ struct Stream<S> {
     named: VecDeque<Named>,
 }
 
-fn stream(source: impl Source + Send + 'static) -> Names {
+fn stream(source: impl ListParser + Send + 'static) -> Names {
     Box::new(Stream { source: Some(source), named: VecDeque::new() })
 }
 
-impl<S: Source> Iterator for Stream<S> {
+impl<S: ListParser> Iterator for Stream<S> {
     type Item = Named;
 
     fn next(&mut self) -> Option<Named> {

@@ -60,7 +60,7 @@ pub struct Sidecars {
     shape: Option<Shape>,
     runs: runs::Runs,
     sums: BTreeMap<Vec<u8>, [u8; 16]>,
-    failed: failed::Failed,
+    failed: failed::FailureList,
     /// Runs that lack a file.
     incomplete: BTreeSet<Arc<str>>,
     /// Names that a file of the list has.
@@ -76,7 +76,7 @@ impl Sidecars {
             shape,
             runs: runs::Runs::new(directory)?,
             sums: BTreeMap::new(),
-            failed: failed::Failed::new(directory)?,
+            failed: failed::FailureList::new(directory)?,
             incomplete: BTreeSet::new(),
             taken: BTreeSet::new(),
             notes: Vec::new(),

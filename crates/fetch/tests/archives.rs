@@ -13,21 +13,21 @@ use common::nginx::Nginx;
 use common::skip;
 use serde_json::Value;
 use standin::{DataSet, Standin, data, id, is_there, resolve};
-use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Layout, Naming, Source, Wish};
+use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Layout, Naming, ResolveOptions, Source};
 use tidegate_fetch::checksum::Algorithm;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_transfer::error::ErrorKind;
 
-fn wish(format: Format) -> Wish {
-    Wish { format, ..Wish::default() }
+fn wish(format: Format) -> ResolveOptions {
+    ResolveOptions { format, ..ResolveOptions::default() }
 }
 
-fn fallback(format: Format) -> Wish {
-    Wish { allow_fallback: true, ..wish(format) }
+fn fallback(format: Format) -> ResolveOptions {
+    ResolveOptions { allow_fallback: true, ..wish(format) }
 }
 
-fn from(source: Source, format: Format) -> Wish {
-    Wish { source, ..wish(format) }
+fn from(source: Source, format: Format) -> ResolveOptions {
+    ResolveOptions { source, ..wish(format) }
 }
 
 /// The columns by which a run is named.
@@ -68,16 +68,16 @@ fn every_kind_of_accession_names_its_runs() {
     let run = data().shape("three");
     for column in COLUMNS {
         let name = id(run, column);
-        let outcome = server.resolve(&[&name.to_lowercase()], Wish::default());
+        let outcome = server.resolve(&[&name.to_lowercase()], ResolveOptions::default());
         assert_eq!(outcome.runs(), with(column, name), "{column}");
         assert!(outcome.records.iter().all(|record| record.meta["accession"] == name), "{column}");
     }
     // GEO's samples and series, one of them twice, and what they stand for.
     let series = format!("GSE{}", &id(run, "secondary_study_accession")[3..]);
-    let outcome = server.resolve(&[&series], Wish::default());
+    let outcome = server.resolve(&[&series], ResolveOptions::default());
     assert_eq!(outcome.runs(), with("study_accession", id(run, "study_accession")));
     let sample = id(run, "sample_alias");
-    let outcome = server.resolve(&[sample, "GSM1", sample], Wish::default());
+    let outcome = server.resolve(&[sample, "GSM1", sample], ResolveOptions::default());
     assert_eq!(outcome.runs(), with("experiment_accession", id(run, "experiment_accession")));
     assert_eq!(outcome.records[0].meta["accession"], sample);
     let [(name, error)] = &outcome.problems[..] else { panic!("{outcome:?}") };
@@ -119,7 +119,7 @@ fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
     let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
     let refused = runs[4];
     let server = Standin::start(data(), &["--refuses", refused]);
-    let outcome = server.resolve(&runs, Wish::default());
+    let outcome = server.resolve(&runs, ResolveOptions::default());
     assert_eq!(outcome.runs().len(), runs.len() - 1);
     let [(name, error)] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
     assert_eq!((name.as_str(), error.kind), (refused, ErrorKind::Usage));
@@ -142,7 +142,7 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
         if lacks == "all" {
             list.extend([project, "PRJNA1"]);
         }
-        let outcome = server.resolve(&list, Wish::default());
+        let outcome = server.resolve(&list, ResolveOptions::default());
         assert_eq!(outcome.runs(), wanted, "{lacks}");
         let unknown: Vec<_> = outcome.problems.iter().map(|(name, error)| (&name[..], error.kind)).collect();
         let requests = server.requests();
@@ -166,7 +166,7 @@ fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
     let sample = id(data().shape("subreads"), "secondary_sample_accession");
     let list = format!("{one},{sample}\t{one} # {project}");
     let list = ["# mine", &list, "SRR12x", "CRR311377", "phs000001", "PRJNA1", project, "", one];
-    let outcome = server.resolve(&list, Wish::default());
+    let outcome = server.resolve(&list, ResolveOptions::default());
     let mut runs = [with("run_accession", one), with("secondary_sample_accession", sample)].concat();
     runs.extend(with("study_accession", project));
     runs.sort_unstable();
@@ -202,7 +202,7 @@ fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
     for shape in ["paired", "single", "three", "paired-one", "single-two", "subreads", "other-sra"] {
         let run = data().shape(shape);
         let (name, experiment) = (id(run, "run_accession"), id(run, "experiment_accession"));
-        let outcome = server.resolve(&[name], Wish::default());
+        let outcome = server.resolve(&[name], ResolveOptions::default());
         let files = run["fastq"].as_array().expect("a list");
         assert!(outcome.problems.is_empty(), "{shape}: {:?}", outcome.problems);
         assert_eq!(outcome.records.len(), files.len(), "{shape}");
@@ -219,14 +219,15 @@ fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
                 assert!(!record.meta[column].is_empty(), "{column}");
             }
         }
-        let fetchngs = Wish { naming: Naming::Fetchngs, layout: Layout::Run, ..Wish::default() };
+        let fetchngs =
+            ResolveOptions { naming: Naming::Fetchngs, layout: Layout::Run, ..ResolveOptions::default() };
         let outcome = server.resolve(&[name], fetchngs);
         for (path, file) in outcome.paths().iter().zip(files) {
             let wanted = format!("{name}/{experiment}_{}", file["name"].as_str().expect("a name"));
             assert_eq!(*path, wanted);
         }
     }
-    let only = Wish { fields: vec!["tax_id".to_owned()], ..Wish::default() };
+    let only = ResolveOptions { fields: vec!["tax_id".to_owned()], ..ResolveOptions::default() };
     let outcome = server.resolve(&[id(data().shape("single"), "run_accession")], only);
     assert_eq!(outcome.records[0].meta["tax_id"], "9606");
     assert!(!outcome.records[0].meta.contains_key("scientific_name"));
@@ -331,7 +332,7 @@ fn every_way_to_say_nothing_is_one() {
     for empty in ["header", "204", "404", "[]"] {
         let server = Standin::start(data(), &["--empty", empty, "--strict-ids"]);
         for list in [&["SRR999999999"][..], &["SRR999999999", "PRJNA1"]] {
-            let outcome = server.resolve(list, Wish::default());
+            let outcome = server.resolve(list, ResolveOptions::default());
             assert_eq!(outcome.problems.len(), list.len(), "{empty}: {:?}", outcome.problems);
             for (name, error) in &outcome.problems {
                 assert_eq!(error.kind, ErrorKind::NotFound, "{empty}: {error}");
@@ -381,7 +382,7 @@ fn what_does_not_pass_is_told_of_every_accession() {
         let server = Standin::start(data(), faults);
         let settings =
             ArchiveSettings { retries: 2, api_key: Some("s3cr3t".to_owned()), ..server.settings() };
-        let outcome = resolve(settings, &[list[0], list[1], "GSM7000001"], Wish::default());
+        let outcome = resolve(settings, &[list[0], list[1], "GSM7000001"], ResolveOptions::default());
         assert!(outcome.records.is_empty() && outcome.problems.len() == 3, "{faults:?}: {outcome:?}");
         for (name, error) in &outcome.problems {
             assert_eq!(error.kind, kind, "{faults:?}: {error}");
@@ -419,7 +420,7 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
     let outcome = resolve(settings, &[paired], wish(Format::Sra));
     assert_eq!((outcome.records.len(), outcome.problems.len()), (1, 0), "NCBI has SRA files: {outcome:?}");
     let (_server, settings) = at("eutils");
-    let outcome = resolve(settings, &[paired, ncbi], Wish::default());
+    let outcome = resolve(settings, &[paired, ncbi], ResolveOptions::default());
     assert_eq!(outcome.runs(), [paired]);
     assert!(outcome.problems[0].1.message.contains("E-utilities"), "{:?}", outcome.problems);
     let (_server, settings) = at("sdl");
@@ -442,8 +443,8 @@ fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
     }
     let server = Standin::start(data(), &["--cut"]);
     let project = id(data().shape("three"), "study_accession");
-    let outcome = server.resolve(&[project], Wish::default());
-    let whole = Standin::start(data(), &[]).resolve(&[project], Wish::default());
+    let outcome = server.resolve(&[project], ResolveOptions::default());
+    let whole = Standin::start(data(), &[]).resolve(&[project], ResolveOptions::default());
     assert!(!outcome.records.is_empty() && outcome.records.len() < whole.records.len());
     let told = outcome.problems.iter().find(|(name, _)| name == project).expect("it is told");
     assert!(told.1.message.contains("1 rows of ENA's answer cannot be read"), "{}", told.1);
@@ -473,7 +474,7 @@ fn a_refused_question_is_told_in_enas_words() {
         return;
     }
     let server = Standin::start(data(), &[]);
-    let unknown = Wish { fields: vec!["no_such_field".to_owned()], ..Wish::default() };
+    let unknown = ResolveOptions { fields: vec!["no_such_field".to_owned()], ..ResolveOptions::default() };
     let runs = [id(data().shape("paired"), "run_accession"), id(data().shape("three"), "run_accession")];
     let outcome = server.resolve(&runs, unknown);
     assert_eq!(outcome.problems.len(), 2, "{outcome:?}");
@@ -496,7 +497,7 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
     let polite =
         ArchiveSettings { ena_rate: usual.ena_rate, ncbi_rate: usual.ncbi_rate, ..server.settings() };
     let start = Instant::now();
-    let outcome = resolve(polite.clone(), &runs, Wish::default());
+    let outcome = resolve(polite.clone(), &runs, ResolveOptions::default());
     println!("1000 accessions resolved in {:.2?}", start.elapsed());
     assert_eq!((outcome.records.len(), outcome.problems.len()), (2000, 0));
     let requests = server.requests();
@@ -521,7 +522,7 @@ fn the_first_files_are_known_before_the_last_accession() {
     let server = Standin::start(data(), &[]);
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let (write, read) = mpsc::channel::<String>();
-    let mut names = archives.resolve(read.into_iter(), Wish::default());
+    let mut names = archives.resolve(read.into_iter(), ResolveOptions::default());
     let (one, three) =
         (id(data().shape("single"), "run_accession"), id(data().shape("three"), "run_accession"));
     write.send(one.to_owned()).expect("somebody reads");
@@ -544,7 +545,7 @@ fn a_list_that_breaks_does_not_look_like_one_that_ends() {
         assert!(!line.is_empty(), "this list breaks");
         line.to_owned()
     });
-    let names: Vec<Named> = archives.resolve(list, Wish::default()).collect();
+    let names: Vec<Named> = archives.resolve(list, ResolveOptions::default()).collect();
     let [Named::Problem(_, one), Named::Problem(_, last)] = &names[..] else { panic!("{names:?}") };
     assert!(one.message.contains("Genome Sequence Archive"), "{one}");
     assert!(last.message.contains("before the end of the list"), "{last}");
@@ -559,7 +560,7 @@ fn a_stream_that_nobody_reads_ends() {
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let watch = Arc::downgrade(&archives);
     let list = data().runs.iter().map(|run| id(run, "run_accession").to_owned()).collect::<Vec<_>>();
-    drop(archives.resolve(list.into_iter(), Wish::default()));
+    drop(archives.resolve(list.into_iter(), ResolveOptions::default()));
     // The threads let go of the archives when they end: far sooner than the server asks to wait.
     let start = Instant::now();
     while watch.strong_count() > 0 && start.elapsed() < Duration::from_secs(30) {

@@ -16,7 +16,7 @@ use common::{Running, free_port, noise, program, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::target::Target;
-use tidegate_fetch::put::{Settings, Upload};
+use tidegate_fetch::put::{Upload, UploadSettings};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
@@ -44,7 +44,7 @@ fn put(source: &Path, target: DavTarget, state: Option<&Path>) -> Ran {
         Catalogues::new(&Root::open(state.as_os_str().as_bytes()).expect("opened")).expect("catalogues")
     });
     let unverified = Arc::new(AtomicBool::new(false));
-    let settings = Settings {
+    let settings = UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 4,
         limits: Limits::default(),

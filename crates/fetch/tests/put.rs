@@ -15,7 +15,7 @@ use common::{noise, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
-use tidegate_fetch::put::{Event, Settings, Upload};
+use tidegate_fetch::put::{Upload, UploadEvent, UploadSettings};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
             Catalogues::new(&root).expect("catalogues")
         });
         let unverified = Arc::new(AtomicBool::new(false));
-        let settings = Settings {
+        let settings = UploadSettings {
             staging: ByteCount::mib(32),
             max_workers: 8,
             limits: Limits::default(),
@@ -92,13 +92,13 @@ impl<'a> Run<'a> {
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&events);
-        let tell = move |event: Event<'_>| {
+        let tell = move |event: UploadEvent<'_>| {
             let line = match event {
-                Event::Done(path, _) => format!("done {path}"),
-                Event::Skipped(path, _) => format!("skipped {path}"),
-                Event::Would(path, _) => format!("would {path}"),
-                Event::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
-                Event::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
+                UploadEvent::Done(path, _) => format!("done {path}"),
+                UploadEvent::Skipped(path, _) => format!("skipped {path}"),
+                UploadEvent::Would(path, _) => format!("would {path}"),
+                UploadEvent::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
+                UploadEvent::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
             };
             told.lock().expect("unharmed").push(line);
         };

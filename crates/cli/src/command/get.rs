@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::Stage;
-use tidegate_fetch::get::{Download, Event, Got, Tell};
+use tidegate_fetch::get::{Download, DownloadEvent as Event, DownloadListener as Tell, Got};
 use tidegate_fetch::record::Record;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};

@@ -19,7 +19,7 @@ use ureq::{Agent, Body};
 use url::Url;
 
 use super::pace::{Pace, sleep};
-use crate::remote::http::lines::{Lines, Reach, Shared};
+use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
 use crate::remote::http::trouble::tls_error;
 use crate::remote::login::Logins;
@@ -181,8 +181,8 @@ pub struct Head {
 }
 
 /// The archives' interfaces.
-pub struct Client {
-    lines: Mutex<Lines>,
+pub struct ArchiveClient {
+    lines: Mutex<AgentPool>,
     /// ENA's Portal API.
     pub ena: Service,
     /// NCBI's E-utilities.
@@ -198,7 +198,7 @@ pub struct Client {
     rng: Mutex<Rng>,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ArchiveClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("ena", &self.ena).field("eutils", &self.eutils).finish_non_exhaustive()
     }
@@ -211,7 +211,7 @@ struct Failure {
     after: Option<Duration>,
 }
 
-impl Client {
+impl ArchiveClient {
     /// With these settings.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
@@ -222,13 +222,13 @@ impl Client {
             is_public: settings.is_public,
             ..ServerSettings::default()
         };
-        let shared = Arc::new(Shared::new(&servers, &tls, &Arc::new(Logins::default())));
+        let shared = Arc::new(HttpContext::new(&servers, &tls, &Arc::new(Logins::default())));
         let api_key = settings.api_key.filter(|key| !key.is_empty());
         let allowed = if api_key.is_some() { NCBI_KEY_RATE } else { NCBI_RATE };
         let eutils_rate = settings.ncbi_rate.unwrap_or(allowed);
         let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
-            lines: Mutex::new(Lines::new(shared)),
+            lines: Mutex::new(AgentPool::new(shared)),
             ena: Service { says_404: true, ..Service::new("ENA", &settings.ena_url, settings.ena_rate)? },
             eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
             sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,
@@ -293,7 +293,7 @@ impl Client {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lines(&self) -> MutexGuard<'_, AgentPool> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -515,7 +515,7 @@ mod tests {
     fn settings_and_messages_keep_the_key_to_themselves() {
         let settings = ArchiveSettings { api_key: Some("s3cr3t".to_owned()), ..ArchiveSettings::default() };
         assert!(!format!("{settings:?}").contains("s3cr3t"));
-        let client = Client::new(settings).expect("good settings");
+        let client = ArchiveClient::new(settings).expect("good settings");
         assert_eq!(client.words("a bad\n key:  s3cr3t"), "a bad key: …");
         let url = Url::parse("https://me:pw@host:81/a/b?api_key=s3cr3t").expect("a URL");
         assert_eq!(place(&url), "https://host:81/a/b");

@@ -16,13 +16,13 @@ use tidegate_transfer::text::show;
 
 use super::accession::{Accession, Kind, words};
 use super::batch::{Asked, Batch};
-use super::client::{ArchiveSettings, Client};
+use super::client::{ArchiveClient, ArchiveSettings};
 use super::files::Offer;
-use super::locate::{Locator, Waiting};
+use super::locate::{Locator, PendingRun};
+use super::options::{Format, ResolveOptions, Source};
 use super::report::Report;
 use super::sdl;
 use super::table::{Row, rows};
-use super::wish::{Format, Source, Wish};
 use super::{ena, eutils};
 use crate::record::{Named, Names};
 
@@ -43,13 +43,13 @@ const FILES_AHEAD: usize = 1024;
 /// The sequence archives.
 #[derive(Debug)]
 pub struct Archives {
-    client: Arc<Client>,
+    client: Arc<ArchiveClient>,
 }
 
 impl Archives {
     /// With these settings; a base URL that is none is refused.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
-        Ok(Self { client: Arc::new(Client::new(settings)?) })
+        Ok(Self { client: Arc::new(ArchiveClient::new(settings)?) })
     }
 
     /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it,
@@ -57,14 +57,14 @@ impl Archives {
     pub fn resolve(
         self: Arc<Self>,
         accessions: impl Iterator<Item = String> + Send + 'static,
-        wish: Wish,
+        options: ResolveOptions,
     ) -> Names {
         let (found, names) = sync_channel(FILES_AHEAD);
         let (read, ahead) = sync_channel(READ_AHEAD);
         let over = Arc::new(AtomicBool::new(false));
         let report = Report { found: found.clone(), over: Arc::clone(&over) };
         let client = Arc::clone(&self.client);
-        let locator = Locator { client, wish, report: report.clone(), waiting: Vec::new() };
+        let locator = Locator { client, options, report: report.clone(), waiting: Vec::new() };
         let resolver = Resolver { locator, report, asked: HashSet::new(), seen: HashSet::new() };
         let reader = thread::Builder::new().name("accessions".to_owned()).spawn(move || {
             for line in accessions {
@@ -138,8 +138,8 @@ impl Resolver {
     fn batch(&mut self, number: &mut usize, words: Vec<String>) {
         let (client, over) = (Arc::clone(&self.locator.client), Arc::clone(&self.report.over));
         let mut batch = self.parse(number, words);
-        if self.locator.wish.source.has_ena() {
-            let fields = self.locator.wish.fields.clone();
+        if self.locator.options.source.has_ena() {
+            let fields = self.locator.options.fields.clone();
             let mut alone = HashSet::new();
             for chunk in ena::chunks(batch.open(|_| true)) {
                 ena::runs(&client, &chunk, &fields, &over, &mut |part, answer| {
@@ -155,7 +155,7 @@ impl Resolver {
                 self.take(&mut batch, part, &answer);
             });
         }
-        if self.locator.wish.source.has_ncbi() {
+        if self.locator.options.source.has_ncbi() {
             self.ask_ncbi(&mut batch);
         }
         self.locator.locate();
@@ -170,7 +170,7 @@ impl Resolver {
 
     /// That an accession has no runs, as far as those asked know.
     fn nothing(&self, asked: &Asked) -> Error {
-        let whom = match self.locator.wish.source {
+        let whom = match self.locator.options.source {
             Source::Auto => "neither ENA nor NCBI knows",
             Source::Ena => "ENA does not know",
             Source::Ncbi | Source::Aws => "NCBI does not know",
@@ -271,7 +271,8 @@ impl Resolver {
     /// Asks NCBI for the runs of what was not found so far.
     fn ask_ncbi(&mut self, batch: &mut Batch) {
         // What ENA could not be asked for it may well have: nobody else has its FASTQ.
-        let needs_ena = self.locator.wish.source == Source::Auto && self.locator.wish.format == Format::Fastq;
+        let needs_ena =
+            self.locator.options.source == Source::Auto && self.locator.options.format == Format::Fastq;
         let part = batch.open(|asked| !needs_ena || asked.trouble.is_none());
         if part.is_empty() || self.report.is_over() {
             return;
@@ -308,7 +309,7 @@ impl Resolver {
             return Ok(());
         }
         let offer =
-            if at_ena { Offer::at_ena(&row, self.locator.wish.protocol) } else { Ok(Offer::default()) };
+            if at_ena { Offer::at_ena(&row, self.locator.options.protocol) } else { Ok(Offer::default()) };
         let offer = match offer {
             Ok(offer) => offer,
             Err(error) => {
@@ -316,11 +317,11 @@ impl Resolver {
                 return Ok(());
             }
         };
-        let waiting = Waiting { row, named, offer, refusal: None, trouble: None };
-        let here = !waiting.offer.files(self.locator.wish.format).is_empty();
+        let waiting = PendingRun { row, named, offer, refusal: None, trouble: None };
+        let here = !waiting.offer.files(self.locator.options.format).is_empty();
         // Of FASTQ and of what was submitted ENA has all there is; SRA files have mirrors.
-        let enough = here && matches!(self.locator.wish.format, Format::Fastq | Format::Submitted);
-        if enough || !self.locator.wish.source.has_ncbi() {
+        let enough = here && matches!(self.locator.options.format, Format::Fastq | Format::Submitted);
+        if enough || !self.locator.options.source.has_ncbi() {
             self.locator.settle(&waiting);
             return Ok(());
         }

@@ -9,7 +9,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 use url::Url;
 
-use super::client::{Answer, Client};
+use super::client::{Answer, ArchiveClient};
 use super::eutils::number;
 
 /// Runs in one request.
@@ -76,7 +76,7 @@ pub struct Place {
 
 /// Locates up to [`MAX_RUNS`] runs in one request.
 pub fn retrieve(
-    client: &Client,
+    client: &ArchiveClient,
     runs: &[&str],
     want: Want,
     over: &AtomicBool,

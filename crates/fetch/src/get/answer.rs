@@ -15,7 +15,7 @@ use tidegate_transfer::pipeline::write_path::Arrived;
 
 use crate::get::digest::place;
 use crate::get::fetch::Worker;
-use crate::get::queue::{Held, Job};
+use crate::get::queue::{ActiveClaim, Job};
 use crate::host::Host;
 use crate::remote::{Opened, Refusal, Why};
 
@@ -47,9 +47,9 @@ impl Worker<'_> {
     pub(super) fn read(
         &mut self,
         job: &Job,
-        held: &Arc<Held>,
+        held: &Arc<ActiveClaim>,
         opened: Opened,
-        begun: Instant,
+        asked_at: Instant,
         parked: &dyn Fn() -> bool,
     ) {
         let (file, shared) = (&job.file, self.shared);
@@ -61,9 +61,9 @@ impl Worker<'_> {
         // What comes in one go cannot be continued by another.
         let whole = !file.lock().gives_parts(shared.queue.mixes(file));
         let parked = || !whole && parked();
-        let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
+        let end = self.take(held, &mut *source, opened.range.start, promised, asked_at, &parked, &mut moved);
         let host = &file.hosts[job.mirror];
-        self.measured(host, moved, begun);
+        self.measured(host, moved, asked_at);
         // What is less than a block, or cannot be continued, brings the file no further.
         if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
             file.lock().progress(job.mirror);
@@ -97,11 +97,11 @@ impl Worker<'_> {
     #[allow(clippy::too_many_arguments)]
     fn take(
         &mut self,
-        held: &Held,
+        held: &ActiveClaim,
         source: &mut dyn Read,
         from: u64,
         promised: u64,
-        begun: Instant,
+        asked_at: Instant,
         parked: &dyn Fn() -> bool,
         moved: &mut u64,
     ) -> End {
@@ -125,7 +125,7 @@ impl Worker<'_> {
                 }
                 if parked() {
                     let left = held.claim.remaining() + (length - filled) as u64;
-                    let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+                    let rate = *moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
                     let time = if left > NEARLY { SOON } else { LATER };
                     if left as f64 > rate * time.as_secs_f64() {
                         shared.path.staging.release(block);
@@ -174,7 +174,7 @@ impl Worker<'_> {
             block.frames.push(Arrived { file, offset, length: length as u32, data, digest });
             shared.path.deliver(shared, block);
             at = range.end;
-            let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+            let rate = *moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
             held.rate.store(rate as u64, Relaxed);
         }
         End::Done
@@ -191,12 +191,12 @@ impl Worker<'_> {
     }
 
     /// A request brought `moved` bytes.
-    pub(super) fn measured(&mut self, host: &Host, moved: u64, begun: Instant) {
+    pub(super) fn measured(&mut self, host: &Host, moved: u64, asked_at: Instant) {
         // A few bytes say more of the round trip than of the rate.
         if moved < BLOCK {
             return;
         }
-        let rate = moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+        let rate = moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
         host.measured(rate);
         self.rate = if self.rate > 0.0 { self.rate + WEIGHT * (rate - self.rate) } else { rate };
     }

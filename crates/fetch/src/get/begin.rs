@@ -15,17 +15,17 @@ use tidegate_transfer::terms::Verify;
 
 use crate::checksum::{Algorithm, Checksums};
 use crate::get::event::Got;
-use crate::get::file::{Body, File, UNKNOWN};
+use crate::get::file::{Body, DownloadFile, UNKNOWN};
 use crate::get::memory::{Fetched, fingerprint, unlike_any};
 use crate::get::queue::Task;
-use crate::get::shared::Shared;
+use crate::get::state::DownloadState;
 use crate::remote::Version;
 
-impl Shared {
+impl DownloadState {
     /// Begins the version of `file` that `mirror` shows, of `bytes` if that is known.
     pub(super) fn begin_body(
         &self,
-        file: &Arc<File>,
+        file: &Arc<DownloadFile>,
         mirror: usize,
         seen: &Version,
         bytes: Option<u64>,
@@ -64,7 +64,7 @@ impl Shared {
     /// What a version will be on the disk, its fingerprint, and whether that tells it from others.
     fn entry(
         &self,
-        file: &File,
+        file: &DownloadFile,
         mirror: usize,
         seen: &Version,
         bytes: Option<u64>,
@@ -82,7 +82,7 @@ impl Shared {
     }
 
     /// Whether an earlier run gave this version its name, and ended before it could say so.
-    pub(super) fn complete_before(&self, file: &File, mirror: usize, seen: &Version) -> Option<Got> {
+    pub(super) fn complete_before(&self, file: &DownloadFile, mirror: usize, seen: &Version) -> Option<Got> {
         let (entry, version, known) = self.entry(file, mirror, seen, seen.bytes);
         let root = self.path.journal()?.lock().expect("not poisoned").left_root(&entry)?;
         if !known || self.sink.has_part(&entry) || root == [0; 32] {
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Remembers a file for later runs; `false` if nothing is remembered.
-    pub(super) fn remember(&self, file: &File, fetched: &Fetched) -> bool {
+    pub(super) fn remember(&self, file: &DownloadFile, fetched: &Fetched) -> bool {
         let Some(memory) = &self.memory else { return false };
         let path = file.record.path.as_bytes();
         let put = memory.lock().expect("not poisoned").put_aside(path, fetched.clone());
@@ -119,7 +119,7 @@ impl Shared {
     /// unfinished file is overwritten: no later run may take that for what it was.
     fn left_of(
         &self,
-        file: &File,
+        file: &DownloadFile,
         entry: &Entry,
         bytes: Option<u64>,
     ) -> Result<Option<HashMap<u64, Digest>>> {
@@ -147,7 +147,7 @@ impl Shared {
     }
 
     /// How the blocks of a file are proved: as the journal remembers them.
-    pub(super) fn proof(&self, file: &File) -> Verify {
+    pub(super) fn proof(&self, file: &DownloadFile) -> Verify {
         match self.settings.verify || self.wants_blake3(file) {
             true => Verify::Blake3,
             false => Verify::Block,
@@ -165,7 +165,12 @@ impl Shared {
     }
 
     /// Drops the version under way, and begins with nothing.
-    pub(super) fn begin_anew(&self, file: &Arc<File>, body: Option<&Arc<Body>>, not_before: Option<Instant>) {
+    pub(super) fn begin_anew(
+        &self,
+        file: &Arc<DownloadFile>,
+        body: Option<&Arc<Body>>,
+        not_before: Option<Instant>,
+    ) {
         let body = {
             let mut state = file.lock();
             if !state.concerns(body) {

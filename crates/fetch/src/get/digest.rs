@@ -3,8 +3,8 @@
 //! is read back by a few threads of their own, mostly from memory, once the front has reached it. So one
 //! slow sum holds up nobody else's file.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -15,17 +15,17 @@ use tidegate_transfer::pipeline::write_path::WriteHandler;
 use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::get::digest_queue::{Check, DigestJob};
 use crate::get::event::Got;
-use crate::get::file::{Body, File};
+use crate::get::existing::ExistingFile;
+use crate::get::file::{Body, DownloadFile};
 use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
-use crate::get::shared::Shared;
-use crate::get::there::There;
+use crate::get::state::DownloadState;
 use crate::remote::{Version, shown};
 
 /// What is read back of one file before others have their turn.
 const TURN: u64 = 64 << 20;
 
-impl Shared {
+impl DownloadState {
     /// What one thread of the digest pool does until the download ends.
     pub(super) fn digest(&self) {
         let mut buffer = vec![0; 8 * BLOCK as usize];
@@ -100,7 +100,7 @@ impl Shared {
     }
 
     /// A version has begun, of which earlier runs may have left something, or everything.
-    pub(super) fn begun(&self, body: &Arc<Body>) {
+    pub(super) fn version_started(&self, body: &Arc<Body>) {
         if body.size() == 0 {
             let hashers = body.front().hashers.take();
             self.completed(body, hashers.unwrap_or_default());
@@ -166,14 +166,14 @@ impl Shared {
     }
 
     /// Whether a file's BLAKE3 is asked for; that comes from its blocks, in whatever order they arrive.
-    pub(super) fn wants_blake3(&self, file: &File) -> bool {
+    pub(super) fn wants_blake3(&self, file: &DownloadFile) -> bool {
         file.record.checksums.get(Algorithm::Blake3).is_some()
             || self.settings.extra.contains(&Algorithm::Blake3)
     }
 
     /// Computes what is declared of a file, vouched for by its server, and asked for besides; `all` of it,
     /// or without BLAKE3.
-    pub(super) fn hashers(&self, file: &File, vouched: &Checksums, all: bool) -> Hashers {
+    pub(super) fn hashers(&self, file: &DownloadFile, vouched: &Checksums, all: bool) -> Hashers {
         let declared = |algorithm: &Algorithm| file.record.checksums.get(*algorithm).is_some();
         let vouched = |algorithm: &Algorithm| self.settings.verify && vouched.get(*algorithm).is_some();
         let extra = |algorithm: &Algorithm| self.settings.extra.contains(algorithm);
@@ -186,21 +186,33 @@ impl Shared {
 
     /// Has a file that is there read, and compared with what was declared of it or with what its server, `seen` at
     /// `mirror`, vouches for.
-    pub(super) fn check(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
-        let Some(content) = there.content else { return self.queue.push(file, Task::First, None) };
+    pub(super) fn check(
+        &self,
+        file: &Arc<DownloadFile>,
+        existing: ExistingFile,
+        mirror: usize,
+        seen: Version,
+    ) {
+        let Some(content) = existing.content else { return self.queue.push(file, Task::First, None) };
         let hashers = self.hashers(file, &seen.checksums, true);
-        let (file, size, mtime) = (Arc::clone(file), there.size, there.mtime);
-        let check = Check { file, there: content, size, mtime, hashers, at: 0, mirror, seen };
+        let (file, size, mtime) = (Arc::clone(file), existing.size, existing.mtime);
+        let check = Check { file, content, size, mtime, hashers, at: 0, mirror, seen };
         self.digests.push(DigestJob::Check(Box::new(check)));
     }
 
     /// What is there and must not be replaced is what is wanted only if its server vouches for what it sums up to.
-    pub(super) fn compare(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
-        let vouched = self.settings.verify && !seen.checksums.is_empty() && there.content.is_some();
-        if vouched && there.may_have(seen.bytes) {
-            return self.check(file, there, mirror, seen);
+    pub(super) fn compare(
+        &self,
+        file: &Arc<DownloadFile>,
+        existing: ExistingFile,
+        mirror: usize,
+        seen: Version,
+    ) {
+        let vouched = self.settings.verify && !seen.checksums.is_empty() && existing.content.is_some();
+        if vouched && existing.may_have(seen.bytes) {
+            return self.check(file, existing, mirror, seen);
         }
-        if let Err(error) = self.gives_way(file, &there) {
+        if let Err(error) = self.gives_way(file, &existing) {
             self.fail_one(file, &error);
         }
     }
@@ -212,7 +224,7 @@ impl Shared {
                 return;
             }
             let length = (end - check.at).min(buffer.len() as u64) as usize;
-            match rustix::io::pread(&check.there, &mut buffer[..length], check.at) {
+            match rustix::io::pread(&check.content, &mut buffer[..length], check.at) {
                 Ok(n) if n > 0 => {
                     check.hashers.update(&buffer[..n]);
                     check.at += n as u64;
@@ -283,7 +295,7 @@ fn verify(body: &Body, sums: &Checksums) -> Result<()> {
 }
 
 /// A mirror for people: without what may be secret.
-pub(super) fn place(file: &File, mirror: usize) -> String {
+pub(super) fn place(file: &DownloadFile, mirror: usize) -> String {
     let mut url = file.record.urls[mirror].clone();
     url.set_query(None);
     shown(&url)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use tidegate_transfer::manifest::Timestamp;
 
 use crate::checksum::Hashers;
-use crate::get::file::{Body, File};
+use crate::get::file::{Body, DownloadFile};
 use crate::remote::Version;
 
 /// What waits for the digest pool: each file at most once.
@@ -26,8 +26,8 @@ pub(super) enum DigestJob {
 
 /// A file that is read to see whether it is what is wanted.
 pub(super) struct Check {
-    pub(super) file: Arc<File>,
-    pub(super) there: OwnedFd,
+    pub(super) file: Arc<DownloadFile>,
+    pub(super) content: OwnedFd,
     pub(super) size: u64,
     pub(super) mtime: Timestamp,
     pub(super) hashers: Hashers,

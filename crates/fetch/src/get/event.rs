@@ -10,7 +10,7 @@ use crate::record::Record;
 
 /// What happened to one thing that was named.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum DownloadEvent<'a> {
     /// A file has been fetched, verified, and has its name.
     Done {
         /// What was wanted.
@@ -67,4 +67,4 @@ pub struct Active {
 }
 
 /// What is told of, from any thread.
-pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
+pub type DownloadListener = Box<dyn Fn(DownloadEvent<'_>) + Send + Sync>;

@@ -27,7 +27,7 @@ const CHANGES: u32 = 3;
 const PATIENCE: u32 = 3;
 
 /// A file that was named, until it has ended.
-pub(super) struct File {
+pub(super) struct DownloadFile {
     pub(super) id: FileId,
     pub(super) record: Record,
     /// The mirrors' hosts, in the order of the record's URLs.
@@ -76,7 +76,7 @@ pub(super) struct Mirror {
 
 /// One version of a file on its way to the disk.
 pub(super) struct Body {
-    pub(super) file: Arc<File>,
+    pub(super) file: Arc<DownloadFile>,
     pub(super) incoming: Incoming,
     /// Its size, [`UNKNOWN`] until a stream has ended.
     pub(super) size: AtomicU64,
@@ -118,7 +118,7 @@ pub(super) enum Next {
     Nothing,
 }
 
-impl File {
+impl DownloadFile {
     pub(super) fn new(id: FileId, record: Record, hosts: Vec<Arc<Host>>, before: Option<Fetched>) -> Self {
         let state = State {
             body: None,
@@ -178,7 +178,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for DownloadFile {
     fn drop(&mut self) {
         self.hosts.iter().for_each(|host| host.want(false));
     }
@@ -343,7 +343,7 @@ impl AsRef<Incoming> for Body {
 
 impl Body {
     pub(super) fn new(
-        file: Arc<File>,
+        file: Arc<DownloadFile>,
         incoming: Incoming,
         mirror: usize,
         version: Fingerprint,

@@ -14,7 +14,7 @@ use crate::host::ceilings::Ceilings;
 
 /// Everything that begins a download, besides what and from whom.
 #[derive(Debug)]
-pub struct Settings {
+pub struct DownloadSettings {
     /// The output directory.
     pub out: Root,
     /// Its absolute path without symlinks (see

@@ -29,7 +29,7 @@ enum Broken {
 }
 
 impl Worker<'_> {
-    pub(super) fn stream(&mut self, job: &Job, opened: Opened, begun: Instant) {
+    pub(super) fn stream(&mut self, job: &Job, opened: Opened, asked_at: Instant) {
         let (file, shared) = (&job.file, self.shared);
         if opened.range.end != UNKNOWN {
             let why =
@@ -47,7 +47,7 @@ impl Worker<'_> {
         let mut source = opened.body;
         match self.copy(job, &body, &mut *source) {
             Ok(bytes) => {
-                self.measured(&file.hosts[job.mirror], bytes, begun);
+                self.measured(&file.hosts[job.mirror], bytes, asked_at);
                 shared.streamed(&body);
             }
             Err(Broken::Source(error)) => {

@@ -25,21 +25,21 @@ pub struct Input {
 pub type Reader = BufReader<Box<dyn Read + Send>>;
 
 /// What reads one kind of list.
-pub trait Source {
+pub trait ListParser {
     /// Reads on until something was named; `false` at the end.
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool;
 }
 
 /// A line of a list.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Position {
     /// The list's name, for people.
     pub list: Arc<str>,
     /// Counted from 1.
     pub line: u64,
 }
 
-impl Place {
+impl Position {
     /// What is wrong there.
     pub fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
         Error::new(kind, format!("{self}: {why}"))
@@ -61,7 +61,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.list, self.line)
     }

@@ -10,7 +10,7 @@ pub type Words = Box<dyn FnMut(&str) -> Result<()> + Send>;
 
 /// The kinds of list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ListFormat {
     /// URLs, one file a line, in the syntax of aria2's `-i`; words that are no URLs are accessions.
     Urls,
     /// What `md5sum`, `sha256sum` and the like print; needs a base URL.
@@ -27,7 +27,7 @@ pub enum Format {
     Metalink,
 }
 
-impl Format {
+impl ListFormat {
     /// All of them by name.
     pub const ALL: [(&'static str, Self); 7] = [
         ("urls", Self::Urls),
@@ -40,7 +40,7 @@ impl Format {
     ];
 }
 
-impl FromStr for Format {
+impl FromStr for ListFormat {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, format)| format).ok_or_else(|| {
@@ -54,7 +54,7 @@ impl FromStr for Format {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The kind of list; looked for if not given.
-    pub format: Option<Format>,
+    pub format: Option<ListFormat>,
     /// What names in a checksum file, and relative URLs in a table, are relative to.
     pub base: Option<Url>,
     /// Which of the file columns of an ENA table: `fastq` for `fastq_ftp`, `fastq_bytes`, `fastq_md5`.

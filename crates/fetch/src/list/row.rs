@@ -7,7 +7,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
-use super::input::Place;
+use super::input::Position;
 use super::name;
 use super::options::{Options, Words};
 use super::urls::{MAX_MIRRORS, header};
@@ -50,7 +50,7 @@ pub fn lists_files<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
 
 /// What a row says, by its columns' [`normal`] names.
 #[derive(Debug, Default)]
-pub struct Row {
+pub struct FileRow {
     /// Plain values, none of them empty.
     pub values: BTreeMap<String, String>,
     /// Addresses that stand in a list of their own.
@@ -63,11 +63,11 @@ pub struct Row {
     pub meta: BTreeMap<String, String>,
 }
 
-impl Row {
+impl FileRow {
     /// Adds the files that the row names. `lists_files` if its table has columns for files.
     pub fn named(
         mut self,
-        place: &Place,
+        place: &Position,
         options: &Options,
         lists_files: bool,
         words: &mut Words,

@@ -1,5 +1,5 @@
 //! One HTTP request with any method and a body that may be large, and its answer: what S3 and WebDAV
-//! need beyond asking for a range. Each [`Client`] has connections of its own, which stay warm.
+//! need beyond asking for a range. Each [`HttpClient`] has connections of its own, which stay warm.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 
-use super::http::lines::{Lines, Reach, Shared};
+use super::http::agents::{AgentPool, HttpContext, Reach};
 use super::http::{answer, trouble};
 use super::login::{Login, Logins};
 use super::settings::ServerSettings;
@@ -22,7 +22,7 @@ const MAX_DRAINED: u64 = 64 << 10;
 /// What all workers' clients share.
 #[derive(Debug)]
 pub struct Requests {
-    shared: Arc<Shared>,
+    shared: Arc<HttpContext>,
 }
 
 impl Requests {
@@ -30,11 +30,11 @@ impl Requests {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
-        Self::of(Arc::new(Shared::new(settings, &tls, &logins)))
+        Self::of(Arc::new(HttpContext::new(settings, &tls, &logins)))
     }
 
     /// With what workers' HTTP shares already.
-    pub const fn of(shared: Arc<Shared>) -> Self {
+    pub const fn of(shared: Arc<HttpContext>) -> Self {
         Self { shared }
     }
 
@@ -44,10 +44,10 @@ impl Requests {
     }
 
     /// A client without a connection, for the server of `url`. It follows no redirects.
-    pub fn client(&self, url: &Url) -> Result<Client> {
-        let mut lines = Lines::new(Arc::clone(&self.shared));
+    pub fn client(&self, url: &Url) -> Result<HttpClient> {
+        let mut lines = AgentPool::new(Arc::clone(&self.shared));
         let agent = lines.agent(url, Reach::All).map_err(|refusal| refusal.error)?.clone();
-        Ok(Client { agent })
+        Ok(HttpClient { agent })
     }
 }
 
@@ -73,11 +73,11 @@ pub struct Reply {
 
 /// One worker's connections.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct HttpClient {
     agent: Agent,
 }
 
-impl Client {
+impl HttpClient {
     /// Sends a request and waits for the head of the answer. The error names no URL: one that is signed
     /// is a secret.
     pub fn send(

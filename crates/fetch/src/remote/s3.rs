@@ -16,7 +16,7 @@ use tidegate_transfer::error::Result;
 use ureq::http::HeaderMap;
 use url::Url;
 
-use self::calls::{Failed, S3Client};
+use self::calls::{S3Client, S3Failure};
 use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
@@ -25,14 +25,14 @@ use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// What all workers' S3 shares.
 #[derive(Debug)]
-pub struct Shared {
+pub struct S3Context {
     settings: Option<S3Settings>,
     requests: Requests,
     /// Looked up when the first object is asked for: most people have no keys, and need none.
     signer: OnceLock<Result<Arc<Signer>>>,
 }
 
-impl Shared {
+impl S3Context {
     /// With these settings, of which the environment's take the place where there are none.
     pub const fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
         Self { settings, requests, signer: OnceLock::new() }
@@ -57,13 +57,13 @@ impl Shared {
 /// One worker's way to S3-compatible stores.
 #[derive(Debug)]
 pub struct S3 {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
     http: Http,
 }
 
 impl S3 {
     /// Without a connection yet.
-    pub const fn new(shared: Arc<Shared>, http: Http) -> Self {
+    pub const fn new(shared: Arc<S3Context>, http: Http) -> Self {
         Self { shared, http }
     }
 
@@ -94,7 +94,7 @@ impl S3 {
     }
 
     /// What S3 says in its own words of a refusal.
-    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> Failed {
+    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> S3Failure {
         let Ok(client) = self.shared.client(&object.bucket) else { return refusal.into() };
         let mut headers = signed.to_vec();
         headers.push(("range".to_owned(), "bytes=0-0".to_owned()));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Concurrency, Environment, Rng};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::get::memory::Memory;
-use tidegate_fetch::get::{Download, Event, Got, Settings, memory};
+use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, Got, memory};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version, Why};
@@ -372,9 +372,9 @@ impl Place {
         self.directory.path()
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> DownloadSettings {
         let out = self.path().as_os_str().as_bytes();
-        Settings {
+        DownloadSettings {
             out: Root::open(out).unwrap(),
             base: canonical(out).unwrap(),
             memory: Arc::clone(&self.memory),
@@ -429,17 +429,21 @@ pub struct Told {
 
 pub type Ears = Arc<Mutex<Told>>;
 
-pub fn tell(told: &Ears) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
+pub fn tell(told: &Ears) -> Box<dyn Fn(DownloadEvent<'_>) + Send + Sync> {
     let told = Arc::clone(told);
     Box::new(move |event| {
         let mut told = told.lock().unwrap();
         match event {
-            Event::Done { record, got } => {
+            DownloadEvent::Done { record, got } => {
                 assert!(told.done.insert(record.path.to_string(), got.clone()).is_none(), "told twice");
             }
-            Event::Skipped { record, got } => drop(told.skipped.insert(record.path.to_string(), got.clone())),
-            Event::Failed { named, error, .. } => drop(told.failed.insert(named.to_owned(), error.clone())),
-            Event::Note(note) => told.notes.push(note.to_owned()),
+            DownloadEvent::Skipped { record, got } => {
+                drop(told.skipped.insert(record.path.to_string(), got.clone()))
+            }
+            DownloadEvent::Failed { named, error, .. } => {
+                drop(told.failed.insert(named.to_owned(), error.clone()))
+            }
+            DownloadEvent::Note(note) => told.notes.push(note.to_owned()),
         }
     })
 }
@@ -467,7 +471,7 @@ pub fn start(
     world: &Arc<World>,
     place: &Place,
     records: Vec<Record>,
-    change: impl FnOnce(&mut Settings),
+    change: impl FnOnce(&mut DownloadSettings),
 ) -> (Download, Ears) {
     let mut settings = place.settings();
     change(&mut settings);

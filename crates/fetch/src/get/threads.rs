@@ -17,11 +17,11 @@ use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::route::transfer_id;
 
 use crate::get::digest_queue::DigestQueue;
-use crate::get::event::Tell;
+use crate::get::event::DownloadListener;
 use crate::get::fetch::Worker;
 use crate::get::queue::Queue;
-use crate::get::settings::Settings;
-use crate::get::shared::Shared;
+use crate::get::settings::DownloadSettings;
+use crate::get::state::DownloadState;
 use crate::host::Hosts;
 use crate::record::Names;
 use crate::remote::Remotes;
@@ -33,21 +33,21 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 const DIGESTERS: usize = 4;
 
 /// The threads of a download.
-pub(super) struct Crew {
-    shared: Arc<Shared>,
+pub(super) struct DownloadThreads {
+    shared: Arc<DownloadState>,
     network: Pool,
-    writers: WriteThreads<Shared>,
+    writers: WriteThreads<DownloadState>,
     threads: Vec<JoinHandle<()>>,
     feeder: Option<JoinHandle<()>>,
     ended: bool,
 }
 
-impl Crew {
+impl DownloadThreads {
     pub(super) fn start(
         names: Names,
         remotes: Arc<dyn Remotes>,
-        settings: Settings,
-        tell: Tell,
+        settings: DownloadSettings,
+        tell: DownloadListener,
     ) -> Result<Self> {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
@@ -57,7 +57,7 @@ impl Crew {
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);
         let share = Share::own();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DownloadState {
             hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
             queue: Queue::new(settings.chunk, settings.verify),
             path: WritePath::new(WriteSettings {
@@ -94,17 +94,17 @@ impl Crew {
             })
         };
         let writers = WriteThreads::start(&shared, most, &share);
-        let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
+        let mut threads = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
         let digesters = thread::available_parallelism().map_or(1, usize::from).clamp(1, DIGESTERS);
         for index in 0..digesters {
-            crew.threads.extend(spawn(&crew.shared, &format!("digest-{index}"), Shared::digest));
+            threads.threads.extend(spawn(&threads.shared, &format!("digest-{index}"), DownloadState::digest));
         }
         // It is not waited for at the end, since it may wait for a server.
-        crew.feeder = spawn(&crew.shared, "feed", move |shared| shared.feed(names));
-        Ok(crew)
+        threads.feeder = spawn(&threads.shared, "feed", move |shared| shared.feed(names));
+        Ok(threads)
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<DownloadState> {
         &self.shared
     }
 
@@ -165,7 +165,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for DownloadThreads {
     fn drop(&mut self) {
         self.stop();
     }

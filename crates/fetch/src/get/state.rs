@@ -15,20 +15,20 @@ use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::get::digest_queue::DigestQueue;
-use crate::get::event::{Active, Event, Got, Tell};
-use crate::get::file::{Body, File, Next, UNKNOWN};
+use crate::get::event::{Active, DownloadEvent, DownloadListener, Got};
+use crate::get::file::{Body, DownloadFile, Next, UNKNOWN};
 use crate::get::memory::Fetched;
 use crate::get::queue::Queue;
-use crate::get::settings::Settings;
+use crate::get::settings::DownloadSettings;
 use crate::host::Hosts;
 
 /// Files under way at once; the list is read no further than they need.
 pub(super) const LIVE: usize = 1024;
 
 /// The state of a download.
-pub(super) struct Shared {
-    pub(super) settings: Settings,
-    pub(super) tell: Tell,
+pub(super) struct DownloadState {
+    pub(super) settings: DownloadSettings,
+    pub(super) tell: DownloadListener,
     pub(super) hosts: Hosts,
     pub(super) queue: Queue,
     pub(super) path: WritePath<Body>,
@@ -52,14 +52,14 @@ pub(super) struct Shared {
 /// The files under way.
 #[derive(Default)]
 pub(super) struct Live {
-    pub(super) files: BTreeMap<FileId, Arc<File>>,
+    pub(super) files: BTreeMap<FileId, Arc<DownloadFile>>,
     /// Files about to be added, which count.
     coming: usize,
     /// The list has been read to its end.
     fed: bool,
 }
 
-impl Shared {
+impl DownloadState {
     // The run ----------------------------------------------------------------------------------------
 
     /// A request was answered after `time`.
@@ -113,11 +113,11 @@ impl Shared {
     pub(super) fn kept(&self) -> u64 {
         let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
         let journal = self.path.journal();
-        let left = |file: &File| {
+        let left = |file: &DownloadFile| {
             let journal = journal.as_ref()?.lock().expect("not poisoned");
             Some(journal.left_bytes(&file.record.path))
         };
-        let of = |file: &File| match &file.lock().body {
+        let of = |file: &DownloadFile| match &file.lock().body {
             Some(body) if body.resumes => body.incoming.verified_bytes(),
             Some(_) => 0,
             None => left(file).unwrap_or(0).max(file.left.load(Relaxed)),
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// The file that was admitted is under way.
-    pub(super) fn add(&self, file: &Arc<File>) {
+    pub(super) fn add(&self, file: &Arc<DownloadFile>) {
         let mut live = self.live.lock().expect("not poisoned");
         live.coming -= 1;
         live.files.insert(file.id, Arc::clone(file));
@@ -168,20 +168,20 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    fn remove(&self, file: &File) {
+    fn remove(&self, file: &DownloadFile) {
         self.release(file);
         self.live.lock().expect("not poisoned").files.remove(&file.id);
         self.changed.notify_all();
     }
 
     /// The ledger list a file with as many bytes as it turned out to have.
-    pub(super) fn resized(&self, file: &File, bytes: u64) {
+    pub(super) fn resized(&self, file: &DownloadFile, bytes: u64) {
         let before = std::mem::replace(&mut file.lock().listed, bytes);
         self.path.ledger.resized(before, bytes);
     }
 
     /// Keeps room on the disk for `bytes` of a file, or says that there is none.
-    pub(super) fn reserve(&self, file: &File, bytes: u64) -> Result<()> {
+    pub(super) fn reserve(&self, file: &DownloadFile, bytes: u64) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl Shared {
     }
 
     /// A file needs no more room than it has.
-    fn release(&self, file: &File) {
+    fn release(&self, file: &DownloadFile) {
         let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
         *spoken_for -= file.reserved.swap(0, Relaxed);
     }
@@ -222,7 +222,7 @@ impl Shared {
     /// Does what follows from a request that failed.
     pub(super) fn follow(
         &self,
-        file: &Arc<File>,
+        file: &Arc<DownloadFile>,
         body: Option<&Arc<Body>>,
         next: Next,
         again: impl FnOnce(Option<Instant>),
@@ -236,7 +236,7 @@ impl Shared {
     }
 
     /// A file has failed; the others go on.
-    pub(super) fn fail_one(&self, file: &Arc<File>, error: &Error) {
+    pub(super) fn fail_one(&self, file: &Arc<DownloadFile>, error: &Error) {
         let body = {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
@@ -250,12 +250,12 @@ impl Shared {
             self.drop_body(&body, !wrong);
         }
         self.path.ledger.failed(file.record.path.as_bytes(), error.clone(), true);
-        (self.tell)(Event::Failed { named: &file.name(), record: Some(&file.record), error });
+        (self.tell)(DownloadEvent::Failed { named: &file.name(), record: Some(&file.record), error });
         self.remove(file);
     }
 
     /// A file is there already.
-    pub(super) fn skip(&self, file: &Arc<File>, got: &Got) {
+    pub(super) fn skip(&self, file: &Arc<DownloadFile>, got: &Got) {
         {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
@@ -264,12 +264,12 @@ impl Shared {
         }
         self.resized(file, got.bytes);
         self.path.ledger.skipped(got.bytes);
-        (self.tell)(Event::Skipped { record: &file.record, got });
+        (self.tell)(DownloadEvent::Skipped { record: &file.record, got });
         self.remove(file);
     }
 
     /// A file has its name; answers with what it is if that is remembered for later runs.
-    fn committed(&self, file: &Arc<File>) -> Option<Arc<Entry>> {
+    fn committed(&self, file: &Arc<DownloadFile>) -> Option<Arc<Entry>> {
         let (body, started) = {
             let mut state = file.lock();
             if std::mem::replace(&mut state.ended, true) {
@@ -284,8 +284,9 @@ impl Shared {
         // Remembered whether a later run can tell its version or not: it may replace what is ours. Some file systems
         // keep times less exactly than they were set.
         let fresh = checksums.without(&file.record.checksums);
-        let there = self.there(&file.record).ok().flatten().filter(|there| there.size == body.size());
-        let mtime = there.map_or(entry.mtime, |there| there.mtime);
+        let existing =
+            self.existing(&file.record).ok().flatten().filter(|existing| existing.size == body.size());
+        let mtime = existing.map_or(entry.mtime, |existing| existing.mtime);
         let remembered = self.remember(file, &Fetched::new(body.size(), mtime, body.version, &fresh));
         let got = Got {
             bytes: body.size(),
@@ -296,13 +297,13 @@ impl Shared {
             modified: body.modified,
         };
         self.path.ledger.done(body.size() - body.incoming.kept);
-        (self.tell)(Event::Done { record: &file.record, got: &got });
+        (self.tell)(DownloadEvent::Done { record: &file.record, got: &got });
         self.remove(file);
         remembered.then_some(entry)
     }
 }
 
-impl WriteHandler for Shared {
+impl WriteHandler for DownloadState {
     type File = Body;
 
     fn path(&self) -> &WritePath<Body> {
