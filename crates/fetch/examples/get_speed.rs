@@ -70,25 +70,13 @@ fn main() {
         std::process::exit(2);
     };
     let extra: Vec<Algorithm> = arguments.get(4).and_then(|name| name.parse().ok()).into_iter().collect();
-    let base = directory.as_bytes();
     let settings = DownloadSettings {
-        out: Root::open(base).expect("the directory can be opened"),
-        base: canonical(base).expect("the directory has a path"),
-        memory: memory::none(),
-        limits: Limits::default(),
-        staging: ByteCount::mib(64),
-        max_workers: 64,
         ceilings: Ceilings::all(64),
         retries: 0,
         retry_for: Duration::ZERO,
-        timeout: Duration::from_secs(10),
-        chunk: Some(ByteCount::mib(64)),
         extra,
-        verify: true,
-        overwrite: false,
         pace: Pace::new(Duration::from_millis(200)),
-        interrupt: Interrupt::default(),
-        seed: 1,
+        ..DownloadSettings::new(directory.as_bytes()).expect("the directory can be opened")
     };
     let names = (0..files).map(|i| {
         let url = Url::parse(&format!("http://h/{i}")).expect("a URL");

@@ -46,6 +46,29 @@ const GLANCE: Duration = Duration::from_millis(10);
 const ANSWERS: u32 = 4;
 
 /// A download that has begun.
+///
+/// ```
+/// use std::os::unix::ffi::OsStrExt;
+/// use std::sync::Arc;
+///
+/// use tidegate_control::{Concurrency, Environment};
+/// use tidegate_fetch::get::{Download, DownloadSettings};
+/// use tidegate_fetch::list;
+/// use tidegate_fetch::remote::servers::{ServerSettings, Servers};
+///
+/// let directory = tempfile::tempdir()?;
+/// let (from, out) = (directory.path().join("data.bin"), directory.path().join("out"));
+/// std::fs::write(&from, "some bytes")?;
+/// std::fs::create_dir(&out)?;
+///
+/// let names = Box::new(std::iter::once(list::of_url(&format!("file://{}", from.display()))));
+/// let servers = Arc::new(Servers::new(&ServerSettings::default()));
+/// let settings = DownloadSettings::new(out.as_os_str().as_bytes())?;
+/// let mut download = Download::start(names, servers, settings, Box::new(|event| println!("{event:?}")))?;
+/// while download.step(Concurrency { read: 1, network: 2, write: 1 })?.is_some() {}
+/// assert_eq!(std::fs::read(out.join("data.bin"))?, b"some bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Download {
     threads: DownloadThreads,
     pace: Pace,

@@ -33,13 +33,14 @@ use crate::foreign::error as escaped;
 use crate::record::{Named, Names, Record};
 
 use input::{Input, ListParser};
+use name::path_of;
 
-pub use name::{SCHEMES, path_of, public, public_text, url};
+pub use name::{SCHEMES, public, public_text, url};
 pub use options::{ListFormat, Options, Words};
 pub use write::{entry, json_line};
 
 /// A line of a checksum file: algorithm, sum in hexadecimal, and name.
-pub fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
+pub(crate) fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
     sums::parse(line, None).map(|sum| (sum.algorithm, sum.hex, sum.name))
 }
 
@@ -63,6 +64,23 @@ pub fn open(path: &Path, options: &Options, words: Words) -> Result<Names> {
 }
 
 /// Reads a list from `input`; `path` is where it lies, if it lies anywhere.
+///
+/// ```
+/// use tidegate_fetch::list::{self, Options};
+/// use tidegate_fetch::record::Named;
+///
+/// let text = "https://example.org/a.bin\n  out=first/a.bin\nSRR390728\n";
+/// let accessions = |word: &str| {
+///     println!("{word} is no URL");
+///     Ok(())
+/// };
+/// let mut names = list::read(text.as_bytes(), None, &Options::default(), Box::new(accessions))?;
+/// let Some(Named::Record(record)) = names.next() else { panic!("a file") };
+/// assert_eq!(record.urls[0].as_str(), "https://example.org/a.bin");
+/// assert_eq!(record.path.as_bytes(), b"first/a.bin");
+/// assert!(names.next().is_none());
+/// # Ok::<(), tidegate_transfer::error::Error>(())
+/// ```
 pub fn read(
     mut input: impl Read + Send + 'static,
     path: Option<&Path>,

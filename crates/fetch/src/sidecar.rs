@@ -30,13 +30,13 @@ use crate::record::Record;
 pub use sheet::Shape;
 
 /// The table of the runs' files.
-pub const RUNS: &str = "runs.tsv";
+const RUNS: &str = "runs.tsv";
 /// Sums that `md5sum -c` reads.
-pub const SUMS: &str = "md5sums.txt";
+const SUMS: &str = "md5sums.txt";
 /// What pipelines start from.
-pub const SHEET: &str = "samplesheet.csv";
+const SHEET: &str = "samplesheet.csv";
 /// What to get again.
-pub const FAILED: &str = "failed.txt";
+const FAILED: &str = "failed.txt";
 
 /// A file that is there.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_control::ByteCount;
-use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::sys::confined::{Root, canonical};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::checksum::Algorithm;
-use crate::get::memory::Memory;
+use crate::get::memory::{self, Memory};
 use crate::host::ceilings::Ceilings;
 
 /// Everything that begins a download, besides what and from whom.
@@ -50,4 +51,34 @@ pub struct DownloadSettings {
     pub interrupt: Interrupt,
     /// What waits are drawn from.
     pub seed: u64,
+}
+
+impl DownloadSettings {
+    /// What is usual, for files that go to the directory `out`; nothing is remembered from run to run.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be opened.
+    pub fn new(out: &[u8]) -> Result<Self> {
+        let failed = |error| Error::io("use", out, error);
+        Ok(Self {
+            out: Root::open(out).map_err(failed)?,
+            base: canonical(out).map_err(failed)?,
+            memory: memory::none(),
+            limits: Limits::default(),
+            staging: ByteCount::mib(64),
+            max_workers: 64,
+            ceilings: Ceilings::default(),
+            retries: 5,
+            retry_for: Duration::from_secs(600),
+            timeout: Duration::from_secs(60),
+            chunk: Some(ByteCount::mib(64)),
+            extra: Vec::new(),
+            verify: true,
+            overwrite: false,
+            pace: Pace::new(Duration::from_secs(1)),
+            interrupt: Interrupt::default(),
+            seed: 1,
+        })
+    }
 }

@@ -14,14 +14,14 @@ use crate::remote::Refusal;
 use crate::remote::s3::answer::Part;
 
 /// The smallest part that S3 takes, but for a file's last.
-pub const SMALLEST_PART: u64 = 5 << 20;
+pub(crate) const SMALLEST_PART: u64 = 5 << 20;
 
 /// The most parts a file may have.
-pub const MAX_PARTS: u64 = 10_000;
+pub(crate) const MAX_PARTS: u64 = 10_000;
 
 /// The usual part: large enough that a request's round trip costs little, small enough that a part that
 /// is lost, and a change of concurrency that has to wait for one, cost little too.
-pub const DEFAULT_PART: ByteCount = ByteCount::mib(8);
+pub(crate) const DEFAULT_PART: ByteCount = ByteCount::mib(8);
 
 /// An MD5.
 pub type Md5Sum = [u8; 16];
@@ -237,7 +237,7 @@ pub trait Lane: Send {
 }
 
 /// The MD5 as S3 makes the tag of an upload in parts: of the parts' MD5s, and their number.
-pub fn tag_of_parts(parts: impl IntoIterator<Item = Md5Sum>) -> String {
+pub(crate) fn tag_of_parts(parts: impl IntoIterator<Item = Md5Sum>) -> String {
     use md5::{Digest, Md5};
     let (mut all, mut count) = (Md5::new(), 0);
     for part in parts {

@@ -159,12 +159,12 @@ impl Reply {
 }
 
 /// A tag without its quotes.
-pub fn unquoted(tag: &str) -> String {
+pub(crate) fn unquoted(tag: &str) -> String {
     tag.trim().trim_matches('"').to_owned()
 }
 
 /// A request to `url` that was not answered, as what it means for `what` (such as `cannot put s3://b/k`).
-pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
+pub(crate) fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
     let mut refusal = trouble::failed(url, error);
     let prefix = format!("{}: ", shown(url));
     let why = refusal.error.message.strip_prefix(&prefix).unwrap_or(&refusal.error.message);
@@ -174,9 +174,4 @@ pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
         (refusal.why, refusal.error.kind) = (Why::Unreachable, ErrorKind::Connection);
     }
     refusal
-}
-
-/// A refusal for a reason of our own.
-pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
-    Refusal::of(why, Error::new(kind, message))
 }

@@ -5,7 +5,7 @@
 
 pub mod answer;
 pub mod calls;
-pub mod head;
+pub(crate) mod head;
 pub mod list;
 pub mod place;
 
@@ -25,7 +25,7 @@ use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// What all workers' S3 shares.
 #[derive(Debug)]
-pub struct S3Context {
+pub(crate) struct S3Context {
     settings: Option<S3Settings>,
     requests: Requests,
     /// Looked up when the first object is asked for: most people have no keys, and need none.
@@ -63,7 +63,7 @@ pub struct S3 {
 
 impl S3 {
     /// Without a connection yet.
-    pub const fn new(shared: Arc<S3Context>, http: Http) -> Self {
+    pub(crate) const fn new(shared: Arc<S3Context>, http: Http) -> Self {
         Self { shared, http }
     }
 

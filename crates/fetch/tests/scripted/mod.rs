@@ -375,23 +375,14 @@ impl Place {
     pub fn settings(&self) -> DownloadSettings {
         let out = self.path().as_os_str().as_bytes();
         DownloadSettings {
-            out: Root::open(out).unwrap(),
-            base: canonical(out).unwrap(),
             memory: Arc::clone(&self.memory),
-            limits: Limits::default(),
             staging: ByteCount::mib(8),
             max_workers: 32,
-            ceilings: Ceilings::default(),
             retries: 2,
             retry_for: Duration::from_secs(2),
-            timeout: Duration::from_secs(10),
             chunk: Some(ByteCount::mib(8)),
-            extra: Vec::new(),
-            verify: true,
-            overwrite: false,
             pace: Pace::new(Duration::from_millis(20)),
-            interrupt: Interrupt::default(),
-            seed: 1,
+            ..DownloadSettings::new(out).unwrap()
         }
     }
 
