@@ -9,16 +9,14 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{ByteCount, Concurrency, Environment};
+use tidegate_control::{Concurrency, Environment};
 use tidegate_fetch::checksum::Algorithm;
-use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, memory};
+use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version};
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::sys::confined::{Root, canonical};
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use url::Url;
 
 /// Files of one size.

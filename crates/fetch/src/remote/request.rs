@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{ErrorKind, Result};
 use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 

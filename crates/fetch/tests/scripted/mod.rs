@@ -15,15 +15,13 @@ use tidegate_control::{ByteCount, Concurrency, Environment, Rng};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, Got, memory};
-use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version, Why};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::sys::confined::{Root, canonical};
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::transfer::Pace;
 use url::Url;
 
 /// A file at a server.
