@@ -6,7 +6,7 @@
 
 pub mod pool;
 pub mod proof;
-pub mod shortcut;
+pub(crate) mod shortcut;
 pub mod staging;
 pub mod work;
 
@@ -15,14 +15,14 @@ pub mod lanes;
 pub mod send;
 
 // What writes what arrives, whoever brings it.
-pub mod recheck;
+pub(crate) mod recheck;
 
-pub mod incoming;
+pub(crate) mod incoming;
 
-pub mod commit;
+pub(crate) mod commit;
 
 pub mod write_path;
 
 // The receiver.
-pub mod intake;
+pub(crate) mod intake;
 pub mod receive;

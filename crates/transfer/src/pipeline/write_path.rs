@@ -6,9 +6,15 @@
 //! ```
 //!
 //! Where blocks come from, what vouches for a file, and who is told is its [`WriteHandler`]'s business: the
-//! [receiver](super::receive) of a transfer, and downloads in `tidegate-fetch`. The latter need no other names of
-//! the receiving pipeline than those of this module, of which these come from its neighbours: [`Incoming`],
-//! [`Outcome`], and [`Block`].
+//! [receiver](super::receive) of a transfer, and downloads in `tidegate-fetch`. These know of receiving
+//!
+//! - what is written: [`Incoming`], which each [`Arrived`] block of a staging [`Block`] is a part of,
+//! - the path: [`WriteSettings`], [`WritePath`], its [`WriteThreads`], and [`WrittenBy`],
+//! - what is told: [`WriteHandler`] and [`Outcome`],
+//! - for threads and files of their own: [`spawn`], [`FailOnPanic`], and [`segments_left`],
+//!
+//! and no more: what they are made of is private. Of what all stages share, downloads and uploads use
+//! [`Staging`], [`Pool`] and [`Gate`], [`Claim`](super::work::Claim) and [`Proof`](super::proof::Proof).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -342,7 +348,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     }
 
     /// Does what a change of a file asks for.
-    pub fn follow<H: WriteHandler<File = F>>(&self, handler: &H, file: &Arc<F>, change: Change) {
+    pub(crate) fn follow<H: WriteHandler<File = F>>(&self, handler: &H, file: &Arc<F>, change: Change) {
         match change {
             Change::Nothing => {}
             Change::Checkpoint => self.dirty.lock().expect("not poisoned").push(Arc::clone(file)),
@@ -480,4 +486,151 @@ fn incoming<F: AsRef<Incoming>>(arrived: &Arrived<F>) -> &Incoming {
 /// Takes the file that a block is of; `false` if another writer is at it.
 fn occupy<F: AsRef<Incoming>>(block: &Block<Arrived<F>>) -> bool {
     block.frames.first().is_none_or(|first| incoming(first).occupy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::block_digest;
+    use crate::manifest::{Kind, Timestamp};
+    use crate::path::RelPath;
+    use crate::quota::Quota;
+    use crate::store::memory::NullSink;
+
+    const SIZE: u64 = 5;
+
+    struct Handler {
+        path: WritePath<Incoming>,
+        told: Mutex<Vec<String>>,
+        panics: bool,
+    }
+
+    impl Handler {
+        fn new(panics: bool) -> Arc<Self> {
+            let path = WritePath::new(WriteSettings {
+                sink: Arc::new(NullSink),
+                journal: None,
+                catalogue: None,
+                ledger: Arc::default(),
+                staging: ByteCount::mib(1),
+                max_workers: 1,
+                limit: None,
+                share: &Share::own(),
+            });
+            Arc::new(Self { path, told: Mutex::default(), panics })
+        }
+
+        fn tell(&self, what: impl Into<String>) {
+            self.told.lock().expect("not poisoned").push(what.into());
+        }
+
+        fn told(&self) -> Vec<String> {
+            self.told.lock().expect("not poisoned").clone()
+        }
+
+        fn deliver(&self, file: &Arc<Incoming>) {
+            let mut block = self.path.staging.acquire().expect("room");
+            let digest = block_digest(b"bytes", 0, SIZE);
+            block.bytes[..SIZE as usize].copy_from_slice(b"bytes");
+            let (file, data) = (Arc::clone(file), 0..SIZE as usize);
+            block.frames.push(Arrived { file, offset: 0, length: SIZE as u32, data, digest });
+            self.path.deliver(self, block);
+        }
+    }
+
+    impl WriteHandler for Handler {
+        type File = Incoming;
+
+        fn path(&self) -> &WritePath<Incoming> {
+            &self.path
+        }
+
+        fn written(&self, arrived: &Arrived<Incoming>, bytes: &[u8], by: WrittenBy) {
+            assert!(!self.panics, "as it was told to");
+            assert_eq!(&bytes[arrived.data.clone()], b"bytes");
+            self.tell(format!("written by {by:?}"));
+        }
+
+        fn complete(&self, file: &Arc<Incoming>) {
+            self.tell("complete");
+            self.path.hand_in(self, file, file.root());
+        }
+
+        fn damaged(&self, _: &Arc<Incoming>, range: Range<u64>) {
+            self.tell(format!("damaged {range:?}"));
+        }
+
+        fn fail_file(&self, _: &Arc<Incoming>, error: Error) {
+            self.tell(format!("one fails: {error}"));
+        }
+
+        fn fail(&self, error: Error) {
+            self.tell(format!("all fails: {error}"));
+            self.path.stop_for(error);
+        }
+
+        fn ended(&self, outcomes: Vec<(FileId, Outcome)>) {
+            self.tell(format!("ended {outcomes:?}"));
+        }
+    }
+
+    fn file() -> Arc<Incoming> {
+        let path = RelPath::new(*b"file").expect("a name");
+        let kind = Kind::File { size: SIZE, fingerprint: [0; 16] };
+        let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+        Arc::new(Incoming::new(1, entry, Verify::Block, None, &Quota::unlimited()).expect("room"))
+    }
+
+    fn eventually(what: impl Fn() -> bool) {
+        while !what() {
+            thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_block_is_written_once_by_the_pool_or_in_place_and_its_file_gets_its_name() {
+        // Without writers that are allowed, it waits for one.
+        for (early, by) in [(false, "Pool"), (true, "Deliverer")] {
+            let handler = Handler::new(false);
+            let threads = WriteThreads::start(&handler, 1, &Share::own());
+            let file = file();
+            if early {
+                threads.resize(1);
+            }
+            handler.deliver(&file);
+            threads.resize(1);
+            eventually(|| handler.told().len() == 3);
+            handler.deliver(&file);
+            eventually(|| handler.path.ledger.bytes_again.load(Relaxed) == SIZE);
+            handler.path.stop();
+            threads.join();
+            let mut told = handler.told();
+            // The committer is another thread.
+            told.sort();
+            assert_eq!(told, ["complete", "ended [(1, Committed)]", &format!("written by {by}")]);
+            assert_eq!(handler.path.written_bytes(), SIZE, "not what came twice");
+        }
+    }
+
+    #[test]
+    fn where_nothing_more_fits_all_ends_and_elsewhere_one_file() {
+        let handler = Handler::new(false);
+        handler.write_failed(&file(), Error::new(ErrorKind::Io, "no"));
+        assert!(!handler.path.is_stopped());
+        handler.write_failed(&file(), Error::new(ErrorKind::NoSpace, "full"));
+        assert!(handler.path.is_stopped());
+        let hint = "all fails: full; free some space and run the same command again";
+        assert_eq!(handler.told(), ["one fails: no", hint]);
+    }
+
+    #[test]
+    fn a_writers_panic_ends_all() {
+        let handler = Handler::new(true);
+        let threads = WriteThreads::start(&handler, 1, &Share::own());
+        handler.deliver(&file());
+        threads.resize(1);
+        eventually(|| handler.path.failure().is_some());
+        threads.join();
+        assert!(handler.path.is_stopped());
+    }
 }
