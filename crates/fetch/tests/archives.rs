@@ -30,6 +30,11 @@ fn from(source: Source, format: Format) -> ResolveOptions {
     ResolveOptions { source, ..wish(format) }
 }
 
+/// What stands in for the archives, unless nothing can.
+fn standin(test: &str, faults: &[&str]) -> Option<Standin> {
+    is_there(test).then(|| Standin::start(data(), faults))
+}
+
 /// The columns by which a run is named.
 const COLUMNS: [&str; 7] = [
     "run_accession",
@@ -61,10 +66,7 @@ fn assert_is(record: &Record, file: &Value) {
 
 #[test]
 fn every_kind_of_accession_names_its_runs() {
-    if !is_there("every_kind_of_accession_names_its_runs") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("every_kind_of_accession_names_its_runs", &[]) else { return };
     let run = data().shape("three");
     for column in COLUMNS {
         let name = id(run, column);
@@ -86,10 +88,7 @@ fn every_kind_of_accession_names_its_runs() {
 
 #[test]
 fn accessions_of_one_kind_share_a_request() {
-    if !is_there("accessions_of_one_kind_share_a_request") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("accessions_of_one_kind_share_a_request", &[]) else { return };
     // Two of each kind, from both projects.
     let (one, other) = (&data().runs[0], &data().runs[12]);
     let (mut list, mut runs) = (Vec::new(), Vec::new());
@@ -157,10 +156,7 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
 
 #[test]
 fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
-    if !is_there("a_mixed_list_keeps_its_good_part_and_names_the_bad") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("a_mixed_list_keeps_its_good_part_and_names_the_bad", &[]) else { return };
     let (one, three) = (data().shape("single"), data().shape("three"));
     let (one, project) = (id(one, "run_accession"), id(three, "study_accession"));
     let sample = id(data().shape("subreads"), "secondary_sample_accession");
@@ -195,10 +191,9 @@ fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
 
 #[test]
 fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
-    if !is_there("every_file_of_a_run_comes_with_its_size_sum_and_metadata") {
+    let Some(server) = standin("every_file_of_a_run_comes_with_its_size_sum_and_metadata", &[]) else {
         return;
-    }
-    let server = Standin::start(data(), &[]);
+    };
     for shape in ["paired", "single", "three", "paired-one", "single-two", "subreads", "other-sra"] {
         let run = data().shape(shape);
         let (name, experiment) = (id(run, "run_accession"), id(run, "experiment_accession"));
@@ -235,10 +230,10 @@ fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
 
 #[test]
 fn nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed() {
-    if !is_there("nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed") {
+    let Some(server) = standin("nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed", &[])
+    else {
         return;
-    }
-    let server = Standin::start(data(), &[]);
+    };
     for (shape, format, there, taken) in [
         ("no-fastq", Format::Fastq, "there is sra (1 file", Format::Sra),
         ("submitted", Format::Fastq, "submitted (2 files", Format::Sra),
@@ -266,10 +261,7 @@ fn nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed() {
 
 #[test]
 fn sra_files_have_mirrors_where_archives_agree() {
-    if !is_there("sra_files_have_mirrors_where_archives_agree") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("sra_files_have_mirrors_where_archives_agree", &[]) else { return };
     let sra = |shape: &str, source| {
         let run = data().shape(shape);
         let mut outcome = server.resolve(&[id(run, "run_accession")], from(source, Format::Sra));
@@ -300,10 +292,7 @@ fn sra_files_have_mirrors_where_archives_agree() {
 
 #[test]
 fn sra_lite_and_submitted_files_are_found() {
-    if !is_there("sra_lite_and_submitted_files_are_found") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("sra_lite_and_submitted_files_are_found", &[]) else { return };
     for shape in ["paired", "lite-only", "ncbi-only"] {
         let run = data().shape(shape);
         let outcome = server.resolve(&[id(run, "run_accession")], wish(Format::SraLite));
@@ -438,10 +427,9 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
 
 #[test]
 fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
-    if !is_there("a_row_that_is_cut_off_is_told_and_the_others_are_taken") {
+    let Some(server) = standin("a_row_that_is_cut_off_is_told_and_the_others_are_taken", &["--cut"]) else {
         return;
-    }
-    let server = Standin::start(data(), &["--cut"]);
+    };
     let project = id(data().shape("three"), "study_accession");
     let outcome = server.resolve(&[project], ResolveOptions::default());
     let whole = Standin::start(data(), &[]).resolve(&[project], ResolveOptions::default());
@@ -452,10 +440,9 @@ fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
 
 #[test]
 fn an_outage_is_not_an_absence() {
-    if !is_there("an_outage_is_not_an_absence") {
+    let Some(server) = standin("an_outage_is_not_an_absence", &["--fail", "-1", "--at", "sdl"]) else {
         return;
-    }
-    let server = Standin::start(data(), &["--fail", "-1", "--at", "sdl"]);
+    };
     let settings = ArchiveSettings { retries: 0, ..server.settings() };
     let run = id(data().shape("paired"), "run_accession");
     // There is SRA Lite, but nobody can say so now: SRA is not taken in its place.
@@ -470,10 +457,7 @@ fn an_outage_is_not_an_absence() {
 
 #[test]
 fn a_refused_question_is_told_in_enas_words() {
-    if !is_there("a_refused_question_is_told_in_enas_words") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("a_refused_question_is_told_in_enas_words", &[]) else { return };
     let unknown = ResolveOptions { fields: vec!["no_such_field".to_owned()], ..ResolveOptions::default() };
     let runs = [id(data().shape("paired"), "run_accession"), id(data().shape("three"), "run_accession")];
     let outcome = server.resolve(&runs, unknown);
@@ -516,10 +500,7 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
 
 #[test]
 fn the_first_files_are_known_before_the_last_accession() {
-    if !is_there("the_first_files_are_known_before_the_last_accession") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("the_first_files_are_known_before_the_last_accession", &[]) else { return };
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let (write, read) = mpsc::channel::<String>();
     let mut names = archives.resolve(read.into_iter(), ResolveOptions::default());
@@ -553,10 +534,10 @@ fn a_list_that_breaks_does_not_look_like_one_that_ends() {
 
 #[test]
 fn a_stream_that_nobody_reads_ends() {
-    if !is_there("a_stream_that_nobody_reads_ends") {
+    let Some(server) = standin("a_stream_that_nobody_reads_ends", &["--fail", "-1", "--retry-after", "60"])
+    else {
         return;
-    }
-    let server = Standin::start(data(), &["--fail", "-1", "--retry-after", "60"]);
+    };
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let watch = Arc::downgrade(&archives);
     let list = data().runs.iter().map(|run| id(run, "run_accession").to_owned()).collect::<Vec<_>>();

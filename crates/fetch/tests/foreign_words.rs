@@ -8,7 +8,6 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -28,8 +27,7 @@ use tidegate_fetch::remote::servers::{ServerSettings, Servers};
 use tidegate_fetch::sidecar::{Arrived, Shape, Sidecars};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::terms::Links;
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use tracing::field::{Field, Visit};
 use tracing::span;
 use url::Url;
@@ -575,15 +573,9 @@ fn upload(tree: &std::path::Path, target: Arc<dyn Target>, shown: &Shown) {
     let settings = put::UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 2,
-        limits: Limits::default(),
         retries: 1,
         pace: Pace::new(Duration::from_millis(20)),
-        interrupt: Interrupt::default(),
-        seed: 7,
-        dry: false,
-        checksum: false,
-        catalogue: None,
-        unverified: Arc::new(AtomicBool::new(false)),
+        ..put::UploadSettings::default()
     };
     let heard = shown.clone();
     let tell = move |event: put::UploadEvent<'_>| match event {

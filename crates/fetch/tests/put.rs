@@ -23,7 +23,6 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::Links;
-use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 const MIB: usize = 1 << 20;
@@ -80,15 +79,14 @@ impl<'a> Run<'a> {
         let settings = UploadSettings {
             staging: ByteCount::mib(32),
             max_workers: 8,
-            limits: Limits::default(),
             retries: self.retries,
             pace: Pace::new(Duration::from_millis(50)),
             interrupt: self.interrupt,
-            seed: 7,
             dry: self.dry,
             checksum: self.checksum,
             catalogue: catalogues.as_ref().and_then(|all| all.of(&self.target.identity())),
             unverified: Arc::clone(&unverified),
+            ..UploadSettings::default()
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&events);
@@ -141,6 +139,11 @@ fn write(root: &Path, name: impl AsRef<Path>, data: &[u8]) {
     std::fs::write(path, data).expect("written");
 }
 
+fn directories() -> (tempfile::TempDir, tempfile::TempDir) {
+    let make = || tempfile::tempdir().expect("a directory");
+    (make(), make())
+}
+
 fn none_under_way(server: &Moto) {
     let xml = server.uploads();
     assert!(!xml.contains("<Upload>"), "{xml}");
@@ -151,8 +154,7 @@ fn a_tree_goes_to_a_bucket_and_a_second_run_finds_it_there() {
     let Some(server) = Moto::start() else {
         return skip("a_tree_goes_to_a_bucket_and_a_second_run_finds_it_there", NO_MOTO);
     };
-    let (tree, state) =
-        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (tree, state) = directories();
     let files = [
         ("empty", noise(1, 0)),
         ("one", noise(2, 1)),
@@ -224,8 +226,7 @@ fn an_interrupted_upload_goes_on_by_the_servers_list() {
     let Some(server) = Moto::start() else {
         return skip("an_interrupted_upload_goes_on_by_the_servers_list", NO_MOTO);
     };
-    let (tree, state) =
-        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (tree, state) = directories();
     let data = noise(1, 33 * MIB);
     write(tree.path(), "big", &data);
     let file = tree.path().join("big");

@@ -203,21 +203,15 @@ fn put(file: &std::path::Path, target: Arc<dyn Target>) -> Option<Error> {
     use tidegate_fetch::put::{Upload, UploadSettings};
     use tidegate_transfer::store::file_source::FileSource;
     use tidegate_transfer::terms::Links;
-    use tidegate_transfer::throttle::Limits;
-    use tidegate_transfer::transfer::{Interrupt, Pace};
+
+    use tidegate_transfer::transfer::Pace;
     let source = FileSource::local(&[file.as_os_str().as_bytes().to_vec()], Links::Follow).expect("a source");
     let settings = UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 1,
-        limits: Limits::default(),
         retries: 0,
         pace: Pace::new(Duration::from_millis(20)),
-        interrupt: Interrupt::default(),
-        seed: 7,
-        dry: false,
-        checksum: false,
-        catalogue: None,
-        unverified: Arc::default(),
+        ..UploadSettings::default()
     };
     let mut upload = Upload::start(Box::new(source), target, settings, Box::new(|_| {})).expect("started");
     loop {

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tidegate_control::ByteCount;
 use tidegate_transfer::catalogue::{Catalogue, Verified};
@@ -41,6 +42,25 @@ pub struct UploadSettings {
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Set once some content could only be checked by its size.
     pub unverified: Arc<AtomicBool>,
+}
+
+/// What is usual; nothing is remembered from run to run.
+impl Default for UploadSettings {
+    fn default() -> Self {
+        Self {
+            staging: ByteCount::mib(64),
+            max_workers: 64,
+            limits: Limits::default(),
+            retries: 5,
+            pace: Pace::new(Duration::from_secs(1)),
+            interrupt: Interrupt::default(),
+            seed: 1,
+            dry: false,
+            checksum: false,
+            catalogue: None,
+            unverified: Arc::default(),
+        }
+    }
 }
 
 /// What became of a file.

@@ -17,7 +17,7 @@ use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, Got, memory};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version, Why};
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
@@ -188,16 +188,17 @@ impl Remotes for Servers {
     }
 }
 
+/// A file of two seconds, and where it goes.
+pub fn slow_file() -> (Arc<World>, Place, Item) {
+    let (world, place) = (World::new(1), Place::new());
+    let item = Item::new(5, 8 << 20);
+    world.put("http://h/f", item.clone());
+    world.rules("h", Rules { rate: Some(4 << 20), ..Rules::default() });
+    (world, place, item)
+}
+
 fn refusal(why: Why, url: &Url, retry_after: Option<Duration>) -> Refusal {
-    let kind = match why {
-        Why::Missing => ErrorKind::NotFound,
-        Why::Denied => ErrorKind::Denied,
-        Why::Busy => ErrorKind::Busy,
-        Why::Changed => ErrorKind::Changed,
-        Why::Broken | Why::Unreachable => ErrorKind::Connection,
-        Why::Senseless => ErrorKind::Protocol,
-    };
-    Refusal { why, error: Error::new(kind, format!("{url}: {why:?}")), retry_after }
+    Refusal::new(why, format!("{url}: {why:?}")).after(retry_after)
 }
 
 impl Link {
