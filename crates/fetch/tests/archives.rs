@@ -35,16 +35,16 @@ fn standin(test: &str, faults: &[&str]) -> Option<Standin> {
     is_there(test).then(|| Standin::start(data(), faults))
 }
 
+fn runs_with_fastq() -> Vec<&'static str> {
+    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
+    data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect()
+}
+
 /// The columns by which a run is named.
-const COLUMNS: [&str; 7] = [
-    "run_accession",
-    "experiment_accession",
-    "sample_accession",
-    "secondary_sample_accession",
-    "study_accession",
-    "secondary_study_accession",
-    "submission_accession",
-];
+fn columns() -> impl Iterator<Item = &'static str> {
+    let columns = data().runs[0]["columns"].as_object().expect("an object");
+    columns.keys().map(String::as_str).filter(|column| column.ends_with("_accession"))
+}
 
 /// The runs that have a cell in a column, and FASTQ.
 fn with<'a>(column: &str, cell: &str) -> Vec<&'a str> {
@@ -68,7 +68,7 @@ fn assert_is(record: &Record, file: &Value) {
 fn every_kind_of_accession_names_its_runs() {
     let Some(server) = standin("every_kind_of_accession_names_its_runs", &[]) else { return };
     let run = data().shape("three");
-    for column in COLUMNS {
+    for column in columns() {
         let name = id(run, column);
         let outcome = server.resolve(&[&name.to_lowercase()], ResolveOptions::default());
         assert_eq!(outcome.runs(), with(column, name), "{column}");
@@ -92,7 +92,7 @@ fn accessions_of_one_kind_share_a_request() {
     // Two of each kind, from both projects.
     let (one, other) = (&data().runs[0], &data().runs[12]);
     let (mut list, mut runs) = (Vec::new(), Vec::new());
-    for column in COLUMNS {
+    for column in columns() {
         list.extend([id(one, column), id(other, column)]);
         runs.extend([with(column, id(one, column)), with(column, id(other, column))].concat());
     }
@@ -114,8 +114,7 @@ fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
     if !is_there("one_accession_that_ena_refuses_does_not_spoil_the_others") {
         return;
     }
-    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
-    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let runs = runs_with_fastq();
     let refused = runs[4];
     let server = Standin::start(data(), &["--refuses", refused]);
     let outcome = server.resolve(&runs, ResolveOptions::default());
@@ -130,8 +129,7 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
     if !is_there("what_the_search_does_not_find_is_asked_for_by_itself") {
         return;
     }
-    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
-    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let runs = runs_with_fastq();
     let mut wanted = runs.clone();
     wanted.sort_unstable();
     let project = id(data().shape("paired"), "study_accession");

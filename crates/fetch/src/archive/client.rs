@@ -241,33 +241,31 @@ impl ArchiveClient {
         })
     }
 
-    /// Asks without a body.
-    pub fn get(
+    /// Asks with a form: in the URL, or as the body of a `POST`, as long lists of accessions and the API key need,
+    /// which so is in no URL.
+    pub fn call(
         &self,
         service: &Service,
+        method: &Method,
         path: &str,
         form: &[(&str, &str)],
         over: &AtomicBool,
     ) -> Result<Answer> {
         let mut url = service.at(path);
-        url.query_pairs_mut().extend_pairs(form);
-        self.persist(service, &url, over, || self.text(service, &url, self.ask(service, &Method::GET, &url)?))
-    }
-
-    /// Asks with a form: lists of accessions, and the API key, which so is in no URL.
-    pub fn post(
-        &self,
-        service: &Service,
-        path: &str,
-        form: &[(&str, &str)],
-        over: &AtomicBool,
-    ) -> Result<Answer> {
-        let url = service.at(path);
+        let posts = method == Method::POST;
+        if !posts {
+            url.query_pairs_mut().extend_pairs(form);
+        }
         self.persist(service, &url, over, || {
-            let agent = self.agent(service, &url, Reach::All)?;
-            // Its redirects are not followed: they would lose the form.
-            let response = agent.post(url.as_str()).send_form(form.iter().copied());
-            self.text(service, &url, response.map_err(|error| self.lost(service, &url, &error))?)
+            let answer = if posts {
+                let agent = self.agent(service, &url, Reach::All)?;
+                // Its redirects are not followed: they would lose the form.
+                let response = agent.post(url.as_str()).send_form(form.iter().copied());
+                response.map_err(|error| self.lost(service, &url, &error))?
+            } else {
+                self.ask(service, method, &url)?
+            };
+            self.text(service, &url, answer)
         })
     }
 
@@ -315,7 +313,7 @@ impl ArchiveClient {
         signed.push(("tool", "tidegate"));
         signed.extend(self.email.as_deref().map(|email| ("email", email)));
         signed.extend(self.api_key.as_deref().map(|key| ("api_key", key)));
-        self.post(&self.eutils, program, &signed, over)
+        self.call(&self.eutils, &Method::POST, program, &signed, over)
     }
 
     /// What the open-data mirror says of a file; `None` if it has none.

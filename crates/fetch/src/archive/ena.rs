@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use ureq::http::Method;
 
 use super::accession::{Accession, Kind};
 use super::client::{Answer, ArchiveClient};
@@ -166,7 +167,7 @@ fn ask(client: &ArchiveClient, part: &[Accession], wanted: &[String], over: &Ato
         vec![("result", "read_run"), ("format", "tsv"), ("limit", "0"), ("fields", fields.as_str())];
     if let [one] = part {
         form.insert(0, ("accession", one.as_str()));
-        return client.get(&client.ena, "filereport", &form, over);
+        return client.call(&client.ena, &Method::GET, "filereport", &form, over);
     }
     let names = || part.iter().map(Accession::as_str);
     let list = match by(part[0].kind()) {
@@ -180,7 +181,7 @@ fn ask(client: &ArchiveClient, part: &[Accession], wanted: &[String], over: &Ato
     };
     let key = if matches!(by(part[0].kind()), By::Type(_)) { "includeAccessions" } else { "query" };
     form.push((key, &list));
-    client.post(&client.ena, "search", &form, over)
+    client.call(&client.ena, &Method::POST, "search", &form, over)
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Locator {
         };
         match records(&waiting.row, &waiting.named, format, waiting.offer.files(format), options) {
             Ok(records) => {
-                records.into_iter().for_each(|record| self.report.tell(Named::Record(Box::new(record))))
+                records.into_iter().for_each(|record| self.report.tell(Named::Record(Box::new(record))));
             }
             Err(error) => self.report.problem(run, error.within(run)),
         }

@@ -187,7 +187,7 @@ impl Resolver {
             *number += 1;
             match word.parse::<Accession>() {
                 Err(error) => {
-                    self.report.problem(&show(word.as_bytes()), error.within(format!("item {number}")))
+                    self.report.problem(&show(word.as_bytes()), error.within(format!("item {number}")));
                 }
                 Ok(accession) if !self.asked.insert(accession.clone()) => {}
                 Ok(accession) if accession.is_geo() => geo.push(accession),

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
+use ureq::http::Method;
 use url::Url;
 
 use super::client::{Answer, ArchiveClient};
@@ -88,7 +89,7 @@ pub fn retrieve(
     if want != Want::All {
         form.push(("filetype", "run"));
     }
-    match client.post(&client.sdl, "", &form, over)? {
+    match client.call(&client.sdl, &Method::POST, "", &form, over)? {
         Answer::Text(text) => read(&text),
         Answer::Nothing => Ok(HashMap::new()),
         Answer::Refused(words) => Err(said(&words)),

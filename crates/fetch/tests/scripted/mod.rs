@@ -428,10 +428,10 @@ pub fn tell(told: &Ears) -> Box<dyn Fn(DownloadEvent<'_>) + Send + Sync> {
                 assert!(told.done.insert(record.path.to_string(), got.clone()).is_none(), "told twice");
             }
             DownloadEvent::Skipped { record, got } => {
-                drop(told.skipped.insert(record.path.to_string(), got.clone()))
+                drop(told.skipped.insert(record.path.to_string(), got.clone()));
             }
             DownloadEvent::Failed { named, error, .. } => {
-                drop(told.failed.insert(named.to_owned(), error.clone()))
+                drop(told.failed.insert(named.to_owned(), error.clone()));
             }
             DownloadEvent::Note(note) => told.notes.push(note.to_owned()),
         }
