@@ -1,7 +1,7 @@
 //! Which servers `s3://` means, for the commands that get from there and put there.
 
 use clap::{Args, ValueEnum};
-use tidegate_fetch::remote::s3::place::{S3Settings, Style, endpoint};
+use tidegate_fetch::remote::s3_settings::{S3Settings, Style, endpoint};
 use tidegate_transfer::error::Result;
 
 /// How S3-compatible stores are found.

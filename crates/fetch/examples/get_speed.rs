@@ -9,16 +9,14 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{ByteCount, Concurrency, Environment};
+use tidegate_control::{Concurrency, Environment};
 use tidegate_fetch::checksum::Algorithm;
-use tidegate_fetch::get::{Download, Event, Settings, memory};
+use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version};
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::sys::confined::{Root, canonical};
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use url::Url;
 
 /// Files of one size.
@@ -70,33 +68,21 @@ fn main() {
         std::process::exit(2);
     };
     let extra: Vec<Algorithm> = arguments.get(4).and_then(|name| name.parse().ok()).into_iter().collect();
-    let base = directory.as_bytes();
-    let settings = Settings {
-        out: Root::open(base).expect("the directory can be opened"),
-        base: canonical(base).expect("the directory has a path"),
-        memory: memory::none(),
-        limits: Limits::default(),
-        staging: ByteCount::mib(64),
-        max_workers: 64,
+    let settings = DownloadSettings {
         ceilings: Ceilings::all(64),
         retries: 0,
         retry_for: Duration::ZERO,
-        timeout: Duration::from_secs(10),
-        chunk: Some(ByteCount::mib(64)),
         extra,
-        verify: true,
-        overwrite: false,
         pace: Pace::new(Duration::from_millis(200)),
-        interrupt: Interrupt::default(),
-        seed: 1,
+        ..DownloadSettings::new(directory.as_bytes()).expect("the directory can be opened")
     };
     let names = (0..files).map(|i| {
         let url = Url::parse(&format!("http://h/{i}")).expect("a URL");
         let path = RelPath::new(format!("{i}")).expect("a name");
         Named::Record(Box::new(Record::new(url, path)))
     });
-    let tell = |event: Event<'_>| {
-        if let Event::Failed { error, .. } = event {
+    let tell = |event: DownloadEvent<'_>| {
+        if let DownloadEvent::Failed { error, .. } = event {
             eprintln!("{error}");
         }
     };

@@ -10,13 +10,14 @@ mod ena;
 mod eutils;
 mod files;
 mod locate;
+mod options;
 mod pace;
+mod report;
 mod resolve;
 mod sdl;
 mod table;
-mod wish;
 
 pub use accession::{Accession, Kind, words};
 pub use client::ArchiveSettings;
+pub use options::{Format, Layout, Naming, Protocol, ResolveOptions, Source};
 pub use resolve::Archives;
-pub use wish::{Format, Layout, Naming, Protocol, Source, Wish};

@@ -144,6 +144,21 @@ impl Checksums {
 }
 
 /// Computes several checksums of the same bytes, front to back.
+///
+/// ```
+/// use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
+///
+/// let mut hashers = Hashers::new([Algorithm::Crc32c, Algorithm::Md5]);
+/// hashers.update(b"12345");
+/// hashers.update(b"6789");
+/// let sums = hashers.finish();
+/// assert_eq!(sums.hex(Algorithm::Crc32c).as_deref(), Some("e3069283"));
+///
+/// let mut declared = Checksums::none();
+/// declared.add_hex("md5".parse()?, "25F9E794323B453885F5181F1B624D0B")?;
+/// assert_eq!(declared.differs(&sums), None);
+/// # Ok::<(), tidegate_transfer::error::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Hashers(Vec<Hasher>);
 

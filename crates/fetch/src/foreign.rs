@@ -10,3 +10,9 @@ pub fn error(mut error: Error) -> Error {
     error.message = text::foreign(&error.message);
     error
 }
+
+/// An I/O error without the system's number.
+pub fn io_words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

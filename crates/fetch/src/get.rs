@@ -7,17 +7,19 @@
 
 mod answer;
 mod begin;
-mod crew;
 mod digest;
+mod digest_queue;
+mod event;
+mod existing;
 mod feed;
 mod fetch;
 mod file;
 pub mod memory;
 mod queue;
-mod shared;
+mod settings;
+mod state;
 mod stream;
-mod there;
-mod write;
+mod threads;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,22 +28,17 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
-use tidegate_transfer::manifest::Timestamp;
-use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::clock;
-use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::processors::CpuTime;
-use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace, Paced, Running};
-use url::Url;
 
-use crate::checksum::{Algorithm, Checksums};
-use crate::get::crew::Crew;
-use crate::get::memory::Memory;
-use crate::get::shared::Shared;
-use crate::host::ceilings::Ceilings;
-use crate::record::{Names, Record};
+use crate::get::state::DownloadState;
+use crate::get::threads::DownloadThreads;
+use crate::record::Names;
 use crate::remote::Remotes;
+
+pub use event::{Active, DownloadEvent, DownloadListener, Got};
+pub use settings::DownloadSettings;
 
 /// How often a finished or interrupted download is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -52,110 +49,32 @@ const ANSWERS: u32 = 4;
 /// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
 const CONNECTIONS: u16 = 8;
 
-/// Everything that begins a download, besides what and from whom.
-#[derive(Debug)]
-pub struct Settings {
-    /// The output directory.
-    pub out: Root,
-    /// Its absolute path without symlinks (see
-    /// [`canonical`](tidegate_transfer::sys::confined::canonical)).
-    pub base: Vec<u8>,
-    /// What was fetched there before.
-    pub memory: Arc<Memory>,
-    /// Rates to keep: a connection's, a writer's, and all connections' together.
-    pub limits: Limits,
-    /// Bytes between network and disk.
-    pub staging: ByteCount,
-    /// Most connections, and most writers.
-    pub max_workers: u16,
-    /// Most connections to a host.
-    pub ceilings: Ceilings,
-    /// How often a file is tried again without a byte of progress before it fails, as long as its server answers.
-    pub retries: u32,
-    /// How long a server that does not answer is tried again, if it ever answered; else half a minute at most.
-    pub retry_for: Duration,
-    /// How long a request may bring nothing. The remotes keep it; it is here for what is said to people.
-    pub timeout: Duration,
-    /// What one connection is given of a file at a time; `None` leaves each file to one connection.
-    pub chunk: Option<ByteCount>,
-    /// Checksums to compute besides those that a record declares.
-    pub extra: Vec<Algorithm>,
-    /// Whether declared checksums are verified.
-    pub verify: bool,
-    /// Whether files that no earlier run has written are replaced.
-    pub overwrite: bool,
-    /// How it is driven.
-    pub pace: Pace,
-    /// Stops it.
-    pub interrupt: Interrupt,
-    /// What waits are drawn from.
-    pub seed: u64,
-}
-
-/// What happened to one thing that was named.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A file has been fetched, verified, and has its name.
-    Done {
-        /// What was wanted.
-        record: &'a Record,
-        /// What was got.
-        got: &'a Got,
-    },
-    /// A file was there already.
-    Skipped {
-        /// What was wanted.
-        record: &'a Record,
-        /// What is there.
-        got: &'a Got,
-    },
-    /// Something did not arrive.
-    Failed {
-        /// As it was written, or the path it was to have.
-        named: &'a str,
-        /// What was wanted, if it came that far.
-        record: Option<&'a Record>,
-        /// Why.
-        error: &'a Error,
-    },
-    /// Something people should know.
-    Note(&'a str),
-}
-
-/// A file that is there.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Got {
-    /// Its size.
-    pub bytes: u64,
-    /// Its checksums, as computed, or as they were when it was fetched.
-    pub checksums: Checksums,
-    /// Whether its content was held against a sum: one that was declared, or that its server vouches for.
-    pub checked: bool,
-    /// From the first request to its name; 0 if nothing was fetched.
-    pub seconds: f64,
-    /// Where it came from.
-    pub url: Url,
-    /// When it was last modified, as its server says.
-    pub modified: Option<Timestamp>,
-}
-
-/// A file under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Active {
-    /// Where it goes.
-    pub path: RelPath,
-    /// What is written.
-    pub done: u64,
-    /// Its size, once known.
-    pub bytes: Option<u64>,
-}
-
-/// What is told of, from any thread.
-pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
-
 /// A download that has begun.
+///
+/// ```
+/// use std::os::unix::ffi::OsStrExt;
+/// use std::sync::Arc;
+///
+/// use tidegate_control::{Concurrency, Environment};
+/// use tidegate_fetch::get::{Download, DownloadSettings};
+/// use tidegate_fetch::list;
+/// use tidegate_fetch::remote::servers::{ServerSettings, Servers};
+///
+/// let directory = tempfile::tempdir()?;
+/// let (from, out) = (directory.path().join("data.bin"), directory.path().join("out"));
+/// std::fs::write(&from, "some bytes")?;
+/// std::fs::create_dir(&out)?;
+///
+/// let names = Box::new(std::iter::once(list::of_url(&format!("file://{}", from.display()))));
+/// let servers = Arc::new(Servers::new(&ServerSettings::default()));
+/// let settings = DownloadSettings::new(out.as_os_str().as_bytes())?;
+/// let mut download = Download::start(names, servers, settings, Box::new(|event| println!("{event:?}")))?;
+/// while download.step(Concurrency { read: 1, network: 2, write: 1 })?.is_some() {}
+/// assert_eq!(std::fs::read(out.join("data.bin"))?, b"some bytes");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Download {
-    crew: Crew,
+    threads: DownloadThreads,
     pace: Pace,
     interrupt: Interrupt,
     started: Instant,
@@ -163,7 +82,7 @@ pub struct Download {
 
 /// Counters at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
+pub struct DownloadCounters {
     at: Instant,
     network: u64,
     written: u64,
@@ -182,12 +101,12 @@ impl Download {
     pub fn start(
         names: Names,
         remotes: Arc<dyn Remotes>,
-        settings: Settings,
-        tell: Tell,
+        settings: DownloadSettings,
+        tell: DownloadListener,
     ) -> Result<Paced<Self>> {
         let (pace, interrupt) = (settings.pace, settings.interrupt.clone());
-        let crew = Crew::start(names, remotes, settings, tell)?;
-        Ok(Paced::new(Self { crew, pace, interrupt, started: Instant::now() }, pace))
+        let threads = DownloadThreads::start(names, remotes, settings, tell)?;
+        Ok(Paced::new(Self { threads, pace, interrupt, started: Instant::now() }, pace))
     }
 
     /// What is needed to show files under way while a step has the download.
@@ -200,16 +119,16 @@ impl Download {
         self.shared().active()
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        self.crew.shared()
+    fn shared(&self) -> &Arc<DownloadState> {
+        self.threads.shared()
     }
 }
 
 impl Running for Download {
-    type Counters = Snapshot;
+    type Counters = DownloadCounters;
 
     fn ledger(&self) -> &Arc<Ledger> {
-        &self.shared().ledger
+        &self.shared().path.ledger
     }
 
     /// One reader that is not ours, as many connections as the hosts bear, and writers.
@@ -227,10 +146,10 @@ impl Running for Download {
     }
 
     fn resize(&mut self, setpoint: Concurrency) {
-        self.crew.resize(setpoint);
+        self.threads.resize(setpoint);
     }
 
-    fn moved(&self, counters: &Snapshot) -> u64 {
+    fn moved(&self, counters: &DownloadCounters) -> u64 {
         counters.network
     }
 
@@ -243,16 +162,16 @@ impl Running for Download {
     fn pass(&mut self, until: clock::Instant) -> Result<Option<()>> {
         let until = Instant::from(until);
         loop {
-            if let Some(error) = self.shared().failure() {
-                self.crew.stop();
+            if let Some(error) = self.shared().path.failure() {
+                self.threads.stop();
                 return Err(error);
             }
             if self.shared().is_over() {
-                self.crew.finish();
+                self.threads.finish();
                 return Ok(None);
             }
             if self.interrupt.is_raised() {
-                self.crew.stop();
+                self.threads.stop();
                 let why = "interrupted; run the same command again to continue";
                 return Err(Error::new(ErrorKind::Interrupted, why));
             }
@@ -267,22 +186,27 @@ impl Running for Download {
         }
     }
 
-    fn counters(&mut self) -> Result<Option<Snapshot>> {
+    fn counters(&mut self) -> Result<Option<DownloadCounters>> {
         let shared = self.shared();
-        Ok(Some(Snapshot {
+        Ok(Some(DownloadCounters {
             at: Instant::now(),
             network: shared.network_bytes.load(Relaxed),
-            written: shared.written_bytes.load(Relaxed),
-            staged: shared.staging.used(),
+            written: shared.path.written_bytes(),
+            staged: shared.path.staging.used(),
             cpu: CpuTime::now(),
         }))
     }
 
-    fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
+    fn observe(
+        &self,
+        setpoint: Concurrency,
+        before: &DownloadCounters,
+        after: &DownloadCounters,
+    ) -> Observation {
         let interval = after.at.duration_since(before.at);
         let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
         let network = rate(before.network, after.network);
-        let capacity = self.shared().staging.capacity();
+        let capacity = self.shared().path.staging.capacity();
         Observation {
             at: self.started.elapsed(),
             interval,
@@ -304,7 +228,7 @@ impl Running for Download {
 
 /// Shows the files under way.
 #[derive(Clone)]
-pub struct Watch(Arc<Shared>);
+pub struct Watch(Arc<DownloadState>);
 
 impl Watch {
     /// The files under way, in the order they were named.

@@ -47,7 +47,7 @@ const REMEMBERED: usize = 4096;
 
 /// All hosts of a run.
 #[derive(Debug)]
-pub struct Hosts {
+pub(crate) struct Hosts {
     ceilings: Ceilings,
     most: u16,
     known: Mutex<HashMap<String, Arc<Host>>>,
@@ -75,7 +75,7 @@ impl Hosts {
             known.retain(|_, host| host.wanted.load(Relaxed) > 0);
         }
         let seed = self.rng.lock().expect("not poisoned").fork();
-        let host = Arc::new(Host::new(place.clone(), self.ceilings.of(name).min(self.most), seed));
+        let host = Arc::new(Host::new(self.ceilings.of(name).min(self.most), seed));
         known.insert(place, Arc::clone(&host));
         host
     }
@@ -91,9 +91,7 @@ impl Hosts {
 
 /// One server.
 #[derive(Debug)]
-pub struct Host {
-    /// Its name and port.
-    pub name: String,
+pub(crate) struct Host {
     /// Files under way that lie there.
     wanted: AtomicUsize,
     state: Mutex<State>,
@@ -101,7 +99,7 @@ pub struct Host {
 
 /// What can be hoped for from a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Promise {
+pub(crate) struct Promise {
     rate: f64,
     active: u16,
 }
@@ -143,7 +141,7 @@ struct Rest {
 }
 
 impl Host {
-    fn new(name: String, most: u16, rng: Rng) -> Self {
+    fn new(most: u16, rng: Rng) -> Self {
         let state = State {
             ceiling: most.max(1),
             most: most.max(1),
@@ -159,7 +157,7 @@ impl Host {
             rate: 0.0,
             rng,
         };
-        Self { name, wanted: AtomicUsize::new(0), state: Mutex::new(state) }
+        Self { wanted: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -351,7 +349,7 @@ mod tests {
     use super::*;
 
     fn host(most: u16) -> (Host, Instant) {
-        (Host::new("h:80".to_owned(), most, Rng::new(1)), Instant::now())
+        (Host::new(most, Rng::new(1)), Instant::now())
     }
 
     /// Lets `n` workers ask; the first `answered` of them get an answer.
@@ -453,7 +451,7 @@ mod tests {
     fn a_host_that_is_away_is_looked_for_often_enough_to_say_so_every_minute() {
         let hour = Duration::from_secs(3600);
         for seed in 0..20 {
-            let host = Host::new("h:80".to_owned(), 8, Rng::new(seed));
+            let host = Host::new(8, Rng::new(seed));
             let begun = Instant::now();
             let (mut now, mut told) = (begun, begun);
             host.answered(true);

@@ -1,10 +1,23 @@
-//! What gets public data: names and lists become records, records become verified files.
+//! What gets public data: names and lists become records, records become verified files; and what puts files to
+//! others' servers.
+//!
+//! | you want | take |
+//! |---|---|
+//! | checksums of bytes | [`checksum::Hashers`], [`checksum::Checksums`] |
+//! | the files that a list names | [`list::open`], [`list::read`], [`list::of_url`] |
+//! | the files of an accession | [`archive::Archives::resolve`], [`archive::Accession`] |
+//! | one file to get | [`record::Record`], in a stream of [`record::Named`] |
+//! | to talk to servers | [`remote::servers::Servers`], which gives each worker a [`remote::Remote`] |
+//! | a bound of connections a host | [`host::ceilings::Ceilings`] |
+//! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
+//! | to put files | [`put::Upload`], to a [`put::s3::S3Target`] or a [`put::dav::DavTarget`] |
+//! | tables beside the files | [`sidecar::Sidecars`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 // Words: a checksum, a file to get.
 pub mod checksum;
-pub mod foreign;
+pub(crate) mod foreign;
 
 pub mod record;
 

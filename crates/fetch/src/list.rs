@@ -7,10 +7,12 @@
 
 mod bag;
 mod detect;
+mod input;
 mod json;
 mod lines;
 mod metalink;
 mod name;
+mod options;
 mod row;
 mod sums;
 mod table;
@@ -18,11 +20,9 @@ mod urls;
 mod write;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -32,76 +32,16 @@ use crate::checksum::Algorithm;
 use crate::foreign::error as escaped;
 use crate::record::{Named, Names, Record};
 
-pub use name::{SCHEMES, path_of, public, public_text, url};
+use input::{Input, ListParser};
+use name::path_of;
+
+pub use name::{SCHEMES, public, public_text, url};
+pub use options::{ListFormat, Options, Words};
 pub use write::{entry, json_line};
 
 /// A line of a checksum file: algorithm, sum in hexadecimal, and name.
-pub fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
+pub(crate) fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)> {
     sums::parse(line, None).map(|sum| (sum.algorithm, sum.hex, sum.name))
-}
-
-/// What is done with a word that is no URL, such as an accession: it is kept for later, or refused.
-pub type Words = Box<dyn FnMut(&str) -> Result<()> + Send>;
-
-/// The kinds of list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// URLs, one file a line, in the syntax of aria2's `-i`; words that are no URLs are accessions.
-    Urls,
-    /// What `md5sum`, `sha256sum` and the like print; needs a base URL.
-    Sums,
-    /// A table with a header, its columns separated by tabs.
-    Tsv,
-    /// The same with commas.
-    Csv,
-    /// JSON: one object a line, or one array of objects.
-    Json,
-    /// The `fetch.txt` of a BagIt bag (RFC 8493).
-    Bag,
-    /// Metalink 4 (RFC 5854).
-    Metalink,
-}
-
-impl Format {
-    /// All of them by name.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("urls", Self::Urls),
-        ("sums", Self::Sums),
-        ("tsv", Self::Tsv),
-        ("csv", Self::Csv),
-        ("json", Self::Json),
-        ("bagit", Self::Bag),
-        ("metalink", Self::Metalink),
-    ];
-}
-
-impl FromStr for Format {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, format)| format).ok_or_else(|| {
-            let known = Self::ALL.map(|(name, _)| name).join(", ");
-            Error::new(ErrorKind::Usage, format!("{text:?} is no kind of list; there are {known}"))
-        })
-    }
-}
-
-/// How lists are read.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The kind of list; looked for if not given.
-    pub format: Option<Format>,
-    /// What names in a checksum file, and relative URLs in a table, are relative to.
-    pub base: Option<Url>,
-    /// Which of the file columns of an ENA table: `fastq` for `fastq_ftp`, `fastq_bytes`, `fastq_md5`.
-    pub files: String,
-    /// The scheme of addresses that ENA writes without one.
-    pub scheme: String,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { format: None, base: None, files: "fastq".to_owned(), scheme: "https".to_owned() }
-    }
 }
 
 /// The file that a URL by itself stands for.
@@ -124,6 +64,23 @@ pub fn open(path: &Path, options: &Options, words: Words) -> Result<Names> {
 }
 
 /// Reads a list from `input`; `path` is where it lies, if it lies anywhere.
+///
+/// ```
+/// use tidegate_fetch::list::{self, Options};
+/// use tidegate_fetch::record::Named;
+///
+/// let text = "https://example.org/a.bin\n  out=first/a.bin\nSRR390728\n";
+/// let accessions = |word: &str| {
+///     println!("{word} is no URL");
+///     Ok(())
+/// };
+/// let mut names = list::read(text.as_bytes(), None, &Options::default(), Box::new(accessions))?;
+/// let Some(Named::Record(record)) = names.next() else { panic!("a file") };
+/// assert_eq!(record.urls[0].as_str(), "https://example.org/a.bin");
+/// assert_eq!(record.path.as_bytes(), b"first/a.bin");
+/// assert!(names.next().is_none());
+/// # Ok::<(), tidegate_transfer::error::Error>(())
+/// ```
 pub fn read(
     mut input: impl Read + Send + 'static,
     path: Option<&Path>,
@@ -143,13 +100,13 @@ pub fn read(
     let base = options.base.clone();
     let begin = || -> Result<Names> {
         Ok(match format {
-            Format::Urls => stream(urls::Urls::new(input, words)),
-            Format::Sums => stream(sums::Sums::new(input, options.base.clone())?),
-            Format::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
-            Format::Csv => stream(table::Table::new(input, b',', options, words)?),
-            Format::Json => stream(json::Json::new(input, options, words)?),
-            Format::Bag => stream(bag::Bag::new(input)?),
-            Format::Metalink => stream(metalink::Metalink::new(input)),
+            ListFormat::Urls => stream(urls::Urls::new(input, words)),
+            ListFormat::Sums => stream(sums::Sums::new(input, options.base.clone())?),
+            ListFormat::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
+            ListFormat::Csv => stream(table::Table::new(input, b',', options, words)?),
+            ListFormat::Json => stream(json::Json::new(input, options, words)?),
+            ListFormat::Bag => stream(bag::Bag::new(input)?),
+            ListFormat::Metalink => stream(metalink::Metalink::new(input)),
         })
     };
     let names = begin().map_err(escaped)?;
@@ -182,32 +139,16 @@ fn from_pipe(named: Named, base: Option<&Url>) -> Named {
     }
 }
 
-/// A list that was opened.
-struct Input {
-    /// Its name, for people.
-    list: Arc<str>,
-    path: Option<PathBuf>,
-    reader: Reader,
-}
-
-type Reader = BufReader<Box<dyn Read + Send>>;
-
-/// What reads one kind of list.
-trait Source {
-    /// Reads on until something was named; `false` at the end.
-    fn fill(&mut self, named: &mut VecDeque<Named>) -> bool;
-}
-
 struct Stream<S> {
     source: Option<S>,
     named: VecDeque<Named>,
 }
 
-fn stream(source: impl Source + Send + 'static) -> Names {
+fn stream(source: impl ListParser + Send + 'static) -> Names {
     Box::new(Stream { source: Some(source), named: VecDeque::new() })
 }
 
-impl<S: Source> Iterator for Stream<S> {
+impl<S: ListParser> Iterator for Stream<S> {
     type Item = Named;
 
     fn next(&mut self) -> Option<Named> {
@@ -219,38 +160,6 @@ impl<S: Source> Iterator for Stream<S> {
             }
         }
         self.named.pop_front()
-    }
-}
-
-/// A line of a list.
-#[derive(Clone, Debug)]
-struct Place {
-    list: Arc<str>,
-    line: u64,
-}
-
-impl Place {
-    fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
-        Error::new(kind, format!("{self}: {why}"))
-    }
-
-    fn usage(&self, why: impl fmt::Display) -> Error {
-        self.error(ErrorKind::Usage, why)
-    }
-
-    fn note(&self, why: impl fmt::Display) -> Named {
-        Named::note(&format!("{self}: {why}"))
-    }
-
-    /// `what` cannot be got, for a reason that this place is added to.
-    fn problem(&self, what: &str, error: Error) -> Named {
-        Named::problem(&public_text(what), error.within(self))
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.list, self.line)
     }
 }
 

@@ -9,14 +9,14 @@
 //! refuse what arrives damaged, and a part that is lost is sent again without reading it twice. A file
 //! has its name only when every part was confirmed. There is no write stage: the server writes.
 
-mod begun;
 pub mod dav;
-mod desk;
+mod queue;
 mod reading;
 pub mod s3;
 mod sending;
-mod shared;
+mod state;
 pub mod target;
+mod unfinished;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
@@ -34,13 +34,13 @@ use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 
-use self::desk::Desk;
-use self::shared::Shared;
-use self::target::{File, Target};
+use self::queue::UploadQueue;
+use self::state::UploadState;
+use self::target::{Target, UploadFile};
 use crate::host::Hosts;
 use crate::host::ceilings::Ceilings;
 
-pub use self::shared::{Event, Settings, Tell};
+pub use self::state::{UploadEvent, UploadListener, UploadSettings};
 
 /// How often an interrupt is looked for while an epoch passes.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -51,7 +51,7 @@ const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// An upload under way.
 pub struct Upload {
-    shared: Arc<Shared>,
+    shared: Arc<UploadState>,
     readers: Pool,
     senders: Pool,
     feeder: Option<JoinHandle<()>>,
@@ -60,7 +60,7 @@ pub struct Upload {
 
 /// Counters at a moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
+pub struct UploadCounters {
     at: Instant,
     read: u64,
     network: u64,
@@ -72,12 +72,12 @@ impl Upload {
     pub fn start(
         source: Box<dyn Source>,
         target: Arc<dyn Target>,
-        settings: Settings,
-        tell: Tell,
+        settings: UploadSettings,
+        tell: UploadListener,
     ) -> Result<Paced<Self>> {
         let most = settings.max_workers.max(1);
-        let shared = Arc::new(Shared {
-            desk: Arc::new(Desk::new(settings.staging)),
+        let shared = Arc::new(UploadState {
+            queue: Arc::new(UploadQueue::new(settings.staging)),
             ledger: Arc::default(),
             host: Hosts::new(Ceilings::all(most), most, settings.seed).of(&target.server()?),
             over: AtomicBool::new(false),
@@ -91,7 +91,7 @@ impl Upload {
             settings,
             tell,
         });
-        let worker = |name, work: fn(&Arc<Shared>, u16, &tidegate_transfer::pipeline::pool::Gate)| {
+        let worker = |name, work: fn(&Arc<UploadState>, u16, &tidegate_transfer::pipeline::pool::Gate)| {
             let shared = Arc::clone(&shared);
             Pool::new(name, most, move |index, gate| work(&shared, index, gate))
         };
@@ -110,7 +110,7 @@ impl Upload {
 }
 
 impl Running for Upload {
-    type Counters = Snapshot;
+    type Counters = UploadCounters;
 
     fn ledger(&self) -> &Arc<Ledger> {
         &self.shared.ledger
@@ -129,7 +129,7 @@ impl Running for Upload {
         self.readers.resize(setpoint.read);
         self.senders.resize(setpoint.network);
         // Whoever waits at the desk looks whether it is still their turn.
-        self.shared.desk.look_again();
+        self.shared.queue.look_again();
     }
 
     /// Lets time pass until `until`, or until everything has arrived.
@@ -137,29 +137,29 @@ impl Running for Upload {
         let until = Instant::from(until);
         loop {
             if self.shared.settings.interrupt.is_raised() {
-                return Err(Desk::stopped_error());
+                return Err(UploadQueue::stopped_error());
             }
-            if let Some(outcome) = self.shared.desk.outcome() {
+            if let Some(outcome) = self.shared.queue.outcome() {
                 return outcome.map(|()| None);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(Some(()));
             }
-            self.shared.desk.wait(left.min(GLANCE));
+            self.shared.queue.wait(left.min(GLANCE));
         }
     }
 
-    fn counters(&mut self) -> Result<Option<Snapshot>> {
+    fn counters(&mut self) -> Result<Option<UploadCounters>> {
         let (read, network) = (self.shared.read.load(Relaxed), self.shared.network.load(Relaxed));
-        Ok(Some(Snapshot { at: Instant::now(), read, network, cpu: CpuTime::now() }))
+        Ok(Some(UploadCounters { at: Instant::now(), read, network, cpu: CpuTime::now() }))
     }
 
-    fn observe(&self, setpoint: Concurrency, before: &Snapshot, after: &Snapshot) -> Observation {
+    fn observe(&self, setpoint: Concurrency, before: &UploadCounters, after: &UploadCounters) -> Observation {
         let interval = after.at - before.at;
         let rate = |a: u64, b: u64| BitRate::over(ByteCount(b.saturating_sub(a)), interval);
         let network = rate(before.network, after.network);
-        let (size, free) = self.shared.desk.room();
+        let (size, free) = self.shared.queue.room();
         Observation {
             at: self.started.elapsed(),
             interval,
@@ -175,19 +175,19 @@ impl Running for Upload {
         }
     }
 
-    fn moved(&self, counters: &Snapshot) -> u64 {
+    fn moved(&self, counters: &UploadCounters) -> u64 {
         counters.network
     }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        let complete = self.shared.desk.outcome().is_some_and(|outcome| outcome.is_ok());
+        let complete = self.shared.queue.outcome().is_some_and(|outcome| outcome.is_ok());
         self.shared.over.store(true, Relaxed);
-        self.shared.desk.stop(None);
+        self.shared.queue.stop(None);
         self.readers.close();
         self.senders.close();
-        self.shared.desk.look_again();
+        self.shared.queue.look_again();
         if complete {
             self.readers.join();
             self.senders.join();
@@ -205,51 +205,54 @@ impl Drop for Upload {
 }
 
 /// Lists the source.
-fn feed(shared: &Arc<Shared>) {
+fn feed(shared: &Arc<UploadState>) {
     if let Err(error) = sending::survey(shared) {
-        return shared.desk.stop(Some(error));
+        return shared.queue.stop(Some(error));
     }
     let listed = shared.source.list(&mut |found| {
         match found {
             Found::Entry(listed) => return take_in(shared, listed),
             Found::Problem(path, error) => {
-                (shared.tell)(Event::Failed(&path, &error));
+                (shared.tell)(UploadEvent::Failed(&path, &error));
                 shared.ledger.failed(&path, error, false);
             }
-            Found::Note(path, why) => (shared.tell)(Event::Note(&path, why)),
+            Found::Note(path, why) => (shared.tell)(UploadEvent::Note(&path, why)),
         }
         !shared.is_over()
     });
     match listed {
         Ok(()) => {
             shared.ledger.all_listed();
-            shared.desk.all_listed();
+            shared.queue.all_listed();
         }
-        Err(error) => shared.desk.stop(Some(error)),
+        Err(error) => shared.queue.stop(Some(error)),
     }
 }
 
 /// Queues a listed entry; `false` once all is over.
-fn take_in(shared: &Arc<Shared>, listed: Listed) -> bool {
+fn take_in(shared: &Arc<UploadState>, listed: Listed) -> bool {
     let size = match listed.entry.kind {
         Kind::File { size, .. } => size,
         // Directories are what names with a slash have in common.
         Kind::Directory => return true,
         Kind::Symlink { .. } => {
-            (shared.tell)(Event::Note(listed.entry.path.as_bytes(), "a link, which cannot be kept there"));
+            (shared.tell)(UploadEvent::Note(
+                listed.entry.path.as_bytes(),
+                "a link, which cannot be kept there",
+            ));
             return true;
         }
     };
     let path = listed.entry.path.clone();
-    let file = shared.target.plan(&path, size).map(|(path, plan)| File::new(listed, path, plan));
+    let file = shared.target.plan(&path, size).map(|(path, plan)| UploadFile::new(listed, path, plan));
     match file {
         Ok(Some(file)) => {
             shared.ledger.listed(size);
-            shared.desk.add(Arc::new(file))
+            shared.queue.add(Arc::new(file))
         }
         Ok(None) => true,
         Err(error) => {
-            (shared.tell)(Event::Failed(path.as_bytes(), &error));
+            (shared.tell)(UploadEvent::Failed(path.as_bytes(), &error));
             shared.ledger.failed(path.as_bytes(), error, false);
             true
         }

@@ -3,16 +3,18 @@
 //! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
 
 // What all protocols share.
-pub mod login;
+pub(crate) mod login;
 mod public;
 mod reach;
-pub mod settings;
-pub mod tls;
+pub mod s3_credentials;
+pub mod s3_settings;
+pub(crate) mod settings;
+pub(crate) mod tls;
 
 // One protocol each.
-pub mod ftp;
-pub mod http;
-pub mod local;
+pub(crate) mod ftp;
+pub(crate) mod http;
+pub(crate) mod local;
 pub mod request;
 pub mod s3;
 
@@ -33,7 +35,7 @@ use crate::foreign;
 
 /// How long a parked worker keeps its connections. Servers count those too that nobody uses, and may refuse others
 /// for them; a worker that is only parked for an epoch or two needs no new one.
-pub const WARM: Duration = Duration::from_secs(2);
+pub(crate) const WARM: Duration = Duration::from_secs(2);
 
 /// Makes remotes, one a worker. What they share (TLS settings, resolved names, credentials) lives here.
 pub trait Remotes: Send + Sync {

@@ -30,13 +30,13 @@ use crate::record::Record;
 pub use sheet::Shape;
 
 /// The table of the runs' files.
-pub const RUNS: &str = "runs.tsv";
+const RUNS: &str = "runs.tsv";
 /// Sums that `md5sum -c` reads.
-pub const SUMS: &str = "md5sums.txt";
+const SUMS: &str = "md5sums.txt";
 /// What pipelines start from.
-pub const SHEET: &str = "samplesheet.csv";
+const SHEET: &str = "samplesheet.csv";
 /// What to get again.
-pub const FAILED: &str = "failed.txt";
+const FAILED: &str = "failed.txt";
 
 /// A file that is there.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub struct Sidecars {
     shape: Option<Shape>,
     runs: runs::Runs,
     sums: BTreeMap<Vec<u8>, [u8; 16]>,
-    failed: failed::Failed,
+    failed: failed::FailureList,
     /// Runs that lack a file.
     incomplete: BTreeSet<Arc<str>>,
     /// Names that a file of the list has.
@@ -76,7 +76,7 @@ impl Sidecars {
             shape,
             runs: runs::Runs::new(directory)?,
             sums: BTreeMap::new(),
-            failed: failed::Failed::new(directory)?,
+            failed: failed::FailureList::new(directory)?,
             incomplete: BTreeSet::new(),
             taken: BTreeSet::new(),
             notes: Vec::new(),

@@ -13,33 +13,38 @@ use common::nginx::Nginx;
 use common::skip;
 use serde_json::Value;
 use standin::{DataSet, Standin, data, id, is_there, resolve};
-use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Layout, Naming, Source, Wish};
+use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Layout, Naming, ResolveOptions, Source};
 use tidegate_fetch::checksum::Algorithm;
 use tidegate_fetch::record::{Named, Record};
 use tidegate_transfer::error::ErrorKind;
 
-fn wish(format: Format) -> Wish {
-    Wish { format, ..Wish::default() }
+fn wish(format: Format) -> ResolveOptions {
+    ResolveOptions { format, ..ResolveOptions::default() }
 }
 
-fn fallback(format: Format) -> Wish {
-    Wish { allow_fallback: true, ..wish(format) }
+fn fallback(format: Format) -> ResolveOptions {
+    ResolveOptions { allow_fallback: true, ..wish(format) }
 }
 
-fn from(source: Source, format: Format) -> Wish {
-    Wish { source, ..wish(format) }
+fn from(source: Source, format: Format) -> ResolveOptions {
+    ResolveOptions { source, ..wish(format) }
+}
+
+/// What stands in for the archives, unless nothing can.
+fn standin(test: &str, faults: &[&str]) -> Option<Standin> {
+    is_there(test).then(|| Standin::start(data(), faults))
+}
+
+fn runs_with_fastq() -> Vec<&'static str> {
+    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
+    data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect()
 }
 
 /// The columns by which a run is named.
-const COLUMNS: [&str; 7] = [
-    "run_accession",
-    "experiment_accession",
-    "sample_accession",
-    "secondary_sample_accession",
-    "study_accession",
-    "secondary_study_accession",
-    "submission_accession",
-];
+fn columns() -> impl Iterator<Item = &'static str> {
+    let columns = data().runs[0]["columns"].as_object().expect("an object");
+    columns.keys().map(String::as_str).filter(|column| column.ends_with("_accession"))
+}
 
 /// The runs that have a cell in a column, and FASTQ.
 fn with<'a>(column: &str, cell: &str) -> Vec<&'a str> {
@@ -61,23 +66,20 @@ fn assert_is(record: &Record, file: &Value) {
 
 #[test]
 fn every_kind_of_accession_names_its_runs() {
-    if !is_there("every_kind_of_accession_names_its_runs") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("every_kind_of_accession_names_its_runs", &[]) else { return };
     let run = data().shape("three");
-    for column in COLUMNS {
+    for column in columns() {
         let name = id(run, column);
-        let outcome = server.resolve(&[&name.to_lowercase()], Wish::default());
+        let outcome = server.resolve(&[&name.to_lowercase()], ResolveOptions::default());
         assert_eq!(outcome.runs(), with(column, name), "{column}");
         assert!(outcome.records.iter().all(|record| record.meta["accession"] == name), "{column}");
     }
     // GEO's samples and series, one of them twice, and what they stand for.
     let series = format!("GSE{}", &id(run, "secondary_study_accession")[3..]);
-    let outcome = server.resolve(&[&series], Wish::default());
+    let outcome = server.resolve(&[&series], ResolveOptions::default());
     assert_eq!(outcome.runs(), with("study_accession", id(run, "study_accession")));
     let sample = id(run, "sample_alias");
-    let outcome = server.resolve(&[sample, "GSM1", sample], Wish::default());
+    let outcome = server.resolve(&[sample, "GSM1", sample], ResolveOptions::default());
     assert_eq!(outcome.runs(), with("experiment_accession", id(run, "experiment_accession")));
     assert_eq!(outcome.records[0].meta["accession"], sample);
     let [(name, error)] = &outcome.problems[..] else { panic!("{outcome:?}") };
@@ -86,14 +88,11 @@ fn every_kind_of_accession_names_its_runs() {
 
 #[test]
 fn accessions_of_one_kind_share_a_request() {
-    if !is_there("accessions_of_one_kind_share_a_request") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("accessions_of_one_kind_share_a_request", &[]) else { return };
     // Two of each kind, from both projects.
     let (one, other) = (&data().runs[0], &data().runs[12]);
     let (mut list, mut runs) = (Vec::new(), Vec::new());
-    for column in COLUMNS {
+    for column in columns() {
         list.extend([id(one, column), id(other, column)]);
         runs.extend([with(column, id(one, column)), with(column, id(other, column))].concat());
     }
@@ -115,11 +114,10 @@ fn one_accession_that_ena_refuses_does_not_spoil_the_others() {
     if !is_there("one_accession_that_ena_refuses_does_not_spoil_the_others") {
         return;
     }
-    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
-    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let runs = runs_with_fastq();
     let refused = runs[4];
     let server = Standin::start(data(), &["--refuses", refused]);
-    let outcome = server.resolve(&runs, Wish::default());
+    let outcome = server.resolve(&runs, ResolveOptions::default());
     assert_eq!(outcome.runs().len(), runs.len() - 1);
     let [(name, error)] = &outcome.problems[..] else { panic!("{:?}", outcome.problems) };
     assert_eq!((name.as_str(), error.kind), (refused, ErrorKind::Usage));
@@ -131,8 +129,7 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
     if !is_there("what_the_search_does_not_find_is_asked_for_by_itself") {
         return;
     }
-    let has_fastq = |run: &&Value| run["fastq"][0].is_object();
-    let runs: Vec<&str> = data().runs.iter().filter(has_fastq).map(|run| id(run, "run_accession")).collect();
+    let runs = runs_with_fastq();
     let mut wanted = runs.clone();
     wanted.sort_unstable();
     let project = id(data().shape("paired"), "study_accession");
@@ -142,7 +139,7 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
         if lacks == "all" {
             list.extend([project, "PRJNA1"]);
         }
-        let outcome = server.resolve(&list, Wish::default());
+        let outcome = server.resolve(&list, ResolveOptions::default());
         assert_eq!(outcome.runs(), wanted, "{lacks}");
         let unknown: Vec<_> = outcome.problems.iter().map(|(name, error)| (&name[..], error.kind)).collect();
         let requests = server.requests();
@@ -157,16 +154,13 @@ fn what_the_search_does_not_find_is_asked_for_by_itself() {
 
 #[test]
 fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
-    if !is_there("a_mixed_list_keeps_its_good_part_and_names_the_bad") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("a_mixed_list_keeps_its_good_part_and_names_the_bad", &[]) else { return };
     let (one, three) = (data().shape("single"), data().shape("three"));
     let (one, project) = (id(one, "run_accession"), id(three, "study_accession"));
     let sample = id(data().shape("subreads"), "secondary_sample_accession");
     let list = format!("{one},{sample}\t{one} # {project}");
     let list = ["# mine", &list, "SRR12x", "CRR311377", "phs000001", "PRJNA1", project, "", one];
-    let outcome = server.resolve(&list, Wish::default());
+    let outcome = server.resolve(&list, ResolveOptions::default());
     let mut runs = [with("run_accession", one), with("secondary_sample_accession", sample)].concat();
     runs.extend(with("study_accession", project));
     runs.sort_unstable();
@@ -195,14 +189,13 @@ fn a_mixed_list_keeps_its_good_part_and_names_the_bad() {
 
 #[test]
 fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
-    if !is_there("every_file_of_a_run_comes_with_its_size_sum_and_metadata") {
+    let Some(server) = standin("every_file_of_a_run_comes_with_its_size_sum_and_metadata", &[]) else {
         return;
-    }
-    let server = Standin::start(data(), &[]);
+    };
     for shape in ["paired", "single", "three", "paired-one", "single-two", "subreads", "other-sra"] {
         let run = data().shape(shape);
         let (name, experiment) = (id(run, "run_accession"), id(run, "experiment_accession"));
-        let outcome = server.resolve(&[name], Wish::default());
+        let outcome = server.resolve(&[name], ResolveOptions::default());
         let files = run["fastq"].as_array().expect("a list");
         assert!(outcome.problems.is_empty(), "{shape}: {:?}", outcome.problems);
         assert_eq!(outcome.records.len(), files.len(), "{shape}");
@@ -219,14 +212,15 @@ fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
                 assert!(!record.meta[column].is_empty(), "{column}");
             }
         }
-        let fetchngs = Wish { naming: Naming::Fetchngs, layout: Layout::Run, ..Wish::default() };
+        let fetchngs =
+            ResolveOptions { naming: Naming::Fetchngs, layout: Layout::Run, ..ResolveOptions::default() };
         let outcome = server.resolve(&[name], fetchngs);
         for (path, file) in outcome.paths().iter().zip(files) {
             let wanted = format!("{name}/{experiment}_{}", file["name"].as_str().expect("a name"));
             assert_eq!(*path, wanted);
         }
     }
-    let only = Wish { fields: vec!["tax_id".to_owned()], ..Wish::default() };
+    let only = ResolveOptions { fields: vec!["tax_id".to_owned()], ..ResolveOptions::default() };
     let outcome = server.resolve(&[id(data().shape("single"), "run_accession")], only);
     assert_eq!(outcome.records[0].meta["tax_id"], "9606");
     assert!(!outcome.records[0].meta.contains_key("scientific_name"));
@@ -234,10 +228,10 @@ fn every_file_of_a_run_comes_with_its_size_sum_and_metadata() {
 
 #[test]
 fn nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed() {
-    if !is_there("nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed") {
+    let Some(server) = standin("nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed", &[])
+    else {
         return;
-    }
-    let server = Standin::start(data(), &[]);
+    };
     for (shape, format, there, taken) in [
         ("no-fastq", Format::Fastq, "there is sra (1 file", Format::Sra),
         ("submitted", Format::Fastq, "submitted (2 files", Format::Sra),
@@ -265,10 +259,7 @@ fn nothing_is_taken_in_place_of_what_was_asked_for_unless_that_is_allowed() {
 
 #[test]
 fn sra_files_have_mirrors_where_archives_agree() {
-    if !is_there("sra_files_have_mirrors_where_archives_agree") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("sra_files_have_mirrors_where_archives_agree", &[]) else { return };
     let sra = |shape: &str, source| {
         let run = data().shape(shape);
         let mut outcome = server.resolve(&[id(run, "run_accession")], from(source, Format::Sra));
@@ -299,10 +290,7 @@ fn sra_files_have_mirrors_where_archives_agree() {
 
 #[test]
 fn sra_lite_and_submitted_files_are_found() {
-    if !is_there("sra_lite_and_submitted_files_are_found") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("sra_lite_and_submitted_files_are_found", &[]) else { return };
     for shape in ["paired", "lite-only", "ncbi-only"] {
         let run = data().shape(shape);
         let outcome = server.resolve(&[id(run, "run_accession")], wish(Format::SraLite));
@@ -331,7 +319,7 @@ fn every_way_to_say_nothing_is_one() {
     for empty in ["header", "204", "404", "[]"] {
         let server = Standin::start(data(), &["--empty", empty, "--strict-ids"]);
         for list in [&["SRR999999999"][..], &["SRR999999999", "PRJNA1"]] {
-            let outcome = server.resolve(list, Wish::default());
+            let outcome = server.resolve(list, ResolveOptions::default());
             assert_eq!(outcome.problems.len(), list.len(), "{empty}: {:?}", outcome.problems);
             for (name, error) in &outcome.problems {
                 assert_eq!(error.kind, ErrorKind::NotFound, "{empty}: {error}");
@@ -381,7 +369,7 @@ fn what_does_not_pass_is_told_of_every_accession() {
         let server = Standin::start(data(), faults);
         let settings =
             ArchiveSettings { retries: 2, api_key: Some("s3cr3t".to_owned()), ..server.settings() };
-        let outcome = resolve(settings, &[list[0], list[1], "GSM7000001"], Wish::default());
+        let outcome = resolve(settings, &[list[0], list[1], "GSM7000001"], ResolveOptions::default());
         assert!(outcome.records.is_empty() && outcome.problems.len() == 3, "{faults:?}: {outcome:?}");
         for (name, error) in &outcome.problems {
             assert_eq!(error.kind, kind, "{faults:?}: {error}");
@@ -419,7 +407,7 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
     let outcome = resolve(settings, &[paired], wish(Format::Sra));
     assert_eq!((outcome.records.len(), outcome.problems.len()), (1, 0), "NCBI has SRA files: {outcome:?}");
     let (_server, settings) = at("eutils");
-    let outcome = resolve(settings, &[paired, ncbi], Wish::default());
+    let outcome = resolve(settings, &[paired, ncbi], ResolveOptions::default());
     assert_eq!(outcome.runs(), [paired]);
     assert!(outcome.problems[0].1.message.contains("E-utilities"), "{:?}", outcome.problems);
     let (_server, settings) = at("sdl");
@@ -437,13 +425,12 @@ fn one_interface_that_fails_does_not_take_the_others_along() {
 
 #[test]
 fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
-    if !is_there("a_row_that_is_cut_off_is_told_and_the_others_are_taken") {
+    let Some(server) = standin("a_row_that_is_cut_off_is_told_and_the_others_are_taken", &["--cut"]) else {
         return;
-    }
-    let server = Standin::start(data(), &["--cut"]);
+    };
     let project = id(data().shape("three"), "study_accession");
-    let outcome = server.resolve(&[project], Wish::default());
-    let whole = Standin::start(data(), &[]).resolve(&[project], Wish::default());
+    let outcome = server.resolve(&[project], ResolveOptions::default());
+    let whole = Standin::start(data(), &[]).resolve(&[project], ResolveOptions::default());
     assert!(!outcome.records.is_empty() && outcome.records.len() < whole.records.len());
     let told = outcome.problems.iter().find(|(name, _)| name == project).expect("it is told");
     assert!(told.1.message.contains("1 rows of ENA's answer cannot be read"), "{}", told.1);
@@ -451,10 +438,9 @@ fn a_row_that_is_cut_off_is_told_and_the_others_are_taken() {
 
 #[test]
 fn an_outage_is_not_an_absence() {
-    if !is_there("an_outage_is_not_an_absence") {
+    let Some(server) = standin("an_outage_is_not_an_absence", &["--fail", "-1", "--at", "sdl"]) else {
         return;
-    }
-    let server = Standin::start(data(), &["--fail", "-1", "--at", "sdl"]);
+    };
     let settings = ArchiveSettings { retries: 0, ..server.settings() };
     let run = id(data().shape("paired"), "run_accession");
     // There is SRA Lite, but nobody can say so now: SRA is not taken in its place.
@@ -469,11 +455,8 @@ fn an_outage_is_not_an_absence() {
 
 #[test]
 fn a_refused_question_is_told_in_enas_words() {
-    if !is_there("a_refused_question_is_told_in_enas_words") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
-    let unknown = Wish { fields: vec!["no_such_field".to_owned()], ..Wish::default() };
+    let Some(server) = standin("a_refused_question_is_told_in_enas_words", &[]) else { return };
+    let unknown = ResolveOptions { fields: vec!["no_such_field".to_owned()], ..ResolveOptions::default() };
     let runs = [id(data().shape("paired"), "run_accession"), id(data().shape("three"), "run_accession")];
     let outcome = server.resolve(&runs, unknown);
     assert_eq!(outcome.problems.len(), 2, "{outcome:?}");
@@ -496,7 +479,7 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
     let polite =
         ArchiveSettings { ena_rate: usual.ena_rate, ncbi_rate: usual.ncbi_rate, ..server.settings() };
     let start = Instant::now();
-    let outcome = resolve(polite.clone(), &runs, Wish::default());
+    let outcome = resolve(polite.clone(), &runs, ResolveOptions::default());
     println!("1000 accessions resolved in {:.2?}", start.elapsed());
     assert_eq!((outcome.records.len(), outcome.problems.len()), (2000, 0));
     let requests = server.requests();
@@ -515,13 +498,10 @@ fn a_thousand_accessions_take_a_handful_of_requests() {
 
 #[test]
 fn the_first_files_are_known_before_the_last_accession() {
-    if !is_there("the_first_files_are_known_before_the_last_accession") {
-        return;
-    }
-    let server = Standin::start(data(), &[]);
+    let Some(server) = standin("the_first_files_are_known_before_the_last_accession", &[]) else { return };
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let (write, read) = mpsc::channel::<String>();
-    let mut names = archives.resolve(read.into_iter(), Wish::default());
+    let mut names = archives.resolve(read.into_iter(), ResolveOptions::default());
     let (one, three) =
         (id(data().shape("single"), "run_accession"), id(data().shape("three"), "run_accession"));
     write.send(one.to_owned()).expect("somebody reads");
@@ -544,7 +524,7 @@ fn a_list_that_breaks_does_not_look_like_one_that_ends() {
         assert!(!line.is_empty(), "this list breaks");
         line.to_owned()
     });
-    let names: Vec<Named> = archives.resolve(list, Wish::default()).collect();
+    let names: Vec<Named> = archives.resolve(list, ResolveOptions::default()).collect();
     let [Named::Problem(_, one), Named::Problem(_, last)] = &names[..] else { panic!("{names:?}") };
     assert!(one.message.contains("Genome Sequence Archive"), "{one}");
     assert!(last.message.contains("before the end of the list"), "{last}");
@@ -552,14 +532,14 @@ fn a_list_that_breaks_does_not_look_like_one_that_ends() {
 
 #[test]
 fn a_stream_that_nobody_reads_ends() {
-    if !is_there("a_stream_that_nobody_reads_ends") {
+    let Some(server) = standin("a_stream_that_nobody_reads_ends", &["--fail", "-1", "--retry-after", "60"])
+    else {
         return;
-    }
-    let server = Standin::start(data(), &["--fail", "-1", "--retry-after", "60"]);
+    };
     let archives = Arc::new(Archives::new(server.settings()).expect("good settings"));
     let watch = Arc::downgrade(&archives);
     let list = data().runs.iter().map(|run| id(run, "run_accession").to_owned()).collect::<Vec<_>>();
-    drop(archives.resolve(list.into_iter(), Wish::default()));
+    drop(archives.resolve(list.into_iter(), ResolveOptions::default()));
     // The threads let go of the archives when they end: far sooner than the server asks to wait.
     let start = Instant::now();
     while watch.strong_count() > 0 && start.elapsed() < Duration::from_secs(30) {

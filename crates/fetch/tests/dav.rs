@@ -16,7 +16,7 @@ use common::{Running, free_port, noise, program, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::target::Target;
-use tidegate_fetch::put::{Settings, Upload};
+use tidegate_fetch::put::{Upload, UploadSettings};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
@@ -24,8 +24,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::Links;
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use url::Url;
 
 const MIB: usize = 1 << 20;
@@ -44,18 +43,14 @@ fn put(source: &Path, target: DavTarget, state: Option<&Path>) -> Ran {
         Catalogues::new(&Root::open(state.as_os_str().as_bytes()).expect("opened")).expect("catalogues")
     });
     let unverified = Arc::new(AtomicBool::new(false));
-    let settings = Settings {
+    let settings = UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 4,
-        limits: Limits::default(),
         retries: 4,
         pace: Pace::new(Duration::from_millis(100)),
-        interrupt: Interrupt::default(),
-        seed: 7,
-        dry: false,
-        checksum: false,
         catalogue: catalogues.as_ref().and_then(|all| all.of(&target.identity())),
         unverified: Arc::clone(&unverified),
+        ..UploadSettings::default()
     };
     let mut upload =
         Upload::start(Box::new(source), Arc::new(target), settings, Box::new(|_| {})).expect("started");

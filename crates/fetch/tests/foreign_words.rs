@@ -8,7 +8,6 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use common::moto;
 use common::scripted::{Answer, Request, Scripted, Then, http};
 use scripted::{Place, drive};
 use tidegate_control::{ByteCount, Environment, PerStage};
-use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Source, Wish};
-use tidegate_fetch::get::{Download, Event};
+use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, ResolveOptions, Source};
+use tidegate_fetch::get::{Download, DownloadEvent};
 use tidegate_fetch::list::{self, Options};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
@@ -28,8 +27,7 @@ use tidegate_fetch::remote::servers::{ServerSettings, Servers};
 use tidegate_fetch::sidecar::{Arrived, Shape, Sidecars};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::terms::Links;
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::transfer::Pace;
 use tracing::field::{Field, Visit};
 use tracing::span;
 use url::Url;
@@ -123,21 +121,21 @@ fn get(names: Names, servers: &ServerSettings, shown: &Shown) {
     let sidecars = Sidecars::new(place.path(), Some(Shape::Generic)).expect("begun");
     let sidecars = Arc::new(Mutex::new(sidecars));
     let (heard, kept) = (shown.clone(), Arc::clone(&sidecars));
-    let tell = move |event: Event<'_>| {
+    let tell = move |event: DownloadEvent<'_>| {
         let mut sidecars = kept.lock().expect("unharmed");
         match event {
-            Event::Done { record, got } | Event::Skipped { record, got } => {
+            DownloadEvent::Done { record, got } | DownloadEvent::Skipped { record, got } => {
                 let (url, bytes) = (&got.url, Some(got.bytes));
                 let arrived =
                     Arrived { url, bytes, checksums: &got.checksums, seconds: None, verified: false };
                 sidecars.arrived(record, &arrived).expect("noted");
             }
-            Event::Failed { named, record, error } => {
+            DownloadEvent::Failed { named, record, error } => {
                 heard.add(named);
                 heard.add(&error.message);
                 sidecars.failed(named, record, error).expect("noted");
             }
-            Event::Note(note) => heard.add(note),
+            DownloadEvent::Note(note) => heard.add(note),
         }
     };
     let mut settings = place.settings();
@@ -440,7 +438,8 @@ fn what_archives_say_is_shown_escaped() {
         });
         for format in [Format::Fastq, Format::Sra] {
             for source in [Source::Auto, Source::Ena, Source::Ncbi] {
-                let wish = Wish { format, source, allow_fallback: true, ..Wish::default() };
+                let wish =
+                    ResolveOptions { format, source, allow_fallback: true, ..ResolveOptions::default() };
                 let archives = Arc::new(Archives::new(archives(&server)).expect("good settings"));
                 let asked = ["SRR000001", "GSE1", EVIL].map(str::to_owned).into_iter();
                 get(archives.resolve(asked, wish), &settings(), &shown);
@@ -571,23 +570,17 @@ fn what_servers_that_are_written_to_say_is_shown_escaped() {
 
 fn upload(tree: &std::path::Path, target: Arc<dyn Target>, shown: &Shown) {
     let source = FileSource::local(&[tree.as_os_str().as_bytes().to_vec()], Links::Follow).expect("a source");
-    let settings = put::Settings {
+    let settings = put::UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 2,
-        limits: Limits::default(),
         retries: 1,
         pace: Pace::new(Duration::from_millis(20)),
-        interrupt: Interrupt::default(),
-        seed: 7,
-        dry: false,
-        checksum: false,
-        catalogue: None,
-        unverified: Arc::new(AtomicBool::new(false)),
+        ..put::UploadSettings::default()
     };
     let heard = shown.clone();
-    let tell = move |event: put::Event<'_>| match event {
-        put::Event::Failed(_, error) => heard.add(&error.message),
-        put::Event::Note(_, why) => heard.add(why),
+    let tell = move |event: put::UploadEvent<'_>| match event {
+        put::UploadEvent::Failed(_, error) => heard.add(&error.message),
+        put::UploadEvent::Note(_, why) => heard.add(why),
         _ => {}
     };
     let mut upload = Upload::start(Box::new(source), target, settings, Box::new(tell)).expect("started");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use scripted::{Item, Place, Rules, World, declared, drive, get, record, start};
+use scripted::{Item, Place, Rules, World, declared, drive, get, record, slow_file, start};
 use tidegate_control::{BitRate, Bounds, Concurrency, Environment};
 use tidegate_fetch::get::Download;
 use tidegate_fetch::host::ceilings::Ceilings;
@@ -90,10 +90,7 @@ fn bounds_are_what_hosts_with_work_bear() {
 
 #[test]
 fn an_idle_connection_takes_half_of_the_last_part() {
-    let (world, place) = (World::new(1), Place::new());
-    let item = Item::new(5, 8 * MIB);
-    world.put("http://h/f", item.clone());
-    world.rules("h", Rules { rate: Some(4 * MIB), ..Rules::default() });
+    let (world, place, item) = slow_file();
     let (mut download, told) = start(&world, &place, vec![record("f", &["http://h/f"])], |_| {});
     drive(&mut download, |_| 4).unwrap();
     assert_eq!(told.lock().unwrap().done.len(), 1);

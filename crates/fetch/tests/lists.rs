@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use tidegate_fetch::checksum::{Algorithm, Checksums};
-use tidegate_fetch::list::{self, Format, Options};
+use tidegate_fetch::list::{self, ListFormat, Options};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
@@ -168,7 +168,7 @@ fn tables_are_read_by_the_names_of_their_columns() {
         (beneath.urls(), beneath.md5s()),
         (vec![vec!["https://h/d/x%20y".to_owned()]], vec![Some(MD5.into())])
     );
-    let refused = Options { format: Some(Format::Tsv), ..Options::default() };
+    let refused = Options { format: Some(ListFormat::Tsv), ..Options::default() };
     assert!(
         read_bytes("a\tb\n", &refused).is_err_and(|error| error.message.contains("no column is called url"))
     );
@@ -461,7 +461,7 @@ proptest! {
 
     #[test]
     fn no_bytes_upset_a_reader(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0..8_usize) {
-        let format = Format::ALL.get(kind).map(|(_, format)| *format);
+        let format = ListFormat::ALL.get(kind).map(|(_, format)| *format);
         let base = Some("https://host/".parse().expect("a URL"));
         let _ = read_bytes(bytes, &Options { format, base, ..Options::default() });
     }
@@ -470,7 +470,7 @@ proptest! {
     fn nearly_sound_lists_do_not_either(
         pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24), kind in 0..8_usize,
     ) {
-        let format = Format::ALL.get(kind).map(|(_, format)| *format);
+        let format = ListFormat::ALL.get(kind).map(|(_, format)| *format);
         let base = Some("https://host/".parse().expect("a URL"));
         if let Ok(all) = read_bytes(pieces.concat(), &Options { format, base, ..Options::default() }) {
             for record in all.records {

@@ -15,7 +15,7 @@ use common::{noise, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
-use tidegate_fetch::put::{Event, Settings, Upload};
+use tidegate_fetch::put::{Upload, UploadEvent, UploadSettings};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
@@ -23,7 +23,6 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::Links;
-use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 const MIB: usize = 1 << 20;
@@ -77,28 +76,27 @@ impl<'a> Run<'a> {
             Catalogues::new(&root).expect("catalogues")
         });
         let unverified = Arc::new(AtomicBool::new(false));
-        let settings = Settings {
+        let settings = UploadSettings {
             staging: ByteCount::mib(32),
             max_workers: 8,
-            limits: Limits::default(),
             retries: self.retries,
             pace: Pace::new(Duration::from_millis(50)),
             interrupt: self.interrupt,
-            seed: 7,
             dry: self.dry,
             checksum: self.checksum,
             catalogue: catalogues.as_ref().and_then(|all| all.of(&self.target.identity())),
             unverified: Arc::clone(&unverified),
+            ..UploadSettings::default()
         };
         let events = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&events);
-        let tell = move |event: Event<'_>| {
+        let tell = move |event: UploadEvent<'_>| {
             let line = match event {
-                Event::Done(path, _) => format!("done {path}"),
-                Event::Skipped(path, _) => format!("skipped {path}"),
-                Event::Would(path, _) => format!("would {path}"),
-                Event::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
-                Event::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
+                UploadEvent::Done(path, _) => format!("done {path}"),
+                UploadEvent::Skipped(path, _) => format!("skipped {path}"),
+                UploadEvent::Would(path, _) => format!("would {path}"),
+                UploadEvent::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
+                UploadEvent::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
             };
             told.lock().expect("unharmed").push(line);
         };
@@ -141,6 +139,11 @@ fn write(root: &Path, name: impl AsRef<Path>, data: &[u8]) {
     std::fs::write(path, data).expect("written");
 }
 
+fn directories() -> (tempfile::TempDir, tempfile::TempDir) {
+    let make = || tempfile::tempdir().expect("a directory");
+    (make(), make())
+}
+
 fn none_under_way(server: &Moto) {
     let xml = server.uploads();
     assert!(!xml.contains("<Upload>"), "{xml}");
@@ -151,8 +154,7 @@ fn a_tree_goes_to_a_bucket_and_a_second_run_finds_it_there() {
     let Some(server) = Moto::start() else {
         return skip("a_tree_goes_to_a_bucket_and_a_second_run_finds_it_there", NO_MOTO);
     };
-    let (tree, state) =
-        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (tree, state) = directories();
     let files = [
         ("empty", noise(1, 0)),
         ("one", noise(2, 1)),
@@ -224,8 +226,7 @@ fn an_interrupted_upload_goes_on_by_the_servers_list() {
     let Some(server) = Moto::start() else {
         return skip("an_interrupted_upload_goes_on_by_the_servers_list", NO_MOTO);
     };
-    let (tree, state) =
-        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (tree, state) = directories();
     let data = noise(1, 33 * MIB);
     write(tree.path(), "big", &data);
     let file = tree.path().join("big");

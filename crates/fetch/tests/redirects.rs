@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::moto;
 use common::scripted::{Answer, Scripted, Then, http};
 use tidegate_control::ByteCount;
-use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, Source, Wish};
+use tidegate_fetch::archive::{ArchiveSettings, Archives, Format, ResolveOptions, Source};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
@@ -101,7 +101,7 @@ fn through_a_proxy_no_public_server_leads_to_a_private_host() {
 }
 
 /// What becomes of an accession at archives that all are at one server.
-fn resolve(server: &Scripted, proxies: Proxies, wish: Wish) -> Vec<Named> {
+fn resolve(server: &Scripted, proxies: Proxies, wish: ResolveOptions) -> Vec<Named> {
     let at = |path: &str| match proxies == Proxies::none() {
         true => server.url(path).to_string(),
         false => format!("http://archive.example/{path}"),
@@ -132,7 +132,7 @@ fn archives_are_followed_as_files_are() {
             _ => answer("404 Not Found", &[], ""),
         })
     };
-    let ena = || Wish { source: Source::Ena, ..Wish::default() };
+    let ena = || ResolveOptions { source: Source::Ena, ..ResolveOptions::default() };
     for proxied in [false, true] {
         let proxies = |server: &Scripted| match proxied {
             true => Proxies::all(server.url("").as_str(), ""),
@@ -160,8 +160,8 @@ fn archives_are_followed_as_files_are() {
         Some("aws") => to("http://10.0.0.1/sra"),
         _ => answer("404 Not Found", &[], ""),
     });
-    let wish = Wish { source: Source::Aws, format: Format::Sra, ..Wish::default() };
-    let found = resolve(&server, Proxies::none(), Wish { source: Source::Auto, ..wish });
+    let wish = ResolveOptions { source: Source::Aws, format: Format::Sra, ..ResolveOptions::default() };
+    let found = resolve(&server, Proxies::none(), ResolveOptions { source: Source::Auto, ..wish });
     let [Named::Problem(_, error)] = &found[..] else { panic!("{found:?}") };
     assert!(error.message.contains("private address"), "{error}");
 }
@@ -200,24 +200,18 @@ fn stores_lead_nowhere_but_to_files() {
 fn put(file: &std::path::Path, target: Arc<dyn Target>) -> Option<Error> {
     use std::os::unix::ffi::OsStrExt as _;
     use tidegate_control::{Environment as _, PerStage};
-    use tidegate_fetch::put::{Settings, Upload};
+    use tidegate_fetch::put::{Upload, UploadSettings};
     use tidegate_transfer::store::file_source::FileSource;
     use tidegate_transfer::terms::Links;
-    use tidegate_transfer::throttle::Limits;
-    use tidegate_transfer::transfer::{Interrupt, Pace};
+
+    use tidegate_transfer::transfer::Pace;
     let source = FileSource::local(&[file.as_os_str().as_bytes().to_vec()], Links::Follow).expect("a source");
-    let settings = Settings {
+    let settings = UploadSettings {
         staging: ByteCount::mib(32),
         max_workers: 1,
-        limits: Limits::default(),
         retries: 0,
         pace: Pace::new(Duration::from_millis(20)),
-        interrupt: Interrupt::default(),
-        seed: 7,
-        dry: false,
-        checksum: false,
-        catalogue: None,
-        unverified: Arc::default(),
+        ..UploadSettings::default()
     };
     let mut upload = Upload::start(Box::new(source), target, settings, Box::new(|_| {})).expect("started");
     loop {

@@ -6,7 +6,7 @@
 
 pub mod pool;
 pub mod proof;
-pub mod shortcut;
+pub(crate) mod shortcut;
 pub mod staging;
 pub mod work;
 
@@ -14,9 +14,15 @@ pub mod work;
 pub(crate) mod lanes;
 pub(crate) mod send;
 
+// What writes what arrives, whoever brings it.
+pub(crate) mod recheck;
+
+pub(crate) mod incoming;
+
+pub(crate) mod commit;
+
+pub mod write_path;
+
 // The receiver.
-pub mod commit;
-pub mod incoming;
 pub(crate) mod intake;
 pub(crate) mod receive;
-pub mod recheck;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::Stage;
-use tidegate_fetch::get::{Active, Download, Event, Got, Tell, Watch};
+use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
 use tidegate_fetch::record::Record;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};

@@ -15,7 +15,7 @@ use tidegate_control::{BitRate, ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
-use tidegate_fetch::put::{Event, Settings, Upload};
+use tidegate_fetch::put::{Upload, UploadEvent as Event, UploadSettings as Settings};
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
@@ -292,7 +292,7 @@ fn title(sources: &[OsString], place: &Place) -> String {
 }
 
 /// Logs what becomes of files, and keeps what would be sent.
-fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::Tell {
+fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListener {
     let planned = Arc::clone(planned);
     Box::new(move |event| match event {
         Event::Done(path, bytes) => tracing::info!("{path}: {} sent and verified", ByteCount(bytes)),

@@ -30,6 +30,18 @@ pub enum Kind {
 }
 
 /// A well-formed accession of an archive that is asked here, in capitals.
+///
+/// ```
+/// use tidegate_fetch::archive::{Accession, Kind};
+///
+/// let run: Accession = " srr390728".parse()?;
+/// assert_eq!((run.as_str(), run.kind()), ("SRR390728", Kind::Run));
+/// assert!("GSE93374".parse::<Accession>()?.is_geo());
+///
+/// let error = "SRR12".parse::<Accession>().unwrap_err();
+/// assert_eq!(error.message, "\"SRR12\" is no accession: SRR wants 6 to 12 digits behind it, and nothing else");
+/// # Ok::<(), tidegate_transfer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Accession {
     text: Box<str>,

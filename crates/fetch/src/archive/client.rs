@@ -19,7 +19,7 @@ use ureq::{Agent, Body};
 use url::Url;
 
 use super::pace::{Pace, sleep};
-use crate::remote::http::lines::{Lines, Reach, Shared};
+use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
 use crate::remote::http::trouble::tls_error;
 use crate::remote::login::Logins;
@@ -181,8 +181,8 @@ pub struct Head {
 }
 
 /// The archives' interfaces.
-pub struct Client {
-    lines: Mutex<Lines>,
+pub struct ArchiveClient {
+    lines: Mutex<AgentPool>,
     /// ENA's Portal API.
     pub ena: Service,
     /// NCBI's E-utilities.
@@ -198,7 +198,7 @@ pub struct Client {
     rng: Mutex<Rng>,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ArchiveClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("ena", &self.ena).field("eutils", &self.eutils).finish_non_exhaustive()
     }
@@ -211,7 +211,7 @@ struct Failure {
     after: Option<Duration>,
 }
 
-impl Client {
+impl ArchiveClient {
     /// With these settings.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
@@ -222,13 +222,13 @@ impl Client {
             is_public: settings.is_public,
             ..ServerSettings::default()
         };
-        let shared = Arc::new(Shared::new(&servers, &tls, &Arc::new(Logins::default())));
+        let shared = Arc::new(HttpContext::new(&servers, &tls, &Arc::new(Logins::default())));
         let api_key = settings.api_key.filter(|key| !key.is_empty());
         let allowed = if api_key.is_some() { NCBI_KEY_RATE } else { NCBI_RATE };
         let eutils_rate = settings.ncbi_rate.unwrap_or(allowed);
         let sdl_rate = settings.ncbi_rate.unwrap_or(NCBI_RATE);
         Ok(Self {
-            lines: Mutex::new(Lines::new(shared)),
+            lines: Mutex::new(AgentPool::new(shared)),
             ena: Service { says_404: true, ..Service::new("ENA", &settings.ena_url, settings.ena_rate)? },
             eutils: Service::new("NCBI's E-utilities", &settings.eutils_url, eutils_rate)?,
             sdl: Service::new("NCBI's locator", &settings.sdl_url, sdl_rate)?,
@@ -241,33 +241,31 @@ impl Client {
         })
     }
 
-    /// Asks without a body.
-    pub fn get(
+    /// Asks with a form: in the URL, or as the body of a `POST`, as long lists of accessions and the API key need,
+    /// which so is in no URL.
+    pub fn call(
         &self,
         service: &Service,
+        method: &Method,
         path: &str,
         form: &[(&str, &str)],
         over: &AtomicBool,
     ) -> Result<Answer> {
         let mut url = service.at(path);
-        url.query_pairs_mut().extend_pairs(form);
-        self.persist(service, &url, over, || self.text(service, &url, self.ask(service, &Method::GET, &url)?))
-    }
-
-    /// Asks with a form: lists of accessions, and the API key, which so is in no URL.
-    pub fn post(
-        &self,
-        service: &Service,
-        path: &str,
-        form: &[(&str, &str)],
-        over: &AtomicBool,
-    ) -> Result<Answer> {
-        let url = service.at(path);
+        let posts = method == Method::POST;
+        if !posts {
+            url.query_pairs_mut().extend_pairs(form);
+        }
         self.persist(service, &url, over, || {
-            let agent = self.agent(service, &url, Reach::All)?;
-            // Its redirects are not followed: they would lose the form.
-            let response = agent.post(url.as_str()).send_form(form.iter().copied());
-            self.text(service, &url, response.map_err(|error| self.lost(service, &url, &error))?)
+            let answer = if posts {
+                let agent = self.agent(service, &url, Reach::All)?;
+                // Its redirects are not followed: they would lose the form.
+                let response = agent.post(url.as_str()).send_form(form.iter().copied());
+                response.map_err(|error| self.lost(service, &url, &error))?
+            } else {
+                self.ask(service, method, &url)?
+            };
+            self.text(service, &url, answer)
         })
     }
 
@@ -293,7 +291,7 @@ impl Client {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lines(&self) -> MutexGuard<'_, AgentPool> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -315,7 +313,7 @@ impl Client {
         signed.push(("tool", "tidegate"));
         signed.extend(self.email.as_deref().map(|email| ("email", email)));
         signed.extend(self.api_key.as_deref().map(|key| ("api_key", key)));
-        self.post(&self.eutils, program, &signed, over)
+        self.call(&self.eutils, &Method::POST, program, &signed, over)
     }
 
     /// What the open-data mirror says of a file; `None` if it has none.
@@ -515,7 +513,7 @@ mod tests {
     fn settings_and_messages_keep_the_key_to_themselves() {
         let settings = ArchiveSettings { api_key: Some("s3cr3t".to_owned()), ..ArchiveSettings::default() };
         assert!(!format!("{settings:?}").contains("s3cr3t"));
-        let client = Client::new(settings).expect("good settings");
+        let client = ArchiveClient::new(settings).expect("good settings");
         assert_eq!(client.words("a bad\n key:  s3cr3t"), "a bad key: …");
         let url = Url::parse("https://me:pw@host:81/a/b?api_key=s3cr3t").expect("a URL");
         assert_eq!(place(&url), "https://host:81/a/b");

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use ureq::http::Method;
 
 use super::accession::{Accession, Kind};
-use super::client::{Answer, Client};
+use super::client::{Answer, ArchiveClient};
 
 /// Accessions in one request, as ENA's own tool does it; fewer where they go into a query.
 const MAX_INCLUDED: usize = 1000;
@@ -97,7 +98,7 @@ pub fn chunks(mut accessions: Vec<Accession>) -> Vec<Vec<Accession>> {
 /// Asks for the runs of accessions of one kind, and hands each answer to `take`, with those it speaks of: a
 /// table, or why there is none. `None` is an answer too: there are no runs.
 pub fn runs(
-    client: &Client,
+    client: &ArchiveClient,
     chunk: &[Accession],
     wanted: &[String],
     over: &AtomicBool,
@@ -135,7 +136,7 @@ pub fn runs(
 
 /// Asks for the reports of accessions that a search did not find, as `runs` does: its index lacks some that are there.
 pub fn reports(
-    client: &Client,
+    client: &ArchiveClient,
     accessions: &[Accession],
     wanted: &[String],
     over: &AtomicBool,
@@ -160,13 +161,13 @@ pub fn reports(
     }
 }
 
-fn ask(client: &Client, part: &[Accession], wanted: &[String], over: &AtomicBool) -> Result<Answer> {
+fn ask(client: &ArchiveClient, part: &[Accession], wanted: &[String], over: &AtomicBool) -> Result<Answer> {
     let fields = fields(wanted);
     let mut form =
         vec![("result", "read_run"), ("format", "tsv"), ("limit", "0"), ("fields", fields.as_str())];
     if let [one] = part {
         form.insert(0, ("accession", one.as_str()));
-        return client.get(&client.ena, "filereport", &form, over);
+        return client.call(&client.ena, &Method::GET, "filereport", &form, over);
     }
     let names = || part.iter().map(Accession::as_str);
     let list = match by(part[0].kind()) {
@@ -180,7 +181,7 @@ fn ask(client: &Client, part: &[Accession], wanted: &[String], over: &AtomicBool
     };
     let key = if matches!(by(part[0].kind()), By::Type(_)) { "includeAccessions" } else { "query" };
     form.push((key, &list));
-    client.post(&client.ena, "search", &form, over)
+    client.call(&client.ena, &Method::POST, "search", &form, over)
 }
 
 #[cfg(test)]

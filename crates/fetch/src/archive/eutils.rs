@@ -9,7 +9,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
 use super::accession::{Accession, Kind};
-use super::client::{Answer, Client};
+use super::client::{Answer, ArchiveClient};
 use super::table::Row;
 
 /// Identifiers in one request, and rows in one answer, as NCBI asks for.
@@ -74,7 +74,7 @@ const RUNINFO: [(&str, &str); 47] = [
 ];
 
 /// The runs of accessions of any kind but GEO's, as rows under ENA's names of columns.
-pub fn runinfo(client: &Client, accessions: &[Accession], over: &AtomicBool) -> Result<Vec<Row>> {
+pub fn runinfo(client: &ArchiveClient, accessions: &[Accession], over: &AtomicBool) -> Result<Vec<Row>> {
     let (runs, others): (Vec<&Accession>, Vec<_>) =
         accessions.iter().partition(|accession| accession.kind() == Kind::Run);
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ const TEXT: (&str, &str) = ("retmode", "text");
 
 /// What GEO's series and samples are in the read archives: none if their reads are not there.
 pub fn geo(
-    client: &Client,
+    client: &ArchiveClient,
     accessions: &[Accession],
     over: &AtomicBool,
 ) -> Result<HashMap<String, Vec<Accession>>> {
@@ -126,7 +126,7 @@ pub fn geo(
 
 /// Searches, and hands over the arguments that name each page of what was found.
 fn pages(
-    client: &Client,
+    client: &ArchiveClient,
     db: &str,
     term: &str,
     over: &AtomicBool,

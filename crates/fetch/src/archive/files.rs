@@ -14,15 +14,15 @@ use tidegate_transfer::text::show;
 use url::Url;
 
 use super::client::Head;
+use super::options::{Format, Layout, Naming, Protocol, ResolveOptions, Source};
 use super::sdl::{Quality, SdlFile};
 use super::table::Row;
-use super::wish::{Format, Layout, Naming, Protocol, Source, Wish};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::Record;
 
 /// A file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct ArchiveFile {
     /// What its archive calls it.
     name: String,
     urls: Vec<Url>,
@@ -34,10 +34,10 @@ pub struct File {
 /// What there is of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
-    fastq: Vec<File>,
-    submitted: Vec<File>,
-    sra: Vec<File>,
-    sralite: Vec<File>,
+    fastq: Vec<ArchiveFile>,
+    submitted: Vec<ArchiveFile>,
+    sra: Vec<ArchiveFile>,
+    sralite: Vec<ArchiveFile>,
     /// SRA files whose qualities are neither kept nor left out, in the locator's word.
     odd: Vec<String>,
     /// What NCBI says of the SRA file, where it may not be taken from where it is located.
@@ -63,7 +63,7 @@ impl Offer {
     }
 
     /// The files in a format; none if there is nothing.
-    pub fn files(&self, format: Format) -> &[File] {
+    pub fn files(&self, format: Format) -> &[ArchiveFile] {
         match format {
             Format::Fastq => &self.fastq,
             Format::Sra => &self.sra,
@@ -76,7 +76,7 @@ impl Offer {
     pub fn add_located(&mut self, run: &str, located: &[SdlFile], source: Source) {
         let mut cached = None;
         for file in located {
-            let Some(found) = File::located(file, source) else {
+            let Some(found) = ArchiveFile::located(file, source) else {
                 if file.kind == "sra" && file.quality == Quality::Full {
                     self.expected = Some((file.bytes, sums(file)));
                 }
@@ -84,11 +84,12 @@ impl Offer {
             };
             match (file.kind.as_str(), &file.quality) {
                 ("sra", Quality::Full) => {
-                    let joined = join(&mut self.sra, File { name: format!("{run}.sra"), ..found });
+                    let joined = join(&mut self.sra, ArchiveFile { name: format!("{run}.sra"), ..found });
                     cached = joined.then(|| (Format::Sra, format!("{run}.sra.vdbcache")));
                 }
                 ("sra", Quality::Lite) => {
-                    let joined = join(&mut self.sralite, File { name: format!("{run}.sralite"), ..found });
+                    let joined =
+                        join(&mut self.sralite, ArchiveFile { name: format!("{run}.sralite"), ..found });
                     cached = joined.then(|| (Format::SraLite, format!("{run}.sralite.vdbcache")));
                 }
                 ("sra", Quality::Other(word)) => self.odd.push(word.clone()),
@@ -102,9 +103,9 @@ impl Offer {
         // A cache beside an SRA file is worth nothing without that very file.
         let Some((format, name)) = cached else { return };
         let caches = located.iter().filter(|file| file.kind == "vdbcache");
-        if let Some(cache) = caches.filter_map(|file| File::located(file, source)).next() {
+        if let Some(cache) = caches.filter_map(|file| ArchiveFile::located(file, source)).next() {
             let files = if format == Format::Sra { &mut self.sra } else { &mut self.sralite };
-            join(files, File { name, ..cache });
+            join(files, ArchiveFile { name, ..cache });
         }
     }
 
@@ -122,7 +123,7 @@ impl Offer {
         let name = format!("{run}.sra");
         join(
             &mut self.sra,
-            File { name, urls: vec![url], bytes: head.bytes, checksums, source: Source::Aws },
+            ArchiveFile { name, urls: vec![url], bytes: head.bytes, checksums, source: Source::Aws },
         );
     }
 
@@ -145,7 +146,7 @@ impl Offer {
     }
 }
 
-impl File {
+impl ArchiveFile {
     /// A located file, if `source` takes one of its places.
     fn located(file: &SdlFile, source: Source) -> Option<Self> {
         let (aws, others): (Vec<_>, Vec<_>) = file.places.iter().partition(|place| place.aws);
@@ -181,7 +182,7 @@ fn sums(file: &SdlFile) -> Checksums {
 
 /// Puts a file among those of a format: as mirrors of the one of its name if they agree, not at all if they
 /// do not. Whether it is among them now.
-fn join(files: &mut Vec<File>, file: File) -> bool {
+fn join(files: &mut Vec<ArchiveFile>, file: ArchiveFile) -> bool {
     let Some(known) = files.iter_mut().find(|known| known.name == file.name) else {
         files.push(file);
         return true;
@@ -199,7 +200,7 @@ fn join(files: &mut Vec<File>, file: File) -> bool {
 }
 
 /// The files that a row lists in the columns of `kind`.
-fn listed(row: &Row, kind: &str, protocol: Protocol) -> Result<Vec<File>> {
+fn listed(row: &Row, kind: &str, protocol: Protocol) -> Result<Vec<ArchiveFile>> {
     let column = |part: &str| format!("{kind}_{part}");
     let places = row.list(&column("ftp"));
     let (bytes, md5) = (row.list(&column("bytes")), row.list(&column("md5")));
@@ -228,7 +229,7 @@ fn listed(row: &Row, kind: &str, protocol: Protocol) -> Result<Vec<File>> {
         if let Some(md5) = md5.get(i).map(|text| text.trim()).filter(|text| !text.is_empty()) {
             checksums.add_hex(Algorithm::Md5, md5)?;
         }
-        files.push(File { name, urls: vec![url], bytes, checksums, source: Source::Ena });
+        files.push(ArchiveFile { name, urls: vec![url], bytes, checksums, source: Source::Ena });
     }
     Ok(files)
 }
@@ -268,7 +269,13 @@ fn unescaped(name: &str) -> String {
 }
 
 /// A run's files as records, each where it belongs. `named` is the accession that led here.
-pub fn records(row: &Row, named: &str, format: Format, files: &[File], wish: &Wish) -> Result<Vec<Record>> {
+pub fn records(
+    row: &Row,
+    named: &str,
+    format: Format,
+    files: &[ArchiveFile],
+    options: &ResolveOptions,
+) -> Result<Vec<Record>> {
     let run = row.get("run_accession");
     let group: Arc<str> = run.into();
     let mut metas: BTreeMap<Source, Arc<BTreeMap<String, String>>> = BTreeMap::new();
@@ -283,7 +290,7 @@ pub fn records(row: &Row, named: &str, format: Format, files: &[File], wish: &Wi
         });
         records.push(Record {
             urls: file.urls.clone(),
-            path: path(row, &file.name, wish)?,
+            path: path(row, &file.name, options)?,
             bytes: file.bytes,
             checksums: file.checksums.clone(),
             headers: Vec::new(),
@@ -296,7 +303,7 @@ pub fn records(row: &Row, named: &str, format: Format, files: &[File], wish: &Wi
 
 /// Where a file goes. In one directory for all, or after the experiment's name, a file that does not carry
 /// its run's name gets it in front: pipelines give the same name to what they make of every run.
-fn path(row: &Row, name: &str, wish: &Wish) -> Result<RelPath> {
+fn path(row: &Row, name: &str, options: &ResolveOptions) -> Result<RelPath> {
     // A name from a server must be a name, not a path.
     if !RelPath::new(name)?.split().0.is_empty() {
         let why = format!("refused the name {}: it is a path", show(name.as_bytes()));
@@ -304,12 +311,12 @@ fn path(row: &Row, name: &str, wish: &Wish) -> Result<RelPath> {
     }
     let (run, experiment) = (row.get("run_accession"), row.get("experiment_accession"));
     let own = if name.starts_with(run) { name.to_owned() } else { format!("{run}_{name}") };
-    let name = match (wish.naming, wish.layout) {
+    let name = match (options.naming, options.layout) {
         (Naming::Fetchngs, _) if !experiment.is_empty() => format!("{experiment}_{own}"),
         (Naming::Fetchngs, _) | (Naming::Archive, Layout::Flat | Layout::Experiment) => own,
         (Naming::Archive, Layout::Run) => name.to_owned(),
     };
-    match wish.layout {
+    match options.layout {
         Layout::Run => RelPath::new(format!("{run}/{name}")),
         Layout::Experiment if !experiment.is_empty() => RelPath::new(format!("{experiment}/{name}")),
         Layout::Flat | Layout::Experiment => RelPath::new(name),
@@ -326,7 +333,7 @@ mod tests {
         rows.map(|row| (row.clone(), Offer::at_ena(&row, Protocol::Https).expect("lists"))).collect()
     }
 
-    fn names(files: &[File]) -> Vec<&str> {
+    fn names(files: &[ArchiveFile]) -> Vec<&str> {
         files.iter().map(|file| file.name.as_str()).collect()
     }
 
@@ -457,8 +464,8 @@ mod tests {
     fn files_go_where_layout_and_naming_say() {
         let cells = row(&[("run_accession", "SRR000001"), ("experiment_accession", "SRX000002")]);
         let path = |name: &str, layout, naming| {
-            let wish = Wish { layout, naming, ..Wish::default() };
-            path(&cells, name, &wish).map(|path| path.to_string())
+            let options = ResolveOptions { layout, naming, ..ResolveOptions::default() };
+            path(&cells, name, &options).map(|path| path.to_string())
         };
         for (name, layout, naming, place) in [
             ("SRR000001_1.fastq.gz", Layout::Flat, Naming::Archive, "SRR000001_1.fastq.gz"),

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use tidegate_transfer::text::show;
 
 use super::accession::{Accession, Kind, words};
 use super::batch::{Asked, Batch};
-use super::client::{ArchiveSettings, Client};
+use super::client::{ArchiveClient, ArchiveSettings};
 use super::files::Offer;
-use super::locate::Waiting;
+use super::locate::{Locator, PendingRun};
+use super::options::{Format, ResolveOptions, Source};
+use super::report::Report;
 use super::sdl;
 use super::table::{Row, rows};
-use super::wish::{Format, Source, Wish};
 use super::{ena, eutils};
 use crate::record::{Named, Names};
 
@@ -42,13 +43,13 @@ const FILES_AHEAD: usize = 1024;
 /// The sequence archives.
 #[derive(Debug)]
 pub struct Archives {
-    pub(super) client: Client,
+    client: Arc<ArchiveClient>,
 }
 
 impl Archives {
     /// With these settings; a base URL that is none is refused.
     pub fn new(settings: ArchiveSettings) -> Result<Self> {
-        Ok(Self { client: Client::new(settings)? })
+        Ok(Self { client: Arc::new(ArchiveClient::new(settings)?) })
     }
 
     /// Resolves accessions as they come: lines with one or more of them, and `#` comments. Two threads do it,
@@ -56,20 +57,15 @@ impl Archives {
     pub fn resolve(
         self: Arc<Self>,
         accessions: impl Iterator<Item = String> + Send + 'static,
-        wish: Wish,
+        options: ResolveOptions,
     ) -> Names {
         let (found, names) = sync_channel(FILES_AHEAD);
         let (read, ahead) = sync_channel(READ_AHEAD);
         let over = Arc::new(AtomicBool::new(false));
-        let resolver = Resolver {
-            archives: self,
-            wish,
-            found: found.clone(),
-            over: Arc::clone(&over),
-            asked: HashSet::new(),
-            seen: HashSet::new(),
-            waiting: Vec::new(),
-        };
+        let report = Report { found: found.clone(), over: Arc::clone(&over) };
+        let client = Arc::clone(&self.client);
+        let locator = Locator { client, options, report: report.clone(), waiting: Vec::new() };
+        let resolver = Resolver { locator, report, asked: HashSet::new(), seen: HashSet::new() };
         let reader = thread::Builder::new().name("accessions".to_owned()).spawn(move || {
             for line in accessions {
                 for word in words(&line) {
@@ -83,7 +79,7 @@ impl Archives {
         let broken = |why: String| Named::problem("accessions", Error::new(ErrorKind::Io, why));
         let last = found.clone();
         let worker = thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-            let over = Arc::clone(&resolver.over);
+            let over = Arc::clone(&resolver.report.over);
             let done = catch_unwind(AssertUnwindSafe(|| resolver.run(&ahead)));
             drop(ahead);
             // Once nobody listens, the reader may wait for its iterator for ever.
@@ -122,49 +118,31 @@ impl Drop for Stream {
 }
 
 /// What resolves a list.
-pub(super) struct Resolver {
-    pub(super) archives: Arc<Archives>,
-    pub(super) wish: Wish,
-    found: SyncSender<Named>,
-    pub(super) over: Arc<AtomicBool>,
+struct Resolver {
+    locator: Locator,
+    report: Report,
     /// Accessions that were named before, and runs that were found before.
     asked: HashSet<Accession>,
     seen: HashSet<Box<str>>,
-    pub(super) waiting: Vec<Waiting>,
 }
 
 impl Resolver {
     fn run(mut self, ahead: &Receiver<String>) {
         let (mut number, mut most) = (0, FIRST_BATCH);
-        while let Some(batch) = gather(ahead, most, &self.over) {
+        while let Some(batch) = gather(ahead, most, &self.report.over) {
             self.batch(&mut number, batch);
             most = BATCH;
         }
     }
 
-    /// Hands something over; waits while there is much already.
-    pub(super) fn tell(&self, named: Named) {
-        if self.found.send(named).is_err() {
-            self.over.store(true, Relaxed);
-        }
-    }
-
-    pub(super) fn problem(&self, name: &str, error: Error) {
-        self.tell(Named::problem(name, error));
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.over.load(Relaxed)
-    }
-
     fn batch(&mut self, number: &mut usize, words: Vec<String>) {
-        let (archives, over) = (Arc::clone(&self.archives), Arc::clone(&self.over));
+        let (client, over) = (Arc::clone(&self.locator.client), Arc::clone(&self.report.over));
         let mut batch = self.parse(number, words);
-        if self.wish.source.has_ena() {
-            let fields = self.wish.fields.clone();
+        if self.locator.options.source.has_ena() {
+            let fields = self.locator.options.fields.clone();
             let mut alone = HashSet::new();
             for chunk in ena::chunks(batch.open(|_| true)) {
-                ena::runs(&archives.client, &chunk, &fields, &over, &mut |part, answer| {
+                ena::runs(&client, &chunk, &fields, &over, &mut |part, answer| {
                     if let [one] = part {
                         alone.insert(one.clone());
                     }
@@ -173,26 +151,26 @@ impl Resolver {
             }
             // What was asked for alone has been reported on.
             let lacking = batch.open(|asked| asked.trouble.is_none() && !alone.contains(&asked.accession));
-            ena::reports(&archives.client, &lacking, &fields, &over, &mut |part, answer| {
+            ena::reports(&client, &lacking, &fields, &over, &mut |part, answer| {
                 self.take(&mut batch, part, &answer);
             });
         }
-        if self.wish.source.has_ncbi() {
+        if self.locator.options.source.has_ncbi() {
             self.ask_ncbi(&mut batch);
         }
-        self.locate();
+        self.locator.locate();
         for asked in batch.missing() {
-            if self.is_over() {
+            if self.report.is_over() {
                 return;
             }
             let error = asked.trouble.clone().unwrap_or_else(|| self.nothing(asked));
-            self.problem(&asked.named, error);
+            self.report.problem(&asked.named, error);
         }
     }
 
     /// That an accession has no runs, as far as those asked know.
     fn nothing(&self, asked: &Asked) -> Error {
-        let whom = match self.wish.source {
+        let whom = match self.locator.options.source {
             Source::Auto => "neither ENA nor NCBI knows",
             Source::Ena => "ENA does not know",
             Source::Ncbi | Source::Aws => "NCBI does not know",
@@ -208,7 +186,9 @@ impl Resolver {
         for word in words {
             *number += 1;
             match word.parse::<Accession>() {
-                Err(error) => self.problem(&show(word.as_bytes()), error.within(format!("item {number}"))),
+                Err(error) => {
+                    self.report.problem(&show(word.as_bytes()), error.within(format!("item {number}")));
+                }
                 Ok(accession) if !self.asked.insert(accession.clone()) => {}
                 Ok(accession) if accession.is_geo() => geo.push(accession),
                 Ok(accession) => {
@@ -224,11 +204,11 @@ impl Resolver {
     }
 
     fn ask_geo(&self, geo: &[Accession], batch: &mut Batch) {
-        let mut targets = match eutils::geo(&self.archives.client, geo, &self.over) {
+        let mut targets = match eutils::geo(&self.locator.client, geo, &self.report.over) {
             Ok(targets) => targets,
             Err(error) => {
                 for accession in geo {
-                    self.problem(accession.as_str(), error.clone().within(accession));
+                    self.report.problem(accession.as_str(), error.clone().within(accession));
                 }
                 return;
             }
@@ -236,12 +216,13 @@ impl Resolver {
         for accession in geo {
             let name = accession.as_str();
             let Some(targets) = targets.remove(name) else {
-                self.problem(name, Error::new(ErrorKind::NotFound, format!("{name}: GEO does not know it")));
+                self.report
+                    .problem(name, Error::new(ErrorKind::NotFound, format!("{name}: GEO does not know it")));
                 continue;
             };
             if targets.is_empty() {
                 let why = format!("{name}: GEO names no reads of it in the read archives");
-                self.problem(name, Error::new(ErrorKind::NotFound, why));
+                self.report.problem(name, Error::new(ErrorKind::NotFound, why));
             }
             let named: Arc<str> = name.into();
             targets.into_iter().for_each(|target| batch.add(target, Arc::clone(&named)));
@@ -271,7 +252,7 @@ impl Resolver {
     ) {
         let mut bad: Option<(usize, Error)> = None;
         for row in rows {
-            if self.is_over() {
+            if self.report.is_over() {
                 return;
             }
             if let Err(error) = row.and_then(|row| self.row(batch, part, row, at_ena)) {
@@ -283,19 +264,20 @@ impl Resolver {
             let whose = if at_ena { "ENA" } else { "NCBI" };
             let name = if let [one] = part { one.as_str() } else { whose };
             let why = format!("{count} rows of {whose}'s answer cannot be read, the first since {first}");
-            self.problem(name, Error::protocol(why));
+            self.report.problem(name, Error::protocol(why));
         }
     }
 
     /// Asks NCBI for the runs of what was not found so far.
     fn ask_ncbi(&mut self, batch: &mut Batch) {
         // What ENA could not be asked for it may well have: nobody else has its FASTQ.
-        let needs_ena = self.wish.source == Source::Auto && self.wish.format == Format::Fastq;
+        let needs_ena =
+            self.locator.options.source == Source::Auto && self.locator.options.format == Format::Fastq;
         let part = batch.open(|asked| !needs_ena || asked.trouble.is_none());
-        if part.is_empty() || self.is_over() {
+        if part.is_empty() || self.report.is_over() {
             return;
         }
-        match eutils::runinfo(&self.archives.client, &part, &self.over) {
+        match eutils::runinfo(&self.locator.client, &part, &self.report.over) {
             Ok(rows) => self.rows(batch, &part, rows.into_iter().map(Ok), false),
             Err(error) => batch.trouble(&part, &error),
         }
@@ -323,28 +305,29 @@ impl Resolver {
             return Ok(());
         }
         if let Some(error) = controlled(&row) {
-            self.problem(run.as_str(), error);
+            self.report.problem(run.as_str(), error);
             return Ok(());
         }
-        let offer = if at_ena { Offer::at_ena(&row, self.wish.protocol) } else { Ok(Offer::default()) };
+        let offer =
+            if at_ena { Offer::at_ena(&row, self.locator.options.protocol) } else { Ok(Offer::default()) };
         let offer = match offer {
             Ok(offer) => offer,
             Err(error) => {
-                self.problem(run.as_str(), error.within(&run));
+                self.report.problem(run.as_str(), error.within(&run));
                 return Ok(());
             }
         };
-        let waiting = Waiting { row, named, offer, refusal: None, trouble: None };
-        let here = !waiting.offer.files(self.wish.format).is_empty();
+        let waiting = PendingRun { row, named, offer, refusal: None, trouble: None };
+        let here = !waiting.offer.files(self.locator.options.format).is_empty();
         // Of FASTQ and of what was submitted ENA has all there is; SRA files have mirrors.
-        let enough = here && matches!(self.wish.format, Format::Fastq | Format::Submitted);
-        if enough || !self.wish.source.has_ncbi() {
-            self.settle(&waiting);
+        let enough = here && matches!(self.locator.options.format, Format::Fastq | Format::Submitted);
+        if enough || !self.locator.options.source.has_ncbi() {
+            self.locator.settle(&waiting);
             return Ok(());
         }
-        self.waiting.push(waiting);
-        if self.waiting.len() >= sdl::MAX_RUNS {
-            self.locate();
+        self.locator.waiting.push(waiting);
+        if self.locator.waiting.len() >= sdl::MAX_RUNS {
+            self.locator.locate();
         }
         Ok(())
     }

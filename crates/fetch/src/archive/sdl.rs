@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
+use ureq::http::Method;
 use url::Url;
 
-use super::client::{Answer, Client};
+use super::client::{Answer, ArchiveClient};
 use super::eutils::number;
 
 /// Runs in one request.
@@ -76,7 +77,7 @@ pub struct Place {
 
 /// Locates up to [`MAX_RUNS`] runs in one request.
 pub fn retrieve(
-    client: &Client,
+    client: &ArchiveClient,
     runs: &[&str],
     want: Want,
     over: &AtomicBool,
@@ -88,7 +89,7 @@ pub fn retrieve(
     if want != Want::All {
         form.push(("filetype", "run"));
     }
-    match client.post(&client.sdl, "", &form, over)? {
+    match client.call(&client.sdl, &Method::POST, "", &form, over)? {
         Answer::Text(text) => read(&text),
         Answer::Nothing => Ok(HashMap::new()),
         Answer::Refused(words) => Err(said(&words)),

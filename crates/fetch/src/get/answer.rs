@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
-use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::pipeline::proof::{Proof, ZEROS};
+use tidegate_transfer::pipeline::write_path::Arrived;
 
 use crate::get::digest::place;
 use crate::get::fetch::Worker;
-use crate::get::queue::{Held, Job};
-use crate::get::write::Arrived;
+use crate::get::queue::{ActiveClaim, Job};
 use crate::host::Host;
 use crate::remote::{Opened, Refusal, Why};
 
@@ -47,9 +47,9 @@ impl Worker<'_> {
     pub(super) fn read(
         &mut self,
         job: &Job,
-        held: &Arc<Held>,
+        held: &Arc<ActiveClaim>,
         opened: Opened,
-        begun: Instant,
+        asked_at: Instant,
         parked: &dyn Fn() -> bool,
     ) {
         let (file, shared) = (&job.file, self.shared);
@@ -61,9 +61,9 @@ impl Worker<'_> {
         // What comes in one go cannot be continued by another.
         let whole = !file.lock().gives_parts(shared.queue.mixes(file));
         let parked = || !whole && parked();
-        let end = self.take(held, &mut *source, opened.range.start, promised, begun, &parked, &mut moved);
+        let end = self.take(held, &mut *source, opened.range.start, promised, asked_at, &parked, &mut moved);
         let host = &file.hosts[job.mirror];
-        self.measured(host, moved, begun);
+        self.measured(host, moved, asked_at);
         // What is less than a block, or cannot be continued, brings the file no further.
         if matches!(end, End::Done) || (moved >= BLOCK && !whole) {
             file.lock().progress(job.mirror);
@@ -97,11 +97,11 @@ impl Worker<'_> {
     #[allow(clippy::too_many_arguments)]
     fn take(
         &mut self,
-        held: &Held,
+        held: &ActiveClaim,
         source: &mut dyn Read,
         from: u64,
         promised: u64,
-        begun: Instant,
+        asked_at: Instant,
         parked: &dyn Fn() -> bool,
         moved: &mut u64,
     ) -> End {
@@ -115,20 +115,20 @@ impl Worker<'_> {
             let Some(range) = held.claim.next() else { break };
             held.at.store(range.start, Relaxed);
             debug_assert_eq!(range.start, at);
-            let Some(mut block) = shared.staging.acquire() else { return End::Over };
+            let Some(mut block) = shared.path.staging.acquire() else { return End::Over };
             let length = (range.end - range.start) as usize;
             let mut filled = 0;
             while filled < length {
-                if shared.is_stopped() || body.has_ended() {
-                    shared.staging.release(block);
+                if shared.path.is_stopped() || body.has_ended() {
+                    shared.path.staging.release(block);
                     return End::Over;
                 }
                 if parked() {
                     let left = held.claim.remaining() + (length - filled) as u64;
-                    let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+                    let rate = *moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
                     let time = if left > NEARLY { SOON } else { LATER };
                     if left as f64 > rate * time.as_secs_f64() {
-                        shared.staging.release(block);
+                        shared.path.staging.release(block);
                         return End::Parked(range.start);
                     }
                 }
@@ -137,7 +137,7 @@ impl Worker<'_> {
                 held.listen(false);
                 match read {
                     Ok(0) => {
-                        shared.staging.release(block);
+                        shared.path.staging.release(block);
                         let why = format!(
                             "{} broke off after {} of {promised} bytes",
                             place(&body.file, body.mirror),
@@ -152,7 +152,7 @@ impl Worker<'_> {
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(error) => {
-                        shared.staging.release(block);
+                        shared.path.staging.release(block);
                         let error = Error::connection("reading", place(&body.file, body.mirror), error);
                         return End::Lost(range.start, error);
                     }
@@ -163,16 +163,18 @@ impl Worker<'_> {
             if range.end == promised
                 && let Ok(1..) = source.read(&mut [0])
             {
-                shared.staging.release(block);
+                shared.path.staging.release(block);
                 let why = format!("{} sent more bytes than it promised", place(&body.file, body.mirror));
                 return End::Wrong(range.start, Error::new(ErrorKind::Protocol, why));
             }
             let digest = Proof::of(&block.bytes[..length], range.start, body.size(), proof).digest;
             block.length = length;
-            block.frames.push(Arrived { body: Arc::clone(body), offset: range.start, length, digest });
-            shared.deliver(block);
+            let data = 0..if is_zero(&block.bytes[..length]) { 0 } else { length };
+            let (file, offset) = (Arc::clone(body), range.start);
+            block.frames.push(Arrived { file, offset, length: length as u32, data, digest });
+            shared.path.deliver(shared, block);
             at = range.end;
-            let rate = *moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+            let rate = *moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
             held.rate.store(rate as u64, Relaxed);
         }
         End::Done
@@ -182,20 +184,25 @@ impl Worker<'_> {
     pub(super) fn count(&self, bytes: usize) {
         let shared = self.shared;
         shared.network_bytes.fetch_add(bytes as u64, Relaxed);
-        shared.ledger.bytes_moved.fetch_add(bytes as u64, Relaxed);
+        shared.path.ledger.bytes_moved.fetch_add(bytes as u64, Relaxed);
         for throttle in [&self.throttle, &shared.link].into_iter().flatten() {
-            throttle.take(bytes, &shared.stopped);
+            throttle.take(bytes, shared.path.stopped());
         }
     }
 
     /// A request brought `moved` bytes.
-    pub(super) fn measured(&mut self, host: &Host, moved: u64, begun: Instant) {
+    pub(super) fn measured(&mut self, host: &Host, moved: u64, asked_at: Instant) {
         // A few bytes say more of the round trip than of the rate.
         if moved < BLOCK {
             return;
         }
-        let rate = moved as f64 / begun.elapsed().as_secs_f64().max(1e-6);
+        let rate = moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
         host.measured(rate);
         self.rate = if self.rate > 0.0 { self.rate + WEIGHT * (rate - self.rate) } else { rate };
     }
+}
+
+/// Data that is not all zeros is nearly always told by its first bytes.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().take(16).all(|&byte| byte == 0) && bytes == &ZEROS[..bytes.len()]
 }

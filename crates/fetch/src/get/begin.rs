@@ -7,27 +7,25 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
-use tidegate_transfer::journal::Left;
-use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, SEGMENT, Timestamp, missing, segment_range};
-use tidegate_transfer::pipeline::incoming::Incoming;
-use tidegate_transfer::pipeline::recheck::still_there;
+use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, Timestamp, missing, segment_range};
+use tidegate_transfer::pipeline::write_path::{Incoming, segments_left};
 use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::{Sink, Standing};
 use tidegate_transfer::terms::Verify;
 
 use crate::checksum::{Algorithm, Checksums};
-use crate::get::Got;
-use crate::get::file::{Body, File, UNKNOWN};
+use crate::get::event::Got;
+use crate::get::file::{Body, DownloadFile, UNKNOWN};
 use crate::get::memory::{Fetched, fingerprint, unlike_any};
 use crate::get::queue::Task;
-use crate::get::shared::Shared;
+use crate::get::state::DownloadState;
 use crate::remote::Version;
 
-impl Shared {
+impl DownloadState {
     /// Begins the version of `file` that `mirror` shows, of `bytes` if that is known.
     pub(super) fn begin_body(
         &self,
-        file: &Arc<File>,
+        file: &Arc<DownloadFile>,
         mirror: usize,
         seen: &Version,
         bytes: Option<u64>,
@@ -49,7 +47,7 @@ impl Shared {
         let left = self.left_of(file, &entry, bytes)?;
         // How much is under way is ours to choose here, not a peer's.
         let metadata = Quota::unlimited();
-        let incoming = Arc::new(Incoming::new(file.id, entry, Verify::Block, left, &metadata)?);
+        let incoming = Incoming::new(file.id, entry, Verify::Block, left, &metadata)?;
         let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
         let body =
             Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));
@@ -66,7 +64,7 @@ impl Shared {
     /// What a version will be on the disk, its fingerprint, and whether that tells it from others.
     fn entry(
         &self,
-        file: &File,
+        file: &DownloadFile,
         mirror: usize,
         seen: &Version,
         bytes: Option<u64>,
@@ -84,15 +82,18 @@ impl Shared {
     }
 
     /// Whether an earlier run gave this version its name, and ended before it could say so.
-    pub(super) fn complete_before(&self, file: &File, mirror: usize, seen: &Version) -> Option<Got> {
+    pub(super) fn complete_before(&self, file: &DownloadFile, mirror: usize, seen: &Version) -> Option<Got> {
         let (entry, version, known) = self.entry(file, mirror, seen, seen.bytes);
-        let root = self.journal()?.lock().expect("not poisoned").left_root(&entry)?;
+        let root = self.path.journal()?.lock().expect("not poisoned").left_root(&entry)?;
         if !known || self.sink.has_part(&entry) || root == [0; 32] {
             return None;
         }
         match self.sink.prepare(&entry, true) {
             Ok(Standing::Present(mtime, _))
-                if self.sink.digest(&entry, &|| self.is_stopped()).is_ok_and(|digest| digest == root) =>
+                if self
+                    .sink
+                    .digest(&entry, &|| self.path.is_stopped())
+                    .is_ok_and(|digest| digest == root) =>
             {
                 let mut checksums = Checksums::none();
                 checksums.add(Algorithm::Blake3, root);
@@ -107,7 +108,7 @@ impl Shared {
     }
 
     /// Remembers a file for later runs; `false` if nothing is remembered.
-    pub(super) fn remember(&self, file: &File, fetched: &Fetched) -> bool {
+    pub(super) fn remember(&self, file: &DownloadFile, fetched: &Fetched) -> bool {
         let Some(memory) = &self.memory else { return false };
         let path = file.record.path.as_bytes();
         let put = memory.lock().expect("not poisoned").put_aside(path, fetched.clone());
@@ -118,11 +119,11 @@ impl Shared {
     /// unfinished file is overwritten: no later run may take that for what it was.
     fn left_of(
         &self,
-        file: &File,
+        file: &DownloadFile,
         entry: &Entry,
         bytes: Option<u64>,
     ) -> Result<Option<HashMap<u64, Digest>>> {
-        let Some(journal) = self.journal() else { return Ok(None) };
+        let Some(journal) = self.path.journal() else { return Ok(None) };
         let left = {
             let mut journal = journal.lock().expect("not poisoned");
             if !journal.has_left(&entry.path) {
@@ -133,36 +134,20 @@ impl Shared {
         };
         let there = left
             .filter(|_| bytes.is_some() && self.sink.has_part(entry))
-            .map(|left| self.read_again(file, entry, left))
+            .map(|left| {
+                let left = segments_left(left, entry.size());
+                self.path.read_again(entry, self.proof(file), left, |_, _| {})
+            })
             .filter(|there| !there.is_empty());
         // A run that was stopped while it read knows nothing against what is left.
-        if there.is_none() && !self.is_stopped() {
-            journal.lock().expect("not poisoned").anew([entry].into_iter())?;
+        if there.is_none() && !self.path.is_stopped() {
+            self.path.start_anew([entry].into_iter())?;
         }
         Ok(there)
     }
 
-    /// The segments of `left` that are still there.
-    fn read_again(&self, file: &File, entry: &Entry, left: Left) -> HashMap<u64, Digest> {
-        // A small file's only segment is its root.
-        let mut segments = left.segments;
-        if let (true, Some(root)) = (entry.size() <= SEGMENT, left.root) {
-            segments.insert(0, root);
-        }
-        let mut there = HashMap::new();
-        if let Ok(part) = self.sink.open(entry, true) {
-            let (size, over) = (entry.size(), || self.is_stopped());
-            still_there(&*part, (size, self.proof(file)), segments, &over, &mut |segment, digest| {
-                let range = segment_range(segment, size);
-                self.ledger.already(range.end - range.start);
-                there.insert(segment, digest);
-            });
-        }
-        there
-    }
-
     /// How the blocks of a file are proved: as the journal remembers them.
-    pub(super) fn proof(&self, file: &File) -> Verify {
+    pub(super) fn proof(&self, file: &DownloadFile) -> Verify {
         match self.settings.verify || self.wants_blake3(file) {
             true => Verify::Blake3,
             false => Verify::Block,
@@ -180,7 +165,12 @@ impl Shared {
     }
 
     /// Drops the version under way, and begins with nothing.
-    pub(super) fn begin_anew(&self, file: &Arc<File>, body: Option<&Arc<Body>>, not_before: Option<Instant>) {
+    pub(super) fn begin_anew(
+        &self,
+        file: &Arc<DownloadFile>,
+        body: Option<&Arc<Body>>,
+        not_before: Option<Instant>,
+    ) {
         let body = {
             let mut state = file.lock();
             if !state.concerns(body) {
@@ -194,8 +184,8 @@ impl Shared {
         if let Some(body) = body {
             self.drop_body(&body, false);
             let fresh = body.written.load(Relaxed) - body.incoming.kept;
-            self.ledger.bytes_again.fetch_add(fresh, Relaxed);
-            self.ledger.already_not(body.incoming.kept);
+            self.path.ledger.bytes_again.fetch_add(fresh, Relaxed);
+            self.path.ledger.already_not(body.incoming.kept);
         }
         self.queue.push(file, Task::First, not_before);
     }
@@ -208,10 +198,7 @@ impl Shared {
         if keep {
             return;
         }
-        if let Some(journal) = self.journal()
-            && let Err(error) =
-                journal.lock().expect("not poisoned").anew([&*body.incoming.entry].into_iter())
-        {
+        if let Err(error) = self.path.start_anew([&*body.incoming.entry].into_iter()) {
             tracing::warn!("the journal cannot be written: {error}");
         }
         // A new unfinished file gets a new inode: a late writer of this one cannot reach it.

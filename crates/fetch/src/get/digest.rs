@@ -3,89 +3,36 @@
 //! is read back by a few threads of their own, mostly from memory, once the front has reached it. So one
 //! slow sum holds up nobody else's file.
 
-use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
-use tidegate_transfer::manifest::{BLOCK, Timestamp};
-use tidegate_transfer::pipeline::commit::Complete;
+use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::checksum::{Algorithm, Checksums, Hashers};
-use crate::get::Got;
-use crate::get::file::{Body, File};
+use crate::get::digest_queue::{Check, DigestJob};
+use crate::get::event::Got;
+use crate::get::existing::ExistingFile;
+use crate::get::file::{Body, DownloadFile};
 use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
-use crate::get::shared::Shared;
-use crate::get::there::There;
+use crate::get::state::DownloadState;
 use crate::remote::{Version, shown};
 
 /// What is read back of one file before others have their turn.
 const TURN: u64 = 64 << 20;
 
-/// What waits for the digest pool: each file at most once.
-#[derive(Default)]
-pub(super) struct Digests {
-    state: Mutex<(VecDeque<Job>, bool)>,
-    changed: Condvar,
-}
-
-enum Job {
-    /// The front of a file that is being fetched.
-    Follow(Arc<Body>),
-    /// A file that is there already and may be what is wanted.
-    Check(Box<Check>),
-}
-
-/// A file that is read to see whether it is what is wanted.
-struct Check {
-    file: Arc<File>,
-    there: OwnedFd,
-    size: u64,
-    mtime: Timestamp,
-    hashers: Hashers,
-    at: u64,
-    /// Who says what it sums up to, if that was not declared.
-    mirror: usize,
-    seen: Version,
-}
-
-impl Digests {
-    fn push(&self, job: Job) {
-        self.state.lock().expect("not poisoned").0.push_back(job);
-        self.changed.notify_one();
-    }
-
-    pub(super) fn close(&self) {
-        self.state.lock().expect("not poisoned").1 = true;
-        self.changed.notify_all();
-    }
-
-    fn take(&self) -> Option<Job> {
-        let mut state = self.state.lock().expect("not poisoned");
-        loop {
-            if state.1 {
-                return None;
-            }
-            if let Some(job) = state.0.pop_front() {
-                return Some(job);
-            }
-            state = self.changed.wait(state).expect("not poisoned");
-        }
-    }
-}
-
-impl Shared {
+impl DownloadState {
     /// What one thread of the digest pool does until the download ends.
     pub(super) fn digest(&self) {
         let mut buffer = vec![0; 8 * BLOCK as usize];
         while let Some(job) = self.digests.take() {
             match job {
-                Job::Follow(body) => self.read_back(&body, &mut buffer),
-                Job::Check(check) => self.go_through(check, &mut buffer),
+                DigestJob::Follow(body) => self.read_back(&body, &mut buffer),
+                DigestJob::Check(check) => self.go_through(check, &mut buffer),
             }
         }
     }
@@ -142,7 +89,7 @@ impl Shared {
         if body.incoming.written_from(front.at) > front.at {
             front.queued = true;
             drop(front);
-            self.digests.push(Job::Follow(Arc::clone(body)));
+            self.digests.push(DigestJob::Follow(Arc::clone(body)));
         }
     }
 
@@ -153,7 +100,7 @@ impl Shared {
     }
 
     /// A version has begun, of which earlier runs may have left something, or everything.
-    pub(super) fn begun(&self, body: &Arc<Body>) {
+    pub(super) fn version_started(&self, body: &Arc<Body>) {
         if body.size() == 0 {
             let hashers = body.front().hashers.take();
             self.completed(body, hashers.unwrap_or_default());
@@ -172,8 +119,8 @@ impl Shared {
         };
         let end = body.incoming.written_from(from).min(from + TURN);
         let mut at = from;
-        let read = body.incoming.part(&*self.sink, None).and_then(|part| {
-            while at < end && !body.has_ended() && !self.is_stopped() {
+        let read = body.incoming.part(&*self.path.sink, None).and_then(|part| {
+            while at < end && !body.has_ended() && !self.path.is_stopped() {
                 let length = (end - at).min(buffer.len() as u64);
                 let piece = &mut buffer[..length as usize];
                 part.read_at(at, piece)?;
@@ -183,8 +130,8 @@ impl Shared {
             Ok(())
         });
         match read {
-            Err(error) => self.fail_write(&body.file, &error),
-            Ok(()) if body.has_ended() || self.is_stopped() => {}
+            Err(error) => self.write_failed(body, error),
+            Ok(()) if body.has_ended() || self.path.is_stopped() => {}
             Ok(()) => self.advance(body, hashers, at - from),
         }
     }
@@ -211,30 +158,22 @@ impl Shared {
 
     /// A version is right: it gets its mode and times, and goes on to its name.
     fn seal(&self, body: &Arc<Body>, root: Digest) {
-        let entry = Arc::clone(&body.incoming.entry);
         // Somebody may have taken the name since.
         if let Err(error) = self.is_free(&body.file) {
-            return self.fail(&body.file, &error);
+            return self.fail_one(&body.file, &error);
         }
-        let sealed = body.incoming.part(&*self.sink, None).and_then(|part| {
-            part.seal(&entry)?;
-            Ok(part)
-        });
-        match sealed {
-            Ok(part) => self.hand_in(Complete { id: body.file.id, entry, part, root }),
-            Err(error) => self.fail_write(&body.file, &error),
-        }
+        self.path.hand_in(self, body, root);
     }
 
     /// Whether a file's BLAKE3 is asked for; that comes from its blocks, in whatever order they arrive.
-    pub(super) fn wants_blake3(&self, file: &File) -> bool {
+    pub(super) fn wants_blake3(&self, file: &DownloadFile) -> bool {
         file.record.checksums.get(Algorithm::Blake3).is_some()
             || self.settings.extra.contains(&Algorithm::Blake3)
     }
 
     /// Computes what is declared of a file, vouched for by its server, and asked for besides; `all` of it,
     /// or without BLAKE3.
-    pub(super) fn hashers(&self, file: &File, vouched: &Checksums, all: bool) -> Hashers {
+    pub(super) fn hashers(&self, file: &DownloadFile, vouched: &Checksums, all: bool) -> Hashers {
         let declared = |algorithm: &Algorithm| file.record.checksums.get(*algorithm).is_some();
         let vouched = |algorithm: &Algorithm| self.settings.verify && vouched.get(*algorithm).is_some();
         let extra = |algorithm: &Algorithm| self.settings.extra.contains(algorithm);
@@ -247,33 +186,45 @@ impl Shared {
 
     /// Has a file that is there read, and compared with what was declared of it or with what its server, `seen` at
     /// `mirror`, vouches for.
-    pub(super) fn check(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
-        let Some(content) = there.content else { return self.queue.push(file, Task::First, None) };
+    pub(super) fn check(
+        &self,
+        file: &Arc<DownloadFile>,
+        existing: ExistingFile,
+        mirror: usize,
+        seen: Version,
+    ) {
+        let Some(content) = existing.content else { return self.queue.push(file, Task::First, None) };
         let hashers = self.hashers(file, &seen.checksums, true);
-        let (file, size, mtime) = (Arc::clone(file), there.size, there.mtime);
-        let check = Check { file, there: content, size, mtime, hashers, at: 0, mirror, seen };
-        self.digests.push(Job::Check(Box::new(check)));
+        let (file, size, mtime) = (Arc::clone(file), existing.size, existing.mtime);
+        let check = Check { file, content, size, mtime, hashers, at: 0, mirror, seen };
+        self.digests.push(DigestJob::Check(Box::new(check)));
     }
 
     /// What is there and must not be replaced is what is wanted only if its server vouches for what it sums up to.
-    pub(super) fn compare(&self, file: &Arc<File>, there: There, mirror: usize, seen: Version) {
-        let vouched = self.settings.verify && !seen.checksums.is_empty() && there.content.is_some();
-        if vouched && there.may_have(seen.bytes) {
-            return self.check(file, there, mirror, seen);
+    pub(super) fn compare(
+        &self,
+        file: &Arc<DownloadFile>,
+        existing: ExistingFile,
+        mirror: usize,
+        seen: Version,
+    ) {
+        let vouched = self.settings.verify && !seen.checksums.is_empty() && existing.content.is_some();
+        if vouched && existing.may_have(seen.bytes) {
+            return self.check(file, existing, mirror, seen);
         }
-        if let Err(error) = self.gives_way(file, &there) {
-            self.fail(file, &error);
+        if let Err(error) = self.gives_way(file, &existing) {
+            self.fail_one(file, &error);
         }
     }
 
     fn go_through(&self, mut check: Box<Check>, buffer: &mut [u8]) {
         let end = check.size.min(check.at + TURN);
         while check.at < end {
-            if self.is_stopped() {
+            if self.path.is_stopped() {
                 return;
             }
             let length = (end - check.at).min(buffer.len() as u64) as usize;
-            match rustix::io::pread(&check.there, &mut buffer[..length], check.at) {
+            match rustix::io::pread(&check.content, &mut buffer[..length], check.at) {
                 Ok(n) if n > 0 => {
                     check.hashers.update(&buffer[..n]);
                     check.at += n as u64;
@@ -284,7 +235,7 @@ impl Shared {
             }
         }
         if check.at < check.size {
-            return self.digests.push(Job::Check(check));
+            return self.digests.push(DigestJob::Check(check));
         }
         let file = &check.file;
         let sums = check.hashers.finish();
@@ -293,7 +244,7 @@ impl Shared {
         if let Some(algorithm) = expected.differs(&sums) {
             return match self.gives_way_to(file, expected, &sums, algorithm) {
                 Ok(()) => self.queue.push(file, Task::First, None),
-                Err(error) => self.fail(file, &error),
+                Err(error) => self.fail_one(file, &error),
             };
         }
         let url = &file.record.urls[check.mirror];
@@ -344,7 +295,7 @@ fn verify(body: &Body, sums: &Checksums) -> Result<()> {
 }
 
 /// A mirror for people: without what may be secret.
-pub(super) fn place(file: &File, mirror: usize) -> String {
+pub(super) fn place(file: &DownloadFile, mirror: usize) -> String {
     let mut url = file.record.urls[mirror].clone();
     url.set_query(None);
     shown(&url)

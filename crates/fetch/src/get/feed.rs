@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::FileId;
+use tidegate_transfer::pipeline::write_path::WriteHandler;
 
-use crate::get::file::File;
+use crate::get::event::{DownloadEvent, Got};
+use crate::get::existing::ExistingFile;
+use crate::get::file::DownloadFile;
 use crate::get::memory::fingerprint;
 use crate::get::queue::Task;
-use crate::get::shared::Shared;
-use crate::get::there::There;
-use crate::get::{Event, Got};
+use crate::get::state::DownloadState;
 use crate::record::{Named, Names, Record};
 use crate::remote::Version;
 
@@ -20,25 +21,25 @@ use crate::remote::Version;
 /// bytes a file are all that is kept of one that has ended.
 type Seen = HashMap<[u8; 16], u64>;
 
-impl Shared {
+impl DownloadState {
     /// Reads the names to their end.
     pub(super) fn feed(&self, names: Names) {
         let mut seen = Seen::new();
         let mut next: FileId = 0;
         for named in names {
-            if self.is_stopped() {
+            if self.path.is_stopped() {
                 return;
             }
             match named {
-                Named::Note(note) => (self.tell)(Event::Note(&note)),
+                Named::Note(note) => (self.tell)(DownloadEvent::Note(&note)),
                 Named::Problem(named, error) => {
-                    self.ledger.failed(named.as_bytes(), error.clone(), false);
-                    (self.tell)(Event::Failed { named: &named, record: None, error: &error });
+                    self.path.ledger.failed(named.as_bytes(), error.clone(), false);
+                    (self.tell)(DownloadEvent::Failed { named: &named, record: None, error: &error });
                 }
                 Named::Record(record) => {
                     let Some(id) = next.checked_add(1) else {
                         let why = "more files were named than can be numbered";
-                        return self.fail_all(Error::new(ErrorKind::Usage, why));
+                        return self.fail(Error::new(ErrorKind::Usage, why));
                     };
                     next = id;
                     if !self.admit() {
@@ -56,32 +57,34 @@ impl Shared {
         match place_of(&record, seen) {
             Ok(true) => {}
             Ok(false) => {
-                (self.tell)(Event::Note(&format!("{name} was named twice, from the same place: taken once")));
+                (self.tell)(DownloadEvent::Note(&format!(
+                    "{name} was named twice, from the same place: taken once"
+                )));
                 return self.pass_over();
             }
             Err(error) => {
-                self.ledger.failed(record.path.as_bytes(), error.clone(), false);
-                (self.tell)(Event::Failed { named: &name, record: Some(&record), error: &error });
+                self.path.ledger.failed(record.path.as_bytes(), error.clone(), false);
+                (self.tell)(DownloadEvent::Failed { named: &name, record: Some(&record), error: &error });
                 return self.pass_over();
             }
         }
-        self.ledger.listed(record.bytes.unwrap_or(0));
-        let there = self.there(&record);
-        let known = match (&there, &self.memory) {
-            (Ok(Some(there)), Some(memory)) => {
+        self.path.ledger.listed(record.bytes.unwrap_or(0));
+        let existing = self.existing(&record);
+        let known = match (&existing, &self.memory) {
+            (Ok(Some(existing)), Some(memory)) => {
                 let known = memory.lock().expect("not poisoned").get(record.path.as_bytes());
-                known.filter(|known| there.is(known))
+                known.filter(|known| existing.is(known))
             }
             _ => None,
         };
         let hosts = record.urls.iter().map(|url| self.hosts.of(url)).collect();
-        let file = Arc::new(File::new(id, record, hosts, known));
+        let file = Arc::new(DownloadFile::new(id, record, hosts, known));
         self.add(&file);
         let record = &file.record;
-        match there {
-            Err(error) => return self.fail(&file, &error),
-            Ok(Some(there)) => {
-                if self.settle(&file, there) {
+        match existing {
+            Err(error) => return self.fail_one(&file, &error),
+            Ok(Some(existing)) => {
+                if self.settle(&file, existing) {
                     return;
                 }
             }
@@ -90,9 +93,10 @@ impl Shared {
         if let Some(bytes) = record.bytes
             && let Err(error) = self.reserve(&file, bytes)
         {
-            return self.fail(&file, &error);
+            return self.fail_one(&file, &error);
         }
         let left = self
+            .path
             .journal()
             .is_some_and(|journal| journal.lock().expect("not poisoned").has_left(&record.path));
         let asks = left || (file.before.is_some() && record.checksums.is_empty());
@@ -101,9 +105,9 @@ impl Shared {
     }
 
     /// Sees what the file that bears the name is good for; `false` if it may be replaced.
-    fn settle(&self, file: &Arc<File>, there: There) -> bool {
+    fn settle(&self, file: &Arc<DownloadFile>, existing: ExistingFile) -> bool {
         let record = &file.record;
-        let fits = there.may_have(record.bytes);
+        let fits = existing.may_have(record.bytes);
         if fits && !record.checksums.is_empty() {
             let declared = fingerprint(&record.checksums, record.bytes, &record.urls[0], &Version::default());
             if let Some(known) = &file.before
@@ -114,22 +118,22 @@ impl Shared {
                     checksums.add(algorithm, record.checksums.get(algorithm).unwrap_or_default());
                 }
                 let got = Got {
-                    bytes: there.size,
+                    bytes: existing.size,
                     checksums,
                     checked: self.settings.verify,
                     seconds: 0.0,
                     url: record.urls[0].clone(),
-                    modified: Some(there.mtime),
+                    modified: Some(existing.mtime),
                 };
                 self.skip(file, &got);
                 return true;
             }
-            if there.content.is_some() {
-                self.check(file, there, 0, Version::default());
+            if existing.content.is_some() {
+                self.check(file, existing, 0, Version::default());
                 return true;
             }
         }
-        match self.gives_way(file, &there) {
+        match self.gives_way(file, &existing) {
             Ok(()) => false,
             // Its server may say what it sums up to, or an earlier run may have been about to say that it is ours.
             Err(_) if fits && record.checksums.is_empty() => {
@@ -137,7 +141,7 @@ impl Shared {
                 true
             }
             Err(error) => {
-                self.fail(file, &error);
+                self.fail_one(file, &error);
                 true
             }
         }

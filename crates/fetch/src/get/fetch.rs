@@ -12,12 +12,12 @@ use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 use url::Url;
 
-use crate::get::Got;
 use crate::get::digest::place;
-use crate::get::file::{Body, File};
+use crate::get::event::Got;
+use crate::get::file::{Body, DownloadFile};
 use crate::get::memory::fingerprint;
-use crate::get::queue::{Asker, Held, Job, Order, Task};
-use crate::get::shared::Shared;
+use crate::get::queue::{ActiveClaim, Asker, Job, Order, Task};
+use crate::get::state::DownloadState;
 use crate::host::Host;
 use crate::remote::{Ask, Refusal, Remote, Remotes, Version, WARM, Why};
 
@@ -26,7 +26,7 @@ const PROVEN: usize = 64;
 
 /// One network worker.
 pub(super) struct Worker<'s> {
-    pub(super) shared: &'s Shared,
+    pub(super) shared: &'s DownloadState,
     remotes: &'s dyn Remotes,
     pub(super) remote: Box<dyn Remote>,
     pub(super) throttle: Option<Throttle>,
@@ -62,7 +62,7 @@ impl Asker for AtGate<'_, '_> {
 }
 
 impl<'s> Worker<'s> {
-    pub(super) fn new(shared: &'s Shared, remotes: &'s dyn Remotes) -> Self {
+    pub(super) fn new(shared: &'s DownloadState, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(shared.settings.limits.network);
         Self { shared, remotes, remote: remotes.remote(), throttle, proven: Vec::new(), rate: 0.0 }
     }
@@ -70,7 +70,7 @@ impl<'s> Worker<'s> {
     /// Works until the download ends.
     pub(super) fn work(&mut self, index: u16, gate: &Gate) {
         let (shared, remotes) = (self.shared, self.remotes);
-        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.is_stopped() {
+        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.path.is_stopped() {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
@@ -107,7 +107,7 @@ impl<'s> Worker<'s> {
     }
 
     fn ask<'a>(
-        file: &'a File,
+        file: &'a DownloadFile,
         mirror: usize,
         range: std::ops::Range<u64>,
         pin: Option<&'a Version>,
@@ -157,10 +157,10 @@ impl<'s> Worker<'s> {
         if let Some(got) = shared.complete_before(file, job.mirror, &seen) {
             return shared.skip(file, &got);
         }
-        match shared.there(&file.record) {
-            Err(error) => return shared.fail(file, &error),
-            Ok(Some(there)) if shared.gives_way(file, &there).is_err() => {
-                return shared.compare(file, there, job.mirror, seen);
+        match shared.existing(&file.record) {
+            Err(error) => return shared.fail_one(file, &error),
+            Ok(Some(existing)) if shared.gives_way(file, &existing).is_err() => {
+                return shared.compare(file, existing, job.mirror, seen);
             }
             Ok(_) => {}
         }
@@ -173,9 +173,9 @@ impl<'s> Worker<'s> {
         match shared.begin_body(file, job.mirror, &seen, Some(bytes)) {
             Ok(body) => {
                 shared.push_missing(&body);
-                shared.begun(&body);
+                shared.version_started(&body);
             }
-            Err(error) => shared.fail(file, &error),
+            Err(error) => shared.fail_one(file, &error),
         }
     }
 
@@ -184,7 +184,7 @@ impl<'s> Worker<'s> {
     fn first(&mut self, job: &Job, end: u64, parked: &dyn Fn() -> bool) {
         let (file, shared) = (&job.file, self.shared);
         file.lock().started.get_or_insert_with(Instant::now);
-        let begun = Instant::now();
+        let asked_at = Instant::now();
         let opened = match self.remote.open(&Self::ask(file, job.mirror, 0..end, None)) {
             Ok(opened) => opened,
             Err(refusal) => {
@@ -194,13 +194,13 @@ impl<'s> Worker<'s> {
             }
         };
         self.answered(&file.hosts[job.mirror]);
-        shared.answered_after(begun.elapsed());
+        shared.answered_after(asked_at.elapsed());
         if opened.range.start != 0 {
             let why = format!("{} did not begin at its first byte", place(file, job.mirror));
             return self.leave(job, None, Error::new(ErrorKind::Protocol, why));
         }
         let Some(bytes) = opened.version.bytes else {
-            return self.stream(job, opened, begun);
+            return self.stream(job, opened, asked_at);
         };
         if let Err(error) = self.fits(file, job.mirror, bytes) {
             return self.leave(job, None, error);
@@ -213,20 +213,20 @@ impl<'s> Worker<'s> {
         file.lock().mirrors[job.mirror].whole = whole;
         let body = match shared.begin_body(file, job.mirror, &opened.version, Some(bytes)) {
             Ok(body) => body,
-            Err(error) => return shared.fail(file, &error),
+            Err(error) => return shared.fail_one(file, &error),
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.
             shared.push_missing(&body);
-            return shared.begun(&body);
+            return shared.version_started(&body);
         }
-        shared.begun(&body);
+        shared.version_started(&body);
         let held = shared.queue.begin(&body, 0..first, first..bytes, !whole);
-        self.read(job, &held, opened, begun, parked);
+        self.read(job, &held, opened, asked_at, parked);
     }
 
     /// Whether a mirror has as many bytes as were declared.
-    fn fits(&self, file: &File, mirror: usize, bytes: u64) -> Result<()> {
+    fn fits(&self, file: &DownloadFile, mirror: usize, bytes: u64) -> Result<()> {
         match file.record.bytes.filter(|&declared| declared != bytes) {
             None => Ok(()),
             Some(declared) => {
@@ -240,7 +240,7 @@ impl<'s> Worker<'s> {
 
     // A part -------------------------------------------------------------------------------------------
 
-    fn part(&mut self, job: &Job, held: &Arc<Held>, parked: &dyn Fn() -> bool) {
+    fn part(&mut self, job: &Job, held: &Arc<ActiveClaim>, parked: &dyn Fn() -> bool) {
         let (file, shared) = (&job.file, self.shared);
         let body = &held.claim.file;
         let left = held.claim.left();
@@ -248,7 +248,7 @@ impl<'s> Worker<'s> {
             return shared.queue.done(held);
         }
         let pin = file.lock().mirrors[job.mirror].pin.clone();
-        let begun = Instant::now();
+        let asked_at = Instant::now();
         let opened = match self.remote.open(&Self::ask(file, job.mirror, left.clone(), pin.as_ref())) {
             Ok(opened) => opened,
             Err(refusal) => {
@@ -259,7 +259,7 @@ impl<'s> Worker<'s> {
             }
         };
         self.answered(&file.hosts[job.mirror]);
-        shared.answered_after(begun.elapsed());
+        shared.answered_after(asked_at.elapsed());
         let version = &opened.version;
         let url = &file.record.urls[job.mirror];
         if let Some(pin) = &pin
@@ -286,7 +286,7 @@ impl<'s> Worker<'s> {
             }
         }
         if opened.range.start == left.start {
-            return self.read(job, held, opened, begun, parked);
+            return self.read(job, held, opened, asked_at, parked);
         }
         if opened.range.start != 0 {
             let why = format!("{} sent another part than was asked for", place(file, job.mirror));
@@ -302,7 +302,7 @@ impl<'s> Worker<'s> {
         shared.queue.give_back(held, None, None);
         if !parts {
             let held = shared.queue.gather(body);
-            self.read(job, &held, opened, begun, parked);
+            self.read(job, &held, opened, asked_at, parked);
         }
     }
 

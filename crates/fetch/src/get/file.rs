@@ -9,7 +9,7 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
 use tidegate_transfer::outage;
-use tidegate_transfer::pipeline::incoming::Incoming;
+use tidegate_transfer::pipeline::write_path::Incoming;
 
 use crate::checksum::{Checksums, Hashers};
 use crate::get::memory::Fetched;
@@ -27,7 +27,7 @@ const CHANGES: u32 = 3;
 const PATIENCE: u32 = 3;
 
 /// A file that was named, until it has ended.
-pub(super) struct File {
+pub(super) struct DownloadFile {
     pub(super) id: FileId,
     pub(super) record: Record,
     /// The mirrors' hosts, in the order of the record's URLs.
@@ -76,8 +76,8 @@ pub(super) struct Mirror {
 
 /// One version of a file on its way to the disk.
 pub(super) struct Body {
-    pub(super) file: Arc<File>,
-    pub(super) incoming: Arc<Incoming>,
+    pub(super) file: Arc<DownloadFile>,
+    pub(super) incoming: Incoming,
     /// Its size, [`UNKNOWN`] until a stream has ended.
     pub(super) size: AtomicU64,
     /// What tells the version; like no other's if nothing does.
@@ -118,7 +118,7 @@ pub(super) enum Next {
     Nothing,
 }
 
-impl File {
+impl DownloadFile {
     pub(super) fn new(id: FileId, record: Record, hosts: Vec<Arc<Host>>, before: Option<Fetched>) -> Self {
         let state = State {
             body: None,
@@ -178,7 +178,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for DownloadFile {
     fn drop(&mut self) {
         self.hosts.iter().for_each(|host| host.want(false));
     }
@@ -335,10 +335,16 @@ impl State {
     }
 }
 
+impl AsRef<Incoming> for Body {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
+}
+
 impl Body {
     pub(super) fn new(
-        file: Arc<File>,
-        incoming: Arc<Incoming>,
+        file: Arc<DownloadFile>,
+        incoming: Incoming,
         mirror: usize,
         version: Fingerprint,
         seen: &Version,

@@ -62,7 +62,7 @@ impl Remembered for Fetched {
 /// Which version of a file is meant, by what was declared of its content, or else by what its server says.
 ///
 /// `None` if neither tells one version from the next: then nothing of it may be taken for granted later.
-pub fn fingerprint(
+pub(crate) fn fingerprint(
     declared: &Checksums,
     bytes: Option<u64>,
     at: &Url,
@@ -93,7 +93,7 @@ pub fn fingerprint(
 }
 
 /// The fingerprint of what cannot be told from any other version: no two are equal.
-pub fn unlike_any(seed: u64, number: u32) -> Fingerprint {
+pub(crate) fn unlike_any(seed: u64, number: u32) -> Fingerprint {
     let mut hasher = blake3::Hasher::new();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     hasher.update(b"unlike any").update(&now.as_nanos().to_le_bytes());

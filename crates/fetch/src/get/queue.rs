@@ -11,7 +11,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::manifest::{BLOCK, FileId, SEGMENT};
 use tidegate_transfer::pipeline::work::Claim;
 
-use crate::get::file::{Body, File};
+use crate::get::file::{Body, DownloadFile};
 use crate::host::Host;
 
 /// What a connection is given may grow to what it brings in this time, so that the pause between two
@@ -45,14 +45,14 @@ pub(super) enum Task {
     Part(Arc<Body>, Range<u64>),
 }
 
-struct Piece {
-    file: Arc<File>,
+struct QueuedTask {
+    file: Arc<DownloadFile>,
     task: Task,
     not_before: Option<Instant>,
 }
 
 /// A claim and how fast it gets on, in bytes a second.
-pub(super) struct Held {
+pub(super) struct ActiveClaim {
     pub(super) claim: Arc<Claim<Body>>,
     pub(super) rate: AtomicU64,
     /// Where the block that is being filled begins.
@@ -68,7 +68,7 @@ pub(super) struct Held {
 
 /// What a worker is given. It has entered the mirror's host.
 pub(super) struct Job {
-    pub(super) file: Arc<File>,
+    pub(super) file: Arc<DownloadFile>,
     pub(super) mirror: usize,
     pub(super) order: Order,
 }
@@ -77,7 +77,7 @@ pub(super) enum Order {
     Look,
     /// The first bytes, up to this one.
     First(u64),
-    Part(Arc<Held>),
+    Part(Arc<ActiveClaim>),
 }
 
 /// The worker that asks for work.
@@ -102,8 +102,8 @@ pub(super) struct Queue {
 }
 
 struct State {
-    pieces: BTreeMap<(FileId, u64), Piece>,
-    claims: Vec<Arc<Held>>,
+    pieces: BTreeMap<(FileId, u64), QueuedTask>,
+    claims: Vec<Arc<ActiveClaim>>,
     claimed: u64,
     /// Bytes that wait, as far as they are known.
     bytes: u64,
@@ -130,12 +130,12 @@ impl Queue {
     }
 
     /// Whether parts of `file` from several mirrors may be put together.
-    pub(super) fn mixes(&self, file: &File) -> bool {
+    pub(super) fn mixes(&self, file: &DownloadFile) -> bool {
         self.verify && !file.record.checksums.is_empty()
     }
 
     /// Queues a task of `file`, not to be begun before `not_before`.
-    pub(super) fn push(&self, file: &Arc<File>, task: Task, not_before: Option<Instant>) {
+    pub(super) fn push(&self, file: &Arc<DownloadFile>, task: Task, not_before: Option<Instant>) {
         let mut state = self.lock();
         if state.closed {
             return;
@@ -147,7 +147,7 @@ impl Queue {
             Task::Part(_, range) => range.start,
             _ => 0,
         };
-        state.insert((file.id, start), Piece { file: Arc::clone(file), task, not_before });
+        state.insert((file.id, start), QueuedTask { file: Arc::clone(file), task, not_before });
         drop(state);
         self.changed.notify_all();
     }
@@ -159,7 +159,7 @@ impl Queue {
         range: Range<u64>,
         rest: Range<u64>,
         splits: bool,
-    ) -> Arc<Held> {
+    ) -> Arc<ActiveClaim> {
         let held = self.lock().hold(body, range, splits && self.chunk.is_some());
         // Whoever sleeps because there was nothing at all may take a part of it.
         self.changed.notify_all();
@@ -168,7 +168,7 @@ impl Queue {
     }
 
     /// Nothing of `body` but what one request from its beginning brings is wanted any more.
-    pub(super) fn gather(&self, body: &Arc<Body>) -> Arc<Held> {
+    pub(super) fn gather(&self, body: &Arc<Body>) -> Arc<ActiveClaim> {
         self.withdraw(body);
         self.lock().hold(body, 0..body.size(), false)
     }
@@ -195,7 +195,7 @@ impl Queue {
     }
 
     /// A worker has done what it was given.
-    pub(super) fn done(&self, held: &Arc<Held>) {
+    pub(super) fn done(&self, held: &Arc<ActiveClaim>) {
         let mut state = self.lock();
         state.claims.retain(|other| !Arc::ptr_eq(other, held));
         drop(state);
@@ -203,7 +203,7 @@ impl Queue {
     }
 
     /// A worker stops at `from`: what is left goes to the next one.
-    pub(super) fn give_back(&self, held: &Arc<Held>, from: Option<u64>, not_before: Option<Instant>) {
+    pub(super) fn give_back(&self, held: &Arc<ActiveClaim>, from: Option<u64>, not_before: Option<Instant>) {
         self.lock().claims.retain(|other| !Arc::ptr_eq(other, held));
         let left = held.claim.take_rest();
         let start = from.unwrap_or(left.start).min(left.start);
@@ -288,7 +288,7 @@ impl Queue {
                 };
                 if end < range.end {
                     let rest = Task::Part(Arc::clone(&body), end..range.end);
-                    let piece = Piece { file: Arc::clone(&file), task: rest, not_before: None };
+                    let piece = QueuedTask { file: Arc::clone(&file), task: rest, not_before: None };
                     state.insert((file.id, end), piece);
                 }
                 let splits = self.chunk.is_some();
@@ -300,7 +300,7 @@ impl Queue {
 
     /// What one worker is given of `length` bytes, if that is known: less towards the end, so that all
     /// end together.
-    fn share(&self, state: &State, file: &File, length: Option<u64>, asker: &impl Asker) -> u64 {
+    fn share(&self, state: &State, file: &DownloadFile, length: Option<u64>, asker: &impl Asker) -> u64 {
         let Some(chunk) = self.chunk else { return u64::MAX };
         let summed = !file.record.checksums.is_empty();
         let rate = asker.rate();
@@ -318,9 +318,10 @@ impl Queue {
     }
 
     fn steal(&self, state: &mut State, now: Instant, asker: &impl Asker) -> Option<Job> {
-        let late = |held: &Held| held.claim.remaining() as f64 / (held.rate.load(Relaxed) as f64).max(1.0);
+        let late =
+            |held: &ActiveClaim| held.claim.remaining() as f64 / (held.rate.load(Relaxed) as f64).max(1.0);
         let has_room = |host: &Arc<Host>| host.has_room(now, asker.is_proven(host));
-        let worth = |held: &&Arc<Held>| {
+        let worth = |held: &&Arc<ActiveClaim>| {
             let left = held.claim.remaining();
             held.splits
                 && !held.claim.file.has_ended()
@@ -331,7 +332,7 @@ impl Queue {
             .iter()
             .filter(worth)
             .max_by(|one, other| {
-                let silent = |held: &Held| held.is_silent();
+                let silent = |held: &ActiveClaim| held.is_silent();
                 silent(one).cmp(&silent(other)).then(late(one).total_cmp(&late(other)))
             })
             .and_then(|held| {
@@ -381,7 +382,7 @@ impl Queue {
     }
 }
 
-impl Piece {
+impl QueuedTask {
     /// Bytes to fetch for it, as far as they are known.
     fn bytes(&self) -> u64 {
         match &self.task {
@@ -392,7 +393,7 @@ impl Piece {
     }
 }
 
-impl Held {
+impl ActiveClaim {
     /// The worker begins to wait for bytes, or does something else.
     pub(super) fn listen(&self, waits: bool) {
         self.waits_since.store(if waits { clock() } else { u64::MAX }, Relaxed);
@@ -412,10 +413,10 @@ fn clock() -> u64 {
 }
 
 impl State {
-    fn hold(&mut self, body: &Arc<Body>, range: Range<u64>, splits: bool) -> Arc<Held> {
+    fn hold(&mut self, body: &Arc<Body>, range: Range<u64>, splits: bool) -> Arc<ActiveClaim> {
         self.claimed += 1;
         let claim = Arc::new(Claim::new(Arc::clone(body), self.claimed, range));
-        let held = Held {
+        let held = ActiveClaim {
             at: AtomicU64::new(claim.left().start),
             claim,
             rate: AtomicU64::new(0),
@@ -428,13 +429,13 @@ impl State {
         held
     }
 
-    fn insert(&mut self, key: (FileId, u64), piece: Piece) {
+    fn insert(&mut self, key: (FileId, u64), piece: QueuedTask) {
         self.remove(key);
         self.bytes = self.bytes.saturating_add(piece.bytes());
         self.pieces.insert(key, piece);
     }
 
-    fn remove(&mut self, key: (FileId, u64)) -> Option<Piece> {
+    fn remove(&mut self, key: (FileId, u64)) -> Option<QueuedTask> {
         let piece = self.pieces.remove(&key)?;
         self.bytes = self.bytes.saturating_sub(piece.bytes());
         Some(piece)

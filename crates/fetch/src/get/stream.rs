@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::get::digest::place;
 use crate::get::fetch::Worker;
@@ -28,7 +29,7 @@ enum Broken {
 }
 
 impl Worker<'_> {
-    pub(super) fn stream(&mut self, job: &Job, opened: Opened, begun: Instant) {
+    pub(super) fn stream(&mut self, job: &Job, opened: Opened, asked_at: Instant) {
         let (file, shared) = (&job.file, self.shared);
         if opened.range.end != UNKNOWN {
             let why =
@@ -41,12 +42,12 @@ impl Worker<'_> {
         }
         let body = match shared.begin_body(file, job.mirror, &opened.version, None) {
             Ok(body) => body,
-            Err(error) => return shared.fail(file, &error),
+            Err(error) => return shared.fail_one(file, &error),
         };
         let mut source = opened.body;
         match self.copy(job, &body, &mut *source) {
             Ok(bytes) => {
-                self.measured(&file.hosts[job.mirror], bytes, begun);
+                self.measured(&file.hosts[job.mirror], bytes, asked_at);
                 shared.streamed(&body);
             }
             Err(Broken::Source(error)) => {
@@ -61,7 +62,7 @@ impl Worker<'_> {
                 // Another mirror begins with nothing.
                 shared.begin_anew(file, Some(&body), None);
             }
-            Err(Broken::Sink(error)) => shared.fail_write(file, &error),
+            Err(Broken::Sink(error)) => shared.write_failed(&body, error),
             Err(Broken::Over) => {}
         }
     }
@@ -69,13 +70,13 @@ impl Worker<'_> {
     /// Copies all that comes to the part file; answers with the file's size.
     fn copy(&self, job: &Job, body: &Arc<Body>, source: &mut dyn Read) -> Result<u64, Broken> {
         let (file, shared) = (&job.file, self.shared);
-        let part = body.incoming.part(&*shared.sink, None).map_err(Broken::Sink)?;
+        let part = body.incoming.part(&*shared.path.sink, None).map_err(Broken::Sink)?;
         let declared = file.record.bytes;
         let mut hashers = body.front().hashers.take().unwrap_or_default();
         let mut buffer = vec![0; BLOCK as usize];
         let mut at = 0;
         loop {
-            if shared.is_stopped() || body.has_ended() {
+            if shared.path.is_stopped() || body.has_ended() {
                 return Err(Broken::Over);
             }
             let n = match source.read(&mut buffer) {
@@ -88,6 +89,7 @@ impl Worker<'_> {
             };
             self.count(n);
             part.write_at(at, &buffer[..n]).map_err(Broken::Sink)?;
+            shared.path.count_written(n as u64);
             shared.count_written(body, n as u64);
             hashers.update(&buffer[..n]);
             at += n as u64;

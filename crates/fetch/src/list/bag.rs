@@ -9,8 +9,9 @@ use std::path::Path;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 
+use super::input::{Input, ListParser, Reader};
 use super::lines::Lines;
-use super::{Input, Reader, Source, name, sums};
+use super::{name, sums};
 use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::record::{Named, Record};
 
@@ -50,7 +51,7 @@ impl Bag {
     }
 }
 
-impl<R: BufRead> Source for Bag<R> {
+impl<R: BufRead> ListParser for Bag<R> {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         named.append(&mut self.notes);
         let Some(line) = self.lines.next_text() else { return false };

@@ -3,7 +3,8 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Format, name, row, sums};
+use super::options::ListFormat;
+use super::{name, row, sums};
 
 /// How far the first line that says something is looked for.
 const MAX_HEAD: usize = 64 << 10;
@@ -34,7 +35,7 @@ fn has_whole_line(head: &[u8]) -> bool {
 }
 
 /// What a list that begins with `head` is.
-pub fn format(head: &[u8], path: Option<&Path>) -> Format {
+pub fn format(head: &[u8], path: Option<&Path>) -> ListFormat {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase());
     let name = name.unwrap_or_default();
@@ -42,35 +43,35 @@ pub fn format(head: &[u8], path: Option<&Path>) -> Format {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
     if text.starts_with('<') {
-        return Format::Metalink;
+        return ListFormat::Metalink;
     }
     if text.starts_with(['{', '[']) {
-        return Format::Json;
+        return ListFormat::Json;
     }
     if name == "fetch.txt" || is_fetch_line(text) {
-        return Format::Bag;
+        return ListFormat::Bag;
     }
     if sums::parse(line.trim_ascii_end(), None).is_ok() {
-        return Format::Sums;
+        return ListFormat::Sums;
     }
-    for (format, separator) in [(Format::Tsv, '\t'), (Format::Csv, ',')] {
+    for (format, separator) in [(ListFormat::Tsv, '\t'), (ListFormat::Csv, ',')] {
         if row::is_header(text.split(separator)) && (text.contains(separator) || is_named(&name, format)) {
             return format;
         }
     }
     match name.rsplit('.').next() {
-        Some("meta4" | "metalink") => Format::Metalink,
-        Some("jsonl" | "ndjson" | "json") => Format::Json,
-        Some("md5" | "sha1" | "sha256" | "sha512" | "b3" | "md5sum" | "sha256sum") => Format::Sums,
+        Some("meta4" | "metalink") => ListFormat::Metalink,
+        Some("jsonl" | "ndjson" | "json") => ListFormat::Json,
+        Some("md5" | "sha1" | "sha256" | "sha512" | "b3" | "md5sum" | "sha256sum") => ListFormat::Sums,
         // Without a column for URLs it is a table all the same, and is refused as one.
-        Some("tsv") if text.contains('\t') && !text.contains("://") => Format::Tsv,
-        Some("csv") if text.contains(',') && !text.contains("://") => Format::Csv,
-        _ => Format::Urls,
+        Some("tsv") if text.contains('\t') && !text.contains("://") => ListFormat::Tsv,
+        Some("csv") if text.contains(',') && !text.contains("://") => ListFormat::Csv,
+        _ => ListFormat::Urls,
     }
 }
 
-fn is_named(name: &str, format: Format) -> bool {
-    name.ends_with(if format == Format::Tsv { ".tsv" } else { ".csv" })
+fn is_named(name: &str, format: ListFormat) -> bool {
+    name.ends_with(if format == ListFormat::Tsv { ".tsv" } else { ".csv" })
 }
 
 /// `URL LENGTH PATH`, as BagIt has it. Mirrors on a line are URLs all of them.
@@ -90,28 +91,28 @@ mod tests {
     fn the_kind_of_a_list_is_found() {
         let sum = "d41d8cd98f00b204e9800998ecf8427e";
         for (head, path, kind) in [
-            ("https://a/b\n", "", Format::Urls),
-            ("# c\n\nhttps://a/b\thttps://c/d\n", "", Format::Urls),
-            ("https://a/b\tftp://c/d\thttps://e/f\n", "", Format::Urls),
-            ("SRR1234567\n", "x.csv", Format::Urls),
-            ("SRR1234567\nSRR1234568", "x.txt", Format::Urls),
-            (&format!("{sum}  a"), "", Format::Sums),
-            (&format!("MD5 (a) = {sum}"), "", Format::Sums),
-            ("run_accession\tfastq_ftp\tfastq_md5\n", "", Format::Tsv),
-            ("URL,MD5,Size\n", "", Format::Csv),
-            ("sample,\"url\"\n", "", Format::Csv),
-            ("url\n", "x.csv", Format::Csv),
-            ("Run,ReleaseDate,LoadDate\n", "SraRunInfo", Format::Csv),
-            ("\"sample\",\"fastq_1\",\"run_accession\"\n", "", Format::Csv),
-            ("run\n", "", Format::Urls),
-            ("a\tb\n", "x.tsv", Format::Tsv),
-            ("{\"url\": \"https://a\"}", "", Format::Json),
-            ("  [{", "", Format::Json),
-            ("https://a/b 12 data/b\n", "", Format::Bag),
-            ("https://a/b - data/b c\n", "", Format::Bag),
-            ("<?xml version=\"1.0\"?>", "", Format::Metalink),
-            ("", "x.meta4", Format::Metalink),
-            ("", "", Format::Urls),
+            ("https://a/b\n", "", ListFormat::Urls),
+            ("# c\n\nhttps://a/b\thttps://c/d\n", "", ListFormat::Urls),
+            ("https://a/b\tftp://c/d\thttps://e/f\n", "", ListFormat::Urls),
+            ("SRR1234567\n", "x.csv", ListFormat::Urls),
+            ("SRR1234567\nSRR1234568", "x.txt", ListFormat::Urls),
+            (&format!("{sum}  a"), "", ListFormat::Sums),
+            (&format!("MD5 (a) = {sum}"), "", ListFormat::Sums),
+            ("run_accession\tfastq_ftp\tfastq_md5\n", "", ListFormat::Tsv),
+            ("URL,MD5,Size\n", "", ListFormat::Csv),
+            ("sample,\"url\"\n", "", ListFormat::Csv),
+            ("url\n", "x.csv", ListFormat::Csv),
+            ("Run,ReleaseDate,LoadDate\n", "SraRunInfo", ListFormat::Csv),
+            ("\"sample\",\"fastq_1\",\"run_accession\"\n", "", ListFormat::Csv),
+            ("run\n", "", ListFormat::Urls),
+            ("a\tb\n", "x.tsv", ListFormat::Tsv),
+            ("{\"url\": \"https://a\"}", "", ListFormat::Json),
+            ("  [{", "", ListFormat::Json),
+            ("https://a/b 12 data/b\n", "", ListFormat::Bag),
+            ("https://a/b - data/b c\n", "", ListFormat::Bag),
+            ("<?xml version=\"1.0\"?>", "", ListFormat::Metalink),
+            ("", "x.meta4", ListFormat::Metalink),
+            ("", "", ListFormat::Urls),
         ] {
             let path = Some(Path::new(path)).filter(|path| !path.as_os_str().is_empty());
             assert_eq!(format(head.as_bytes(), path), kind, "{head:?} {path:?}");

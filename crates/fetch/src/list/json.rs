@@ -6,9 +6,10 @@ use std::io::{BufRead, Read};
 use serde_json::{Map, Value};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
+use super::input::{Input, ListParser, Position, Reader};
 use super::lines::Lines;
-use super::row::{Row, lists_files, normal};
-use super::{Input, Options, Place, Reader, Source, Words};
+use super::options::{Options, Words};
+use super::row::{FileRow, lists_files, normal};
 use crate::record::Named;
 
 /// Longest array: it is held whole, and one object a line is not.
@@ -22,7 +23,7 @@ pub struct Json {
 
 enum Items {
     Lines(Lines<Reader>),
-    Array(std::vec::IntoIter<Value>, Place),
+    Array(std::vec::IntoIter<Value>, Position),
 }
 
 impl Json {
@@ -32,7 +33,7 @@ impl Json {
         let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
         let is_array = head.trim_ascii_start().first() == Some(&b'[');
         let items = if is_array {
-            let place = Place { list: input.list.clone(), line: 0 };
+            let place = Position { list: input.list.clone(), line: 0 };
             let mut bytes = Vec::new();
             input.reader.take(MAX_ARRAY + 1).read_to_end(&mut bytes).map_err(failed)?;
             if bytes.len() as u64 > MAX_ARRAY {
@@ -50,7 +51,7 @@ impl Json {
     }
 }
 
-impl Source for Json {
+impl ListParser for Json {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         let (value, place) = match &mut self.items {
             Items::Array(values, place) => {
@@ -81,8 +82,8 @@ impl Source for Json {
     }
 }
 
-fn row(object: Map<String, Value>) -> Row {
-    let mut row = Row::default();
+fn row(object: Map<String, Value>) -> FileRow {
+    let mut row = FileRow::default();
     for (key, value) in object {
         let key = normal(&key);
         match (&key[..], value) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
-use super::Place;
+use super::input::Position;
 
 /// Longest line, and longest row, object or element of the other kinds.
 pub const MAX_LINE: usize = 1 << 20;
@@ -13,17 +13,17 @@ pub const MAX_LINE: usize = 1 << 20;
 /// Reads lines and counts them.
 pub struct Lines<R> {
     reader: R,
-    place: Place,
+    place: Position,
     over: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     pub fn new(reader: R, list: Arc<str>) -> Self {
-        Self { reader, place: Place { list, line: 0 }, over: false }
+        Self { reader, place: Position { list, line: 0 }, over: false }
     }
 
     /// Where the line read last stands.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Position {
         &self.place
     }
 

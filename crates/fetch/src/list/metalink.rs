@@ -12,9 +12,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::{Input, ListParser, Position, Reader};
 use super::lines::MAX_LINE;
+use super::name;
 use super::urls::MAX_MIRRORS;
-use super::{Input, Place, Reader, Source, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 
@@ -45,7 +46,7 @@ pub struct Metalink {
 
 /// A `file` element so far.
 struct Entry {
-    place: Place,
+    place: Position,
     name: String,
     bytes: Option<u64>,
     checksums: Checksums,
@@ -72,8 +73,8 @@ impl Metalink {
         }
     }
 
-    fn place(&self) -> Place {
-        Place { list: Arc::clone(&self.list), line: self.xml.get_ref().line }
+    fn place(&self) -> Position {
+        Position { list: Arc::clone(&self.list), line: self.xml.get_ref().line }
     }
 
     /// Goes on to the next event; an error ends the list.
@@ -214,7 +215,7 @@ fn declares(start: &BytesStart<'_>, namespace: &str) -> bool {
     }
 }
 
-impl Source for Metalink {
+impl ListParser for Metalink {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         if self.over {
             return false;

@@ -7,8 +7,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::Position;
+use super::name;
+use super::options::{Options, Words};
 use super::urls::{MAX_MIRRORS, header};
-use super::{Options, Place, Words, name};
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 
@@ -48,7 +50,7 @@ pub fn lists_files<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
 
 /// What a row says, by its columns' [`normal`] names.
 #[derive(Debug, Default)]
-pub struct Row {
+pub struct FileRow {
     /// Plain values, none of them empty.
     pub values: BTreeMap<String, String>,
     /// Addresses that stand in a list of their own.
@@ -61,11 +63,11 @@ pub struct Row {
     pub meta: BTreeMap<String, String>,
 }
 
-impl Row {
+impl FileRow {
     /// Adds the files that the row names. `lists_files` if its table has columns for files.
     pub fn named(
         mut self,
-        place: &Place,
+        place: &Position,
         options: &Options,
         lists_files: bool,
         words: &mut Words,

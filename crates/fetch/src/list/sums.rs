@@ -9,8 +9,9 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 use url::Url;
 
+use super::input::{Input, ListParser, Reader};
 use super::lines::Lines;
-use super::{Input, Reader, Source, name};
+use super::name;
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 
@@ -37,7 +38,7 @@ fn hinted(list: &str) -> Option<Algorithm> {
     (name.contains("blake3") || name.contains("b3sum") || name.ends_with(".b3")).then_some(Algorithm::Blake3)
 }
 
-impl<R: BufRead> Source for Sums<R> {
+impl<R: BufRead> ListParser for Sums<R> {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         let Some(line) = self.lines.next() else { return false };
         let place = self.lines.place();

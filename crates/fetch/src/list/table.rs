@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use csv::{ReaderBuilder, StringRecord};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
+use super::input::{Input, ListParser, Position, Reader};
 use super::lines::MAX_LINE;
-use super::row::{Row, is_header, lists_files, normal};
-use super::{Input, Options, Place, Reader, Source, Words};
+use super::options::{Options, Words};
+use super::row::{FileRow, is_header, lists_files, normal};
 use crate::record::Named;
 
 /// Most columns of a table.
@@ -16,7 +17,7 @@ const MAX_COLUMNS: usize = 1024;
 pub struct Table {
     reader: csv::Reader<Bounded>,
     columns: Vec<String>,
-    place: Place,
+    place: Position,
     options: Options,
     words: Words,
     lists_files: bool,
@@ -36,7 +37,7 @@ impl Table {
             .has_headers(false)
             .from_reader(Bounded { reader: input.reader, left: MAX_LINE });
         let mut row = StringRecord::new();
-        let place = Place { list: input.list, line: 1 };
+        let place = Position { list: input.list, line: 1 };
         let refuse = |why: String| place.usage(why);
         reader.read_record(&mut row).map_err(|error| refuse(plain(&error)))?;
         if row.len() > MAX_COLUMNS {
@@ -60,7 +61,7 @@ impl Table {
     }
 }
 
-impl Source for Table {
+impl ListParser for Table {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         self.reader.get_mut().left = MAX_LINE;
         self.place.line = self.reader.position().line();
@@ -84,7 +85,7 @@ impl Source for Table {
             named.push_back(Named::problem(&self.place.to_string(), error));
             return true;
         }
-        let mut row = Row::default();
+        let mut row = FileRow::default();
         for (column, field) in self.columns.iter().zip(&self.row) {
             let value = self.value(field);
             if !value.is_empty() {

@@ -8,8 +8,10 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
+use super::input::{Input, ListParser, Position, Reader};
 use super::lines::Lines;
-use super::{Input, Place, Reader, Source, Words, name};
+use super::name;
+use super::options::Words;
 use crate::checksum::{Algorithm, Checksums};
 use crate::foreign::is_plain;
 use crate::record::{Named, Record};
@@ -30,7 +32,7 @@ pub struct Urls<R = Reader> {
 
 /// What is known of one file so far.
 struct Entry {
-    place: Place,
+    place: Position,
     /// The first URL as written.
     written: String,
     urls: Vec<Url>,
@@ -71,7 +73,7 @@ impl<R: BufRead> Urls<R> {
         }
     }
 
-    fn option(&mut self, text: &str, place: &Place, named: &mut VecDeque<Named>) {
+    fn option(&mut self, text: &str, place: &Position, named: &mut VecDeque<Named>) {
         let (option, value) = text.split_once('=').unwrap_or((text, ""));
         let option = option.trim_end();
         let Some(entry) = &mut self.entry else {
@@ -126,7 +128,7 @@ fn is_option(line: &str) -> bool {
     is_name && (line.starts_with([' ', '\t']) || known.contains(&name))
 }
 
-impl<R: BufRead> Source for Urls<R> {
+impl<R: BufRead> ListParser for Urls<R> {
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool {
         match self.lines.next_text() {
             Some(Ok(line)) => self.line(&line, named),
@@ -145,7 +147,7 @@ impl<R: BufRead> Source for Urls<R> {
 }
 
 impl Entry {
-    fn new(text: &str, place: &Place) -> Self {
+    fn new(text: &str, place: &Position) -> Self {
         let written = text.split('\t').next().unwrap_or_default().trim().to_owned();
         let mut entry = Self {
             place: place.clone(),

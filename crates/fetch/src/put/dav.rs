@@ -12,9 +12,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
-use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target};
+use crate::foreign::io_words;
+use crate::put::target::{Content, Lane, Md5Sum, Plan, Present, Stored, Target, UploadFile};
 use crate::remote::http::answer::why;
-use crate::remote::request::{Client, Payload, Reply, Requests, unanswered, words};
+use crate::remote::request::{HttpClient, Payload, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
 use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why, shown};
@@ -33,10 +34,10 @@ const MAX_MADE: usize = 100_000;
 
 /// A directory of a WebDAV-style server, or with a single file the file's URL.
 pub struct DavTarget {
-    shared: Arc<Shared>,
+    shared: Arc<DavContext>,
 }
 
-struct Shared {
+struct DavContext {
     requests: Requests,
     base: Url,
     /// The one file's name within `base`.
@@ -87,7 +88,7 @@ impl DavTarget {
             Some((_, "")) => {}
             _ => url.set_path(&format!("{path}/")),
         }
-        let shared = Shared {
+        let shared = DavContext {
             requests,
             base: url,
             single: single_name,
@@ -100,7 +101,7 @@ impl DavTarget {
     }
 }
 
-impl Shared {
+impl DavContext {
     /// The URL of `path`, whose bytes are percent-encoded whatever they are.
     fn url(&self, path: &[u8]) -> Url {
         let mut url = self.base.clone();
@@ -153,8 +154,8 @@ impl Target for DavTarget {
 }
 
 struct DavLane {
-    client: Client,
-    shared: Arc<Shared>,
+    client: HttpClient,
+    shared: Arc<DavContext>,
 }
 
 impl DavLane {
@@ -263,7 +264,7 @@ impl DavLane {
                     count += length as u64;
                 }
                 Err(error) => {
-                    let what = format!("cannot read {} back: {}", shown(url), words(&error));
+                    let what = format!("cannot read {} back: {}", shown(url), io_words(&error));
                     return Err(Refusal::new(Why::Broken, what));
                 }
             }
@@ -334,11 +335,11 @@ impl Lane for DavLane {
         }
     }
 
-    fn look(&mut self, file: &File) -> Result<Option<Present>, Refusal> {
+    fn look(&mut self, file: &UploadFile) -> Result<Option<Present>, Refusal> {
         self.head(&self.shared.url(file.path.as_bytes()))
     }
 
-    fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal> {
+    fn put(&mut self, file: &UploadFile, body: &mut dyn Content) -> Result<Stored, Refusal> {
         let url = self.shared.url(file.path.as_bytes());
         self.make_above(file.path.as_bytes())?;
         // Some servers take a destination apart after decoding it, and lose what follows these two.
@@ -392,25 +393,31 @@ impl Lane for DavLane {
         }
     }
 
-    fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal> {
+    fn begin(&mut self, file: &UploadFile) -> Result<(String, Vec<Part>), Refusal> {
         Err(no_parts(file))
     }
 
-    fn put_part(&mut self, file: &File, _: &str, _: u32, _: &mut dyn Content) -> Result<String, Refusal> {
+    fn put_part(
+        &mut self,
+        file: &UploadFile,
+        _: &str,
+        _: u32,
+        _: &mut dyn Content,
+    ) -> Result<String, Refusal> {
         Err(no_parts(file))
     }
 
-    fn complete(&mut self, file: &File, _: &str, _: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
+    fn complete(&mut self, file: &UploadFile, _: &str, _: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
         Err(no_parts(file))
     }
 
-    fn abort(&mut self, file: &File, _: &str) -> Result<(), Refusal> {
+    fn abort(&mut self, file: &UploadFile, _: &str) -> Result<(), Refusal> {
         Err(no_parts(file))
     }
 }
 
 /// WebDAV knows no parts, and no file is planned to have any.
-fn no_parts(file: &File) -> Refusal {
+fn no_parts(file: &UploadFile) -> Refusal {
     Refusal::new(Why::Senseless, format!("{}: WebDAV takes files whole", file.path))
 }
 

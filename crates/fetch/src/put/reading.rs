@@ -13,21 +13,21 @@ use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::store::RangeReader;
 use tidegate_transfer::throttle::Throttle;
 
-use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Reading, Room, Sending};
-use crate::put::shared::Shared;
-use crate::put::target::{File, Md5Sum, Present, tag_of_parts};
+use crate::put::queue::{Bytes, Chunk, PartContent, ReadTask, Room, SendTask, UploadPart, UploadQueue};
+use crate::put::state::UploadState;
+use crate::put::target::{Md5Sum, Present, UploadFile, tag_of_parts};
 
 /// Blocks that a stream may be ahead of the network.
 const AHEAD: usize = 8;
 
 /// A reader's life.
-pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
+pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.read);
     while gate.pass(index) && !shared.is_over() {
-        match shared.desk.next_reading(|| gate.is_open(index)) {
-            Some(Reading::Compare(file, present)) => compare(shared, &file, &present, throttle.as_ref()),
-            Some(Reading::Part(file, number, room)) => part(shared, file, number, room, throttle.as_ref()),
-            Some(Reading::Stream(file)) => stream(shared, &file, throttle.as_ref()),
+        match shared.queue.next_reading(|| gate.is_open(index)) {
+            Some(ReadTask::Compare(file, present)) => compare(shared, &file, &present, throttle.as_ref()),
+            Some(ReadTask::Part(file, number, room)) => part(shared, file, number, room, throttle.as_ref()),
+            Some(ReadTask::Stream(file)) => stream(shared, &file, throttle.as_ref()),
             None => {}
         }
     }
@@ -35,7 +35,7 @@ pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
 
 /// Reads `range` of `file` block by block.
 struct Front<'a> {
-    shared: &'a Shared,
+    shared: &'a UploadState,
     reader: Box<dyn RangeReader>,
     range: Range<u64>,
     throttle: Option<&'a Throttle>,
@@ -43,8 +43,8 @@ struct Front<'a> {
 
 impl<'a> Front<'a> {
     fn open(
-        shared: &'a Shared,
-        file: &File,
+        shared: &'a UploadState,
+        file: &UploadFile,
         range: Range<u64>,
         throttle: Option<&'a Throttle>,
     ) -> Result<Self> {
@@ -59,7 +59,7 @@ impl<'a> Front<'a> {
             return Ok(false);
         }
         if self.shared.is_over() {
-            return Err(Desk::stopped_error());
+            return Err(UploadQueue::stopped_error());
         }
         let buffer = &mut block.bytes[..length];
         if self.reader.read(self.range.start, buffer)? == tidegate_transfer::store::BlockContent::Zero {
@@ -75,14 +75,20 @@ impl<'a> Front<'a> {
     }
 }
 
-fn part(shared: &Arc<Shared>, file: Arc<File>, number: u32, mut room: Room, throttle: Option<&Throttle>) {
+fn part(
+    shared: &Arc<UploadState>,
+    file: Arc<UploadFile>,
+    number: u32,
+    mut room: Room,
+    throttle: Option<&Throttle>,
+) {
     let range = file.plan.range(number, file.size);
     let length = range.end - range.start;
     let read = || -> Result<Md5Sum> {
         let mut front = Front::open(shared, &file, range, throttle)?;
         let mut sum = Md5::new();
         loop {
-            let Some(mut block) = room.block() else { return Err(Desk::stopped_error()) };
+            let Some(mut block) = room.block() else { return Err(UploadQueue::stopped_error()) };
             let more = front.next(&mut block);
             if more.is_ok() {
                 sum.update(&block.bytes[..block.length]);
@@ -97,19 +103,29 @@ fn part(shared: &Arc<Shared>, file: Arc<File>, number: u32, mut room: Room, thro
         Ok(md5) => md5,
         Err(error) => {
             drop(room);
-            return shared.fell(&file, error);
+            return shared.part_failed(&file, error);
         }
     };
     if file.is_multipart() && shared.has(&file, number, length, md5) {
         return drop(room);
     }
     let number = if file.is_multipart() { number } else { 0 };
-    shared.desk.send(Sending::Piece(Piece { file, number, content: Bulk::Whole(room, md5), tries: 0 }));
+    shared.queue.send(SendTask::UploadPart(UploadPart {
+        file,
+        number,
+        content: PartContent::Whole(room, md5),
+        tries: 0,
+    }));
 }
 
-fn compare(shared: &Arc<Shared>, file: &Arc<File>, present: &Present, throttle: Option<&Throttle>) {
+fn compare(
+    shared: &Arc<UploadState>,
+    file: &Arc<UploadFile>,
+    present: &Present,
+    throttle: Option<&Throttle>,
+) {
     let sum_up = || -> Result<String> {
-        let mut block = shared.desk.small_room().block().ok_or_else(Desk::stopped_error)?;
+        let mut block = shared.queue.small_room().block().ok_or_else(UploadQueue::stopped_error)?;
         let mut sums = Vec::<Md5Sum>::with_capacity(file.plan.count as usize);
         let mut read = || -> Result<()> {
             for range in pieces(file, present) {
@@ -123,7 +139,7 @@ fn compare(shared: &Arc<Shared>, file: &Arc<File>, present: &Present, throttle: 
             Ok(())
         };
         let result = read();
-        let mut room = shared.desk.small_room();
+        let mut room = shared.queue.small_room();
         room.blocks.push(block);
         result?;
         Ok(match sums.as_slice() {
@@ -139,7 +155,7 @@ fn compare(shared: &Arc<Shared>, file: &Arc<File>, present: &Present, throttle: 
 }
 
 /// What the tag of what is there was made of: the whole file, or our parts.
-fn pieces(file: &File, present: &Present) -> Vec<Range<u64>> {
+fn pieces(file: &UploadFile, present: &Present) -> Vec<Range<u64>> {
     if present.tag.contains('-') {
         (1..=file.plan.count).map(|number| file.plan.range(number, file.size)).collect()
     } else {
@@ -147,11 +163,16 @@ fn pieces(file: &File, present: &Present) -> Vec<Range<u64>> {
     }
 }
 
-fn stream(shared: &Arc<Shared>, file: &Arc<File>, throttle: Option<&Throttle>) {
+fn stream(shared: &Arc<UploadState>, file: &Arc<UploadFile>, throttle: Option<&Throttle>) {
     let (to, from) = sync_channel(AHEAD);
-    file.state.lock().expect("not poisoned").flying += 1;
-    let content = Bulk::Stream(from);
-    shared.desk.send(Sending::Piece(Piece { file: Arc::clone(file), number: 0, content, tries: 0 }));
+    file.state.lock().expect("not poisoned").in_flight += 1;
+    let content = PartContent::Stream(from);
+    shared.queue.send(SendTask::UploadPart(UploadPart {
+        file: Arc::clone(file),
+        number: 0,
+        content,
+        tries: 0,
+    }));
     // A stream that ends without its end tells the network that it is cut off; why is kept for later.
     if let Err(error) = pour(shared, file, throttle, &to) {
         shared.note(file, error);
@@ -159,16 +180,16 @@ fn stream(shared: &Arc<Shared>, file: &Arc<File>, throttle: Option<&Throttle>) {
 }
 
 fn pour(
-    shared: &Arc<Shared>,
-    file: &File,
+    shared: &Arc<UploadState>,
+    file: &UploadFile,
     throttle: Option<&Throttle>,
     to: &SyncSender<Chunk>,
 ) -> Result<()> {
     let mut front = Front::open(shared, file, 0..file.size, throttle)?;
     let mut sum = Md5::new();
     loop {
-        let mut room = shared.desk.small_room();
-        let Some(mut block) = room.block() else { return Err(Desk::stopped_error()) };
+        let mut room = shared.queue.small_room();
+        let Some(mut block) = room.block() else { return Err(UploadQueue::stopped_error()) };
         let more = front.next(&mut block);
         if matches!(more, Ok(true)) {
             sum.update(&block.bytes[..block.length]);

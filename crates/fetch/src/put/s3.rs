@@ -11,12 +11,12 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
 use url::Url;
 
-use crate::put::begun::Begun;
-use crate::put::target::{Content, File, Lane, Md5Sum, Plan, Present, Stored, Target, tag_of_parts};
+use crate::put::target::{Content, Lane, Md5Sum, Plan, Present, Stored, Target, UploadFile, tag_of_parts};
+use crate::put::unfinished::UnfinishedUploads;
 use crate::remote::request::{Payload, Requests};
-use crate::remote::s3::Shared;
+use crate::remote::s3::S3Context;
 use crate::remote::s3::answer::{self, Part};
-use crate::remote::s3::calls::{Failed, S3Client};
+use crate::remote::s3::calls::{S3Client, S3Failure};
 use crate::remote::s3::head;
 use crate::remote::s3::place::Object;
 use crate::remote::settings::ServerSettings;
@@ -30,7 +30,7 @@ const MAX_PAGES: usize = 100;
 
 /// A prefix, or with a single file an object, of an S3-compatible store.
 pub struct S3Target {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
     place: Object,
     /// The one file's whole key.
     single: bool,
@@ -40,7 +40,7 @@ pub struct S3Target {
 
 /// What earlier runs have left.
 struct UnderWay {
-    ours: Begun,
+    ours: UnfinishedUploads,
     /// The server's list: ids by key.
     listed: Mutex<HashMap<String, Vec<String>>>,
 }
@@ -62,11 +62,12 @@ impl S3Target {
         if place.version.is_some() {
             return Err(Error::new(ErrorKind::Usage, "a version cannot be written to: leave versionId out"));
         }
-        let shared = Arc::new(Shared::new(settings.s3.clone(), Requests::new(settings)));
+        let shared = Arc::new(S3Context::new(settings.s3.clone(), Requests::new(settings)));
         let signer = shared.signer()?;
         let server = signer.server(&place.bucket)?;
         let identity = format!("{server} {}", place.url()?);
-        let under_way = UnderWay { ours: Begun::open(state, identity.as_bytes()), listed: Mutex::default() };
+        let under_way =
+            UnderWay { ours: UnfinishedUploads::open(state, identity.as_bytes()), listed: Mutex::default() };
         Ok(Self { shared, place, single, part, under_way: Arc::new(under_way) })
     }
 
@@ -124,7 +125,7 @@ struct S3Lane {
 }
 
 impl S3Lane {
-    fn object(&self, file: &File) -> Object {
+    fn object(&self, file: &UploadFile) -> Object {
         if self.single {
             return self.place.clone();
         }
@@ -134,7 +135,7 @@ impl S3Lane {
     }
 
     /// Asks for the object's head.
-    fn head(&self, object: &Object) -> Result<Option<Present>, Failed> {
+    fn head(&self, object: &Object) -> Result<Option<Present>, S3Failure> {
         match self.client.call("look at", Method::Head, object, &[], &[], &[]) {
             Ok(reply) => {
                 let present = Present {
@@ -151,7 +152,7 @@ impl S3Lane {
     }
 
     /// The parts of the upload `id`, if they are parts of this file as we would cut it.
-    fn fitting(&self, object: &Object, file: &File, id: &str) -> Result<Option<Vec<Part>>, Failed> {
+    fn fitting(&self, object: &Object, file: &UploadFile, id: &str) -> Result<Option<Vec<Part>>, S3Failure> {
         let parts = match self.client.parts(object, id) {
             Ok(parts) => parts,
             Err(failed) if failed.refusal.why == Why::Missing => return Ok(None),
@@ -164,9 +165,9 @@ impl S3Lane {
         Ok(parts.iter().all(fits).then_some(parts))
     }
 
-    fn confirm(&self, object: &Object, file: &File, expected: &str) -> Result<Stored, Failed> {
+    fn confirm(&self, object: &Object, file: &UploadFile, expected: &str) -> Result<Stored, S3Failure> {
         let shown = self.shown(object);
-        let corrupt = |what: String| -> Failed {
+        let corrupt = |what: String| -> S3Failure {
             let error = Error::new(ErrorKind::Corrupt, format!("{shown}: {what}"));
             Refusal::of(Why::Senseless, error).into()
         };
@@ -226,11 +227,11 @@ impl Lane for S3Lane {
         Ok(inhabited)
     }
 
-    fn look(&mut self, file: &File) -> Result<Option<Present>, Refusal> {
+    fn look(&mut self, file: &UploadFile) -> Result<Option<Present>, Refusal> {
         Ok(self.head(&self.object(file))?)
     }
 
-    fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal> {
+    fn put(&mut self, file: &UploadFile, body: &mut dyn Content) -> Result<Stored, Refusal> {
         let object = self.object(file);
         let md5 = body.md5().unwrap_or_default();
         let mut headers = about(file);
@@ -248,7 +249,7 @@ impl Lane for S3Lane {
         self.confirm(&object, file, &expected).map_err(|failed| arrived_damaged(failed.refusal))
     }
 
-    fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal> {
+    fn begin(&mut self, file: &UploadFile) -> Result<(String, Vec<Part>), Refusal> {
         let object = self.object(file);
         let key = object.key.as_str();
         let ours = self.under_way.ours.get(key);
@@ -266,7 +267,7 @@ impl Lane for S3Lane {
             // Another host's, or ours from before its state was lost: each part is compared before it is
             // relied upon, and completing names each part by its tag, so nothing can be mixed.
             if let Some(parts) = self.fitting(&object, file, &id)?.filter(|parts| !parts.is_empty()) {
-                self.under_way.ours.begun(key, &id, file.fingerprint);
+                self.under_way.ours.started(key, &id, file.fingerprint);
                 return Ok((id, parts));
             }
         }
@@ -279,13 +280,13 @@ impl Lane for S3Lane {
                 format!("{}: the server gave no id for an upload", self.shown(&object)),
             )
         })?;
-        self.under_way.ours.begun(key, &id, file.fingerprint);
+        self.under_way.ours.started(key, &id, file.fingerprint);
         Ok((id, Vec::new()))
     }
 
     fn put_part(
         &mut self,
-        file: &File,
+        file: &UploadFile,
         id: &str,
         number: u32,
         body: &mut dyn Content,
@@ -311,7 +312,12 @@ impl Lane for S3Lane {
         Ok(tag)
     }
 
-    fn complete(&mut self, file: &File, id: &str, parts: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
+    fn complete(
+        &mut self,
+        file: &UploadFile,
+        id: &str,
+        parts: &[(String, Md5Sum)],
+    ) -> Result<Stored, Refusal> {
         let object = self.object(file);
         let expected = tag_of_parts(parts.iter().map(|(_, md5)| *md5));
         let xml = answer::complete((1..).zip(parts.iter().map(|(tag, _)| tag.as_str())));
@@ -348,7 +354,7 @@ impl Lane for S3Lane {
         Ok(self.confirm(&object, file, &expected)?)
     }
 
-    fn abort(&mut self, file: &File, id: &str) -> Result<(), Refusal> {
+    fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal> {
         let object = self.object(file);
         match self.client.call("abort", Method::Delete, &object, &[("uploadId", id)], &[], &[]) {
             Ok(reply) => reply.finish(),
@@ -361,7 +367,7 @@ impl Lane for S3Lane {
 }
 
 /// What is stored with an object: its time in the form that other tools use too.
-fn about(file: &File) -> Vec<(String, String)> {
+fn about(file: &UploadFile) -> Vec<(String, String)> {
     vec![
         ("content-type".to_owned(), "application/octet-stream".to_owned()),
         (head::MTIME.to_owned(), head::time_text(file.mtime())),

@@ -11,9 +11,9 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
-use crate::put::desk::{Bulk, Bytes, Chunk, Desk, Piece, Room, Sending};
-use crate::put::shared::Shared;
-use crate::put::target::{Content, DEFAULT_PART, File, Lane, Md5Sum, Stored};
+use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
+use crate::put::state::UploadState;
+use crate::put::target::{Content, DEFAULT_PART, Lane, Md5Sum, Stored, UploadFile};
 use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -23,25 +23,25 @@ const NAP: Duration = Duration::from_millis(20);
 const SIP: usize = 64 << 10;
 
 /// A network worker's life.
-pub fn work(shared: &Arc<Shared>, index: u16, gate: &Gate) {
+pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.network);
     let mut worker = match shared.target.lane() {
         Ok(lane) => Worker { shared, lane, proven: false },
-        Err(error) => return shared.desk.stop(Some(error)),
+        Err(error) => return shared.queue.stop(Some(error)),
     };
     while gate.pass_or_rest(index, WARM, || worker.disconnect()) && !shared.is_over() {
-        match shared.desk.next_sending(|| gate.is_open(index)) {
-            Some(Sending::Begin(file)) => worker.begin(&file),
-            Some(Sending::Piece(piece)) => worker.send(piece, throttle.as_ref()),
-            Some(Sending::Complete(file)) => worker.complete(&file),
-            Some(Sending::Abort(file, id)) => worker.abort(&file, &id),
+        match shared.queue.next_sending(|| gate.is_open(index)) {
+            Some(SendTask::Begin(file)) => worker.begin(&file),
+            Some(SendTask::UploadPart(piece)) => worker.send(piece, throttle.as_ref()),
+            Some(SendTask::Complete(file)) => worker.complete(&file),
+            Some(SendTask::Abort(file, id)) => worker.abort(&file, &id),
             None => {}
         }
     }
 }
 
 /// Asks the target what it has, before the first file; tries again as with everything.
-pub fn survey(shared: &Arc<Shared>) -> Result<(), Error> {
+pub fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
     let mut worker = Worker { shared, lane: shared.target.lane()?, proven: false };
     let inhabited = worker.again(|lane| lane.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);
@@ -50,7 +50,7 @@ pub fn survey(shared: &Arc<Shared>) -> Result<(), Error> {
 
 /// One worker, its connection, and whether its last request was answered.
 struct Worker<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<UploadState>,
     lane: Box<dyn Lane>,
     proven: bool,
 }
@@ -77,7 +77,7 @@ impl Worker<'_> {
         let (shared, host) = (self.shared, &self.shared.host);
         while !host.enter(Instant::now(), self.proven) {
             if shared.is_over() || shared.settings.interrupt.is_raised() {
-                let error = Desk::stopped_error();
+                let error = UploadQueue::stopped_error();
                 return Err(Refusal::of(Why::Senseless, error));
             }
             thread::sleep(NAP);
@@ -137,7 +137,7 @@ impl Worker<'_> {
         }
     }
 
-    fn begin(&mut self, file: &Arc<File>) {
+    fn begin(&mut self, file: &Arc<UploadFile>) {
         let shared = self.shared;
         let compared = file.state.lock().expect("not poisoned").differs;
         if shared.inhabited.load(Relaxed) && !compared {
@@ -147,7 +147,7 @@ impl Worker<'_> {
                         return shared.same(file, &present);
                     }
                     if present.is_comparable(file) {
-                        return shared.desk.compare(file, present);
+                        return shared.queue.compare(file, present);
                     }
                 }
                 Ok(_) => {}
@@ -161,21 +161,21 @@ impl Worker<'_> {
         }
         if file.is_multipart() {
             let (id, have) = match self.again(|lane| lane.begin(file)) {
-                Ok(begun) => begun,
+                Ok(started) => started,
                 Err(refusal) => return shared.give_up(file, refusal.error),
             };
-            file.begun(id, have);
-            shared.desk.read_parts(file, 1..=file.plan.count);
+            file.multipart_started(id, have);
+            shared.queue.read_parts(file, 1..=file.plan.count);
         } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
-            shared.desk.read_stream(file);
+            shared.queue.read_stream(file);
         } else {
-            shared.desk.read_parts(file, [1]);
+            shared.queue.read_parts(file, [1]);
         }
     }
 
-    fn send(&mut self, piece: Piece, throttle: Option<&Throttle>) {
+    fn send(&mut self, piece: UploadPart, throttle: Option<&Throttle>) {
         let shared = self.shared;
-        let Piece { file, number, content, tries } = piece;
+        let UploadPart { file, number, content, tries } = piece;
         let upload = {
             let state = file.state.lock().expect("not poisoned");
             match state.failed {
@@ -183,7 +183,7 @@ impl Worker<'_> {
                 None => Ok(state.upload.clone()),
             }
         };
-        let Ok(upload) = upload else { return shared.landed(&file) };
+        let Ok(upload) = upload else { return shared.part_done(&file) };
         let mut body = Outgoing::new(shared, &content, file.size, throttle);
         shared.active.fetch_add(1, Relaxed);
         let result = self.request(|lane| match (&upload, number) {
@@ -200,49 +200,49 @@ impl Worker<'_> {
             }
             Ok(Sent::Whole(stored)) => {
                 drop(content);
-                file.state.lock().expect("not poisoned").flying -= 1;
+                file.state.lock().expect("not poisoned").in_flight -= 1;
                 shared.stored(&file, &stored);
             }
             Err(refusal) => {
                 shared.ledger.bytes_again.fetch_add(moved, Relaxed);
-                self.send_again(Piece { file, number, content, tries }, refusal);
+                self.send_again(UploadPart { file, number, content, tries }, refusal);
             }
         }
     }
 
     /// A piece did not arrive: it is sent again, if that may help.
-    fn send_again(&self, piece: Piece, refusal: Refusal) {
+    fn send_again(&self, piece: UploadPart, refusal: Refusal) {
         let shared = self.shared;
-        let Piece { file, number, content, tries } = piece;
+        let UploadPart { file, number, content, tries } = piece;
         let (met, before) = {
             let mut state = file.state.lock().expect("not poisoned");
             (state.met.take(), state.tries)
         };
         if let Some(error) = met {
             drop(content);
-            return shared.fell(&file, error);
+            return shared.part_failed(&file, error);
         }
         let tries = tries.max(before) + 1;
         let may_help = refusal.why.may_pass();
         if !may_help || tries > shared.settings.retries {
             drop(content);
-            return shared.fell(&file, refusal.error);
+            return shared.part_failed(&file, refusal.error);
         }
-        if matches!(content, Bulk::Stream(_)) {
+        if matches!(content, PartContent::Stream(_)) {
             // The stream is lost; the file is read again.
             drop(content);
             file.state.lock().expect("not poisoned").tries = tries;
             if self.rest(&refusal, tries) {
-                shared.desk.read_stream(&file);
+                shared.queue.read_stream(&file);
             }
-            return shared.landed(&file);
+            return shared.part_done(&file);
         }
         if self.rest(&refusal, tries) {
-            shared.desk.send(Sending::Piece(Piece { file, number, content, tries }));
+            shared.queue.send(SendTask::UploadPart(UploadPart { file, number, content, tries }));
         }
     }
 
-    fn complete(&mut self, file: &Arc<File>) {
+    fn complete(&mut self, file: &Arc<UploadFile>) {
         let shared = self.shared;
         // Nothing may have been written to it between its first part and its last.
         if let Err(error) = shared.source.open(&file.listed, 0..0) {
@@ -263,7 +263,7 @@ impl Worker<'_> {
         }
     }
 
-    fn abort(&mut self, file: &Arc<File>, id: &str) {
+    fn abort(&mut self, file: &Arc<UploadFile>, id: &str) {
         if let Err(refusal) = self.again(|lane| lane.abort(file, id)) {
             tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
         }
@@ -281,7 +281,7 @@ enum Sent {
 
 /// A piece's bytes on their way out: counted, and no faster than asked.
 struct Outgoing<'a> {
-    shared: &'a Shared,
+    shared: &'a UploadState,
     throttle: Option<&'a Throttle>,
     length: u64,
     moved: u64,
@@ -296,10 +296,15 @@ enum From<'a> {
 }
 
 impl<'a> Outgoing<'a> {
-    fn new(shared: &'a Shared, content: &'a Bulk, size: u64, throttle: Option<&'a Throttle>) -> Self {
+    fn new(
+        shared: &'a UploadState,
+        content: &'a PartContent,
+        size: u64,
+        throttle: Option<&'a Throttle>,
+    ) -> Self {
         let (length, from) = match content {
-            Bulk::Whole(room, md5) => (room.length(), From::Blocks(&room.blocks, *md5)),
-            Bulk::Stream(receiver) => (size, From::Stream(receiver, None, None)),
+            PartContent::Whole(room, md5) => (room.length(), From::Blocks(&room.blocks, *md5)),
+            PartContent::Stream(receiver) => (size, From::Stream(receiver, None, None)),
         };
         Self { shared, throttle, length, moved: 0, at: (0, 0), from }
     }

@@ -14,14 +14,14 @@ use crate::remote::Refusal;
 use crate::remote::s3::answer::Part;
 
 /// The smallest part that S3 takes, but for a file's last.
-pub const SMALLEST_PART: u64 = 5 << 20;
+pub(crate) const SMALLEST_PART: u64 = 5 << 20;
 
 /// The most parts a file may have.
-pub const MAX_PARTS: u64 = 10_000;
+pub(crate) const MAX_PARTS: u64 = 10_000;
 
 /// The usual part: large enough that a request's round trip costs little, small enough that a part that
 /// is lost, and a change of concurrency that has to wait for one, cost little too.
-pub const DEFAULT_PART: ByteCount = ByteCount::mib(8);
+pub(crate) const DEFAULT_PART: ByteCount = ByteCount::mib(8);
 
 /// An MD5.
 pub type Md5Sum = [u8; 16];
@@ -57,7 +57,7 @@ impl Plan {
 
 /// A file on its way.
 #[derive(Debug)]
-pub struct File {
+pub struct UploadFile {
     /// As the source listed it.
     pub listed: Listed,
     /// Where it goes, relative to the target.
@@ -84,7 +84,7 @@ pub struct Progress {
     /// Parts not yet confirmed.
     pub left: u32,
     /// Pieces in workers' hands.
-    pub flying: u32,
+    pub in_flight: u32,
     /// Bytes that an earlier run had brought there.
     pub already: u64,
     /// How often the whole file was begun again.
@@ -101,7 +101,7 @@ pub struct Progress {
     pub concluded: bool,
 }
 
-impl File {
+impl UploadFile {
     /// A listed regular file; `None` for anything else.
     pub fn new(listed: Listed, path: RelPath, plan: Plan) -> Option<Self> {
         let Kind::File { size, fingerprint } = listed.entry.kind else { return None };
@@ -111,7 +111,7 @@ impl File {
     }
 
     /// Its upload in parts was begun, or is continued with the parts that the server has.
-    pub fn begun(&self, id: String, have: Vec<Part>) {
+    pub fn multipart_started(&self, id: String, have: Vec<Part>) {
         let mut state = self.state.lock().expect("not poisoned");
         state.upload = Some(id);
         state.have = have;
@@ -149,7 +149,7 @@ pub struct Present {
 
 impl Present {
     /// Whether reading the file tells if it is this one.
-    pub fn is_comparable(&self, file: &File) -> bool {
+    pub fn is_comparable(&self, file: &UploadFile) -> bool {
         let parts = self.tag.rsplit_once('-').map(|(_, count)| count.parse::<u32>());
         self.tag_is_md5
             && match parts {
@@ -207,32 +207,37 @@ pub trait Lane: Send {
     fn survey(&mut self) -> Result<bool, Refusal>;
 
     /// What bears the file's name.
-    fn look(&mut self, file: &File) -> Result<Option<Present>, Refusal>;
+    fn look(&mut self, file: &UploadFile) -> Result<Option<Present>, Refusal>;
 
     /// Stores a whole file under its name, all or nothing, and has it confirmed.
-    fn put(&mut self, file: &File, body: &mut dyn Content) -> Result<Stored, Refusal>;
+    fn put(&mut self, file: &UploadFile, body: &mut dyn Content) -> Result<Stored, Refusal>;
 
     /// Begins an upload in parts, or continues one: its id and the parts that are there.
-    fn begin(&mut self, file: &File) -> Result<(String, Vec<Part>), Refusal>;
+    fn begin(&mut self, file: &UploadFile) -> Result<(String, Vec<Part>), Refusal>;
 
     /// Sends a part and has it confirmed; answers with its tag.
     fn put_part(
         &mut self,
-        file: &File,
+        file: &UploadFile,
         id: &str,
         number: u32,
         body: &mut dyn Content,
     ) -> Result<String, Refusal>;
 
     /// Puts the confirmed parts together and has the result confirmed.
-    fn complete(&mut self, file: &File, id: &str, parts: &[(String, Md5Sum)]) -> Result<Stored, Refusal>;
+    fn complete(
+        &mut self,
+        file: &UploadFile,
+        id: &str,
+        parts: &[(String, Md5Sum)],
+    ) -> Result<Stored, Refusal>;
 
     /// Removes an upload's parts.
-    fn abort(&mut self, file: &File, id: &str) -> Result<(), Refusal>;
+    fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal>;
 }
 
 /// The MD5 as S3 makes the tag of an upload in parts: of the parts' MD5s, and their number.
-pub fn tag_of_parts(parts: impl IntoIterator<Item = Md5Sum>) -> String {
+pub(crate) fn tag_of_parts(parts: impl IntoIterator<Item = Md5Sum>) -> String {
     use md5::{Digest, Md5};
     let (mut all, mut count) = (Md5::new(), 0);
     for part in parts {

@@ -10,7 +10,6 @@ mod control;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_transfer::error::ErrorKind;
 use url::Url;
@@ -24,19 +23,15 @@ use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 /// Control connections kept for different hosts.
 const IDLE: usize = 4;
 
-/// How often an idle control connection is probed, so that a router on the way does not forget it while data
-/// flows on another.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-
 /// What all workers' FTP shares.
 #[derive(Debug)]
-pub struct Shared {
+pub struct FtpContext {
     settings: ServerSettings,
     tls: Arc<Tls>,
     logins: Arc<Logins>,
 }
 
-impl Shared {
+impl FtpContext {
     /// With these settings, trust and logins.
     pub fn new(settings: &ServerSettings, tls: &Arc<Tls>, logins: &Arc<Logins>) -> Self {
         Self { settings: settings.clone(), tls: Arc::clone(tls), logins: Arc::clone(logins) }
@@ -46,14 +41,14 @@ impl Shared {
 /// One worker's way to FTP servers: one control connection a host.
 #[derive(Debug)]
 pub struct Ftp {
-    shared: Arc<Shared>,
+    shared: Arc<FtpContext>,
     /// The one used last comes last.
     controls: Vec<Control>,
 }
 
 impl Ftp {
     /// Without a connection yet.
-    pub const fn new(shared: Arc<Shared>) -> Self {
+    pub const fn new(shared: Arc<FtpContext>) -> Self {
         Self { shared, controls: Vec::new() }
     }
 
@@ -103,7 +98,7 @@ impl Remote for Ftp {
     fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
         let path = path_of(ask.url)?;
         enum Found {
-            Body(Transfer, u64, Version),
+            FtpBody(Transfer, u64, Version),
             Empty(Version),
             Refused(Refusal),
         }
@@ -116,17 +111,17 @@ impl Remote for Ftp {
                 return Ok(Found::Empty(version));
             }
             let (stream, start) = control.retrieve(&path, ask.range.start)?;
-            Ok(Found::Body(stream, start, version))
+            Ok(Found::FtpBody(stream, start, version))
         })?;
         match found {
             Found::Refused(refusal) => Err(refusal),
             Found::Empty(version) => Ok(Opened { version, range: 0..0, body: Box::new(io::empty()) }),
-            Found::Body(stream, start, mut version) => {
+            Found::FtpBody(stream, start, mut version) => {
                 let size = version.bytes.unwrap_or(u64::MAX);
                 // Without REST all of it comes.
                 version.ranges = start == ask.range.start;
                 let range = if version.ranges { start..ask.range.end.min(size) } else { 0..size };
-                let body = Body {
+                let body = FtpBody {
                     stream: Some(stream),
                     left: (range.end != u64::MAX).then(|| range.end - range.start),
                     to_the_end: range.end == size,
@@ -192,7 +187,7 @@ fn refusal(url: &Url, trouble: &Trouble) -> Refusal {
 }
 
 /// The bytes of a data connection, exactly as many as were promised.
-struct Body {
+struct FtpBody {
     stream: Option<Transfer>,
     /// What has still to come; `None` if nobody knows.
     left: Option<u64>,
@@ -200,7 +195,7 @@ struct Body {
     to_the_end: bool,
 }
 
-impl Body {
+impl FtpBody {
     /// All that was promised is here.
     fn end(&mut self) -> io::Result<()> {
         let Some(mut stream) = self.stream.take() else { return Ok(()) };
@@ -225,7 +220,7 @@ impl Body {
     }
 }
 
-impl Read for Body {
+impl Read for FtpBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(stream) = &mut self.stream else { return Ok(0) };
         if buffer.is_empty() {

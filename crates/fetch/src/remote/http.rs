@@ -3,10 +3,10 @@
 //! Nothing that a server says is believed that can be checked: a range must be the one asked for, of the
 //! version asked for, and as long as it was promised to be.
 
+pub mod agents;
 pub mod answer;
 mod body;
 mod forward;
-pub mod lines;
 mod moved;
 pub mod trouble;
 pub(super) mod wire;
@@ -20,9 +20,9 @@ use ureq::Body as Answer;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use url::Url;
 
-use self::body::Body;
-pub use self::lines::Shared;
-use self::lines::{Lines, Reach};
+pub use self::agents::HttpContext;
+use self::agents::{AgentPool, Reach};
+use self::body::ResponseBody;
 use self::trouble::refused;
 use super::login::Login;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
@@ -35,7 +35,7 @@ const SMALL_BODY: u64 = 64 << 10;
 /// One worker's way to HTTP servers: at most one idle connection a host.
 #[derive(Debug)]
 pub struct Http {
-    lines: Lines,
+    lines: AgentPool,
 }
 
 /// An answer and where it came from at last.
@@ -46,8 +46,8 @@ struct Reply {
 
 impl Http {
     /// Without a connection yet.
-    pub const fn new(shared: Arc<Shared>) -> Self {
-        Self { lines: Lines::new(shared) }
+    pub const fn new(shared: Arc<HttpContext>) -> Self {
+        Self { lines: AgentPool::new(shared) }
     }
 
     /// Sends a request without a body to `url` and follows redirects. `headers` go to the origin of `url`
@@ -366,7 +366,7 @@ fn opened(
     promised: Option<u64>,
     ends: bool,
 ) -> Result<Opened, Refusal> {
-    let body = Body::new(body.into_reader(), promised, ends)
+    let body = ResponseBody::new(body.into_reader(), promised, ends)
         .map_err(|error| Refusal::new(Why::Senseless, format!("{}: {error}", shown(ask.url))))?;
     Ok(Opened { version, range, body: Box::new(body) })
 }

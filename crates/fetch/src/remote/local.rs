@@ -27,7 +27,8 @@ impl Remote for Local {
             return Err(Refusal::new(Why::Senseless, what));
         }
         let range = start..end.min(size);
-        let body = Body { file, at: start, end: range.end, version: version.clone(), url: shown(ask.url) };
+        let body =
+            LocalBody { file, at: start, end: range.end, version: version.clone(), url: shown(ask.url) };
         Ok(Opened { version, range, body: Box::new(body) })
     }
 
@@ -81,7 +82,7 @@ fn version_of(file: &File) -> Option<Version> {
     })
 }
 
-struct Body {
+struct LocalBody {
     file: File,
     at: u64,
     end: u64,
@@ -89,7 +90,7 @@ struct Body {
     url: String,
 }
 
-impl Read for Body {
+impl Read for LocalBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
         let most = left.min(buffer.len());

@@ -1,15 +1,15 @@
 //! One HTTP request with any method and a body that may be large, and its answer: what S3 and WebDAV
-//! need beyond asking for a range. Each [`Client`] has connections of its own, which stay warm.
+//! need beyond asking for a range. Each [`HttpClient`] has connections of its own, which stay warm.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{ErrorKind, Result};
 use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 
-use super::http::lines::{Lines, Reach, Shared};
+use super::http::agents::{AgentPool, HttpContext, Reach};
 use super::http::{answer, trouble};
 use super::login::{Login, Logins};
 use super::settings::ServerSettings;
@@ -22,7 +22,7 @@ const MAX_DRAINED: u64 = 64 << 10;
 /// What all workers' clients share.
 #[derive(Debug)]
 pub struct Requests {
-    shared: Arc<Shared>,
+    shared: Arc<HttpContext>,
 }
 
 impl Requests {
@@ -30,11 +30,11 @@ impl Requests {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
-        Self::of(Arc::new(Shared::new(settings, &tls, &logins)))
+        Self::of(Arc::new(HttpContext::new(settings, &tls, &logins)))
     }
 
     /// With what workers' HTTP shares already.
-    pub const fn of(shared: Arc<Shared>) -> Self {
+    pub const fn of(shared: Arc<HttpContext>) -> Self {
         Self { shared }
     }
 
@@ -44,10 +44,10 @@ impl Requests {
     }
 
     /// A client without a connection, for the server of `url`. It follows no redirects.
-    pub fn client(&self, url: &Url) -> Result<Client> {
-        let mut lines = Lines::new(Arc::clone(&self.shared));
+    pub fn client(&self, url: &Url) -> Result<HttpClient> {
+        let mut lines = AgentPool::new(Arc::clone(&self.shared));
         let agent = lines.agent(url, Reach::All).map_err(|refusal| refusal.error)?.clone();
-        Ok(Client { agent })
+        Ok(HttpClient { agent })
     }
 }
 
@@ -73,11 +73,11 @@ pub struct Reply {
 
 /// One worker's connections.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct HttpClient {
     agent: Agent,
 }
 
-impl Client {
+impl HttpClient {
     /// Sends a request and waits for the head of the answer. The error names no URL: one that is signed
     /// is a secret.
     pub fn send(
@@ -159,12 +159,12 @@ impl Reply {
 }
 
 /// A tag without its quotes.
-pub fn unquoted(tag: &str) -> String {
+pub(crate) fn unquoted(tag: &str) -> String {
     tag.trim().trim_matches('"').to_owned()
 }
 
 /// A request to `url` that was not answered, as what it means for `what` (such as `cannot put s3://b/k`).
-pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
+pub(crate) fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
     let mut refusal = trouble::failed(url, error);
     let prefix = format!("{}: ", shown(url));
     let why = refusal.error.message.strip_prefix(&prefix).unwrap_or(&refusal.error.message);
@@ -174,15 +174,4 @@ pub fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal {
         (refusal.why, refusal.error.kind) = (Why::Unreachable, ErrorKind::Connection);
     }
     refusal
-}
-
-/// An I/O error without the system's number.
-pub fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-/// A refusal for a reason of our own.
-pub fn refusal(why: Why, kind: ErrorKind, message: impl Into<String>) -> Refusal {
-    Refusal::of(why, Error::new(kind, message))
 }

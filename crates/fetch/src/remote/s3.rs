@@ -5,8 +5,7 @@
 
 pub mod answer;
 pub mod calls;
-pub mod credentials;
-pub mod head;
+pub(crate) mod head;
 pub mod list;
 pub mod place;
 
@@ -17,22 +16,23 @@ use tidegate_transfer::error::Result;
 use ureq::http::HeaderMap;
 use url::Url;
 
-use self::calls::{Failed, S3Client};
-use self::place::{Object, S3Settings, Signer};
+use self::calls::{S3Client, S3Failure};
+use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
+use super::s3_settings::S3Settings;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// What all workers' S3 shares.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct S3Context {
     settings: Option<S3Settings>,
     requests: Requests,
     /// Looked up when the first object is asked for: most people have no keys, and need none.
     signer: OnceLock<Result<Arc<Signer>>>,
 }
 
-impl Shared {
+impl S3Context {
     /// With these settings, of which the environment's take the place where there are none.
     pub const fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
         Self { settings, requests, signer: OnceLock::new() }
@@ -57,13 +57,13 @@ impl Shared {
 /// One worker's way to S3-compatible stores.
 #[derive(Debug)]
 pub struct S3 {
-    shared: Arc<Shared>,
+    shared: Arc<S3Context>,
     http: Http,
 }
 
 impl S3 {
     /// Without a connection yet.
-    pub const fn new(shared: Arc<Shared>, http: Http) -> Self {
+    pub(crate) const fn new(shared: Arc<S3Context>, http: Http) -> Self {
         Self { shared, http }
     }
 
@@ -94,7 +94,7 @@ impl S3 {
     }
 
     /// What S3 says in its own words of a refusal.
-    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> Failed {
+    fn explained(&self, refusal: Refusal, object: &Object, signed: &[(String, String)]) -> S3Failure {
         let Ok(client) = self.shared.client(&object.bucket) else { return refusal.into() };
         let mut headers = signed.to_vec();
         headers.push(("range".to_owned(), "bytes=0-0".to_owned()));

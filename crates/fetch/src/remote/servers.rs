@@ -21,9 +21,9 @@ use crate::record::Names;
 /// Everything that workers' ways to servers share.
 #[derive(Debug)]
 pub struct Servers {
-    http: Arc<http::Shared>,
-    s3: Arc<s3::Shared>,
-    ftp: Arc<ftp::Shared>,
+    http: Arc<http::HttpContext>,
+    s3: Arc<s3::S3Context>,
+    ftp: Arc<ftp::FtpContext>,
 }
 
 impl Servers {
@@ -31,12 +31,12 @@ impl Servers {
     pub fn new(settings: &ServerSettings) -> Self {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
-        let http = Arc::new(http::Shared::new(settings, &tls, &logins));
+        let http = Arc::new(http::HttpContext::new(settings, &tls, &logins));
         let requests = Requests::of(Arc::clone(&http));
         Self {
             http,
-            s3: Arc::new(s3::Shared::new(settings.s3.clone(), requests)),
-            ftp: Arc::new(ftp::Shared::new(settings, &tls, &logins)),
+            s3: Arc::new(s3::S3Context::new(settings.s3.clone(), requests)),
+            ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
         }
     }
 

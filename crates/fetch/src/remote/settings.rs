@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::s3::place::S3Settings;
+use super::s3_settings::S3Settings;
 
 /// How servers are spoken to.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ const MAX_EARLIER: u64 = 64 << 20;
 
 /// What failed, by what is to be given again.
 #[derive(Debug)]
-pub struct Failed {
+pub struct FailureList {
     /// Of an earlier run, and not met by this one.
     earlier: BTreeMap<String, String>,
     /// By half of the key's hash: all of a long list may fail.
@@ -31,7 +31,7 @@ pub struct Failed {
     foreign: bool,
 }
 
-impl Failed {
+impl FailureList {
     /// Begins with what stands in the file of that name in `directory`, if it is ours.
     pub fn new(directory: &Path) -> Result<Self> {
         let (earlier, led) = (BTreeMap::new(), BTreeSet::new());

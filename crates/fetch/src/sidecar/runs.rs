@@ -13,7 +13,7 @@ use super::spool::Spool;
 use crate::foreign::cell;
 
 /// A row: values by column.
-pub type Row = BTreeMap<String, String>;
+pub type RunFields = BTreeMap<String, String>;
 
 /// What stands behind the archive's columns.
 const OURS: [&str; 8] = ["path", "url", "source", "format", "bytes", "md5", "md5_ok", "seconds"];
@@ -43,7 +43,7 @@ impl Runs {
         &self.columns
     }
 
-    pub fn add(&mut self, row: &Row) -> Result<()> {
+    pub fn add(&mut self, row: &RunFields) -> Result<()> {
         for column in row.keys() {
             let is_new = !OURS.contains(&&column[..]) && !self.columns.contains(column);
             if is_new && self.columns.len() < MAX_COLUMNS {
@@ -76,7 +76,7 @@ impl Runs {
         }
         for record in reader.records() {
             let Ok(record) = record else { continue };
-            let row: Row = header
+            let row: RunFields = header
                 .iter()
                 .zip(&record)
                 .filter(|(_, value)| !value.is_empty())
@@ -90,7 +90,7 @@ impl Runs {
     }
 
     /// Shows every row to `on_row`, in the order of their paths.
-    pub fn each(&mut self, mut on_row: impl FnMut(Row)) -> Result<()> {
+    pub fn each(&mut self, mut on_row: impl FnMut(RunFields)) -> Result<()> {
         for row in self.rows.by_key()? {
             let row = row.and_then(|row| serde_json::from_slice(&row).map_err(io::Error::from));
             on_row(row.map_err(|error| Error::io("read", b"what was noted of the files", error))?);
@@ -103,7 +103,7 @@ impl Runs {
         writeln!(out, "{}", columns.iter().map(|column| cell(column)).collect::<Vec<_>>().join("\t"))?;
         let all = self.rows.by_key().map_err(|error| io::Error::other(error.message))?;
         for row in all {
-            let row: Row = serde_json::from_slice(&row?)?;
+            let row: RunFields = serde_json::from_slice(&row?)?;
             let cells: Vec<Cow<'_, str>> = columns
                 .iter()
                 .map(|column| row.get(*column).map_or_else(Cow::default, |value| cell(value)))

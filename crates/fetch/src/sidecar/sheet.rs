@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
-use super::runs::{Row, Runs};
+use super::runs::{RunFields, Runs};
 use crate::foreign;
 
 /// The pipeline that a sheet is for.
@@ -67,7 +67,7 @@ struct Run {
     files: Vec<String>,
     /// How many there should be.
     wanted: usize,
-    meta: Row,
+    meta: RunFields,
 }
 
 /// The rows of a sheet.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tidegate_fetch::remote::request::{Client, Payload, Reply, Requests};
-use tidegate_fetch::remote::s3::credentials::Credentials;
-use tidegate_fetch::remote::s3::place::{Object, S3Settings, Signer, endpoint};
+use tidegate_fetch::remote::request::{HttpClient, Payload, Reply, Requests};
+use tidegate_fetch::remote::s3::place::{Object, Signer};
+use tidegate_fetch::remote::s3_credentials::Credentials;
+use tidegate_fetch::remote::s3_settings::{S3Settings, endpoint};
 use tidegate_fetch::remote::servers::ServerSettings;
 use url::Url;
 
@@ -19,7 +20,7 @@ pub struct Moto {
     _running: Running,
     _dir: tempfile::TempDir,
     port: u16,
-    client: Client,
+    client: HttpClient,
 }
 
 impl Moto {

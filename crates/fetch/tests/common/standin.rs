@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidegate_fetch::archive::{ArchiveSettings, Archives, Wish};
+use tidegate_fetch::archive::{ArchiveSettings, Archives, ResolveOptions};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_transfer::error::Error;
 
@@ -122,7 +122,7 @@ impl Standin {
     }
 
     /// Resolves a list to its end.
-    pub fn resolve(&self, list: &[&str], wish: Wish) -> Outcome {
+    pub fn resolve(&self, list: &[&str], wish: ResolveOptions) -> Outcome {
         resolve(self.settings(), list, wish)
     }
 
@@ -169,7 +169,7 @@ impl Outcome {
     }
 }
 
-pub fn resolve(settings: ArchiveSettings, list: &[&str], wish: Wish) -> Outcome {
+pub fn resolve(settings: ArchiveSettings, list: &[&str], wish: ResolveOptions) -> Outcome {
     let archives = Arc::new(Archives::new(settings).expect("good settings"));
     let list: Vec<String> = list.iter().map(|line| (*line).to_owned()).collect();
     let mut outcome = Outcome::default();

@@ -14,16 +14,14 @@ use std::time::{Duration, Instant};
 use tidegate_control::{ByteCount, Concurrency, Environment, Rng};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::get::memory::Memory;
-use tidegate_fetch::get::{Download, Event, Got, Settings, memory};
-use tidegate_fetch::host::ceilings::Ceilings;
+use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, Got, memory};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version, Why};
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::sys::confined::{Root, canonical};
-use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::{Interrupt, Pace, Paced};
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::transfer::{Pace, Paced};
 use url::Url;
 
 /// A file at a server.
@@ -190,16 +188,17 @@ impl Remotes for Servers {
     }
 }
 
+/// A file of two seconds, and where it goes.
+pub fn slow_file() -> (Arc<World>, Place, Item) {
+    let (world, place) = (World::new(1), Place::new());
+    let item = Item::new(5, 8 << 20);
+    world.put("http://h/f", item.clone());
+    world.rules("h", Rules { rate: Some(4 << 20), ..Rules::default() });
+    (world, place, item)
+}
+
 fn refusal(why: Why, url: &Url, retry_after: Option<Duration>) -> Refusal {
-    let kind = match why {
-        Why::Missing => ErrorKind::NotFound,
-        Why::Denied => ErrorKind::Denied,
-        Why::Busy => ErrorKind::Busy,
-        Why::Changed => ErrorKind::Changed,
-        Why::Broken | Why::Unreachable => ErrorKind::Connection,
-        Why::Senseless => ErrorKind::Protocol,
-    };
-    Refusal { why, error: Error::new(kind, format!("{url}: {why:?}")), retry_after }
+    Refusal::new(why, format!("{url}: {why:?}")).after(retry_after)
 }
 
 impl Link {
@@ -372,26 +371,17 @@ impl Place {
         self.directory.path()
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> DownloadSettings {
         let out = self.path().as_os_str().as_bytes();
-        Settings {
-            out: Root::open(out).unwrap(),
-            base: canonical(out).unwrap(),
+        DownloadSettings {
             memory: Arc::clone(&self.memory),
-            limits: Limits::default(),
             staging: ByteCount::mib(8),
             max_workers: 32,
-            ceilings: Ceilings::default(),
             retries: 2,
             retry_for: Duration::from_secs(2),
-            timeout: Duration::from_secs(10),
             chunk: Some(ByteCount::mib(8)),
-            extra: Vec::new(),
-            verify: true,
-            overwrite: false,
             pace: Pace::new(Duration::from_millis(20)),
-            interrupt: Interrupt::default(),
-            seed: 1,
+            ..DownloadSettings::new(out).unwrap()
         }
     }
 
@@ -429,17 +419,21 @@ pub struct Told {
 
 pub type Ears = Arc<Mutex<Told>>;
 
-pub fn tell(told: &Ears) -> Box<dyn Fn(Event<'_>) + Send + Sync> {
+pub fn tell(told: &Ears) -> Box<dyn Fn(DownloadEvent<'_>) + Send + Sync> {
     let told = Arc::clone(told);
     Box::new(move |event| {
         let mut told = told.lock().unwrap();
         match event {
-            Event::Done { record, got } => {
+            DownloadEvent::Done { record, got } => {
                 assert!(told.done.insert(record.path.to_string(), got.clone()).is_none(), "told twice");
             }
-            Event::Skipped { record, got } => drop(told.skipped.insert(record.path.to_string(), got.clone())),
-            Event::Failed { named, error, .. } => drop(told.failed.insert(named.to_owned(), error.clone())),
-            Event::Note(note) => told.notes.push(note.to_owned()),
+            DownloadEvent::Skipped { record, got } => {
+                drop(told.skipped.insert(record.path.to_string(), got.clone()));
+            }
+            DownloadEvent::Failed { named, error, .. } => {
+                drop(told.failed.insert(named.to_owned(), error.clone()));
+            }
+            DownloadEvent::Note(note) => told.notes.push(note.to_owned()),
         }
     })
 }
@@ -467,7 +461,7 @@ pub fn start(
     world: &Arc<World>,
     place: &Place,
     records: Vec<Record>,
-    change: impl FnOnce(&mut Settings),
+    change: impl FnOnce(&mut DownloadSettings),
 ) -> (Paced<Download>, Ears) {
     let mut settings = place.settings();
     change(&mut settings);

@@ -41,9 +41,9 @@ pub struct Complete {
 }
 
 /// Verified segments of a file that is not complete.
-pub struct Progress {
+pub struct Progress<F> {
     /// The file; what is verified of one that has ended is not recorded.
-    pub file: Arc<Incoming>,
+    pub file: Arc<F>,
     /// Its unfinished file.
     pub part: Arc<dyn SinkFile>,
     /// What was verified since the last time.
@@ -51,6 +51,7 @@ pub struct Progress {
 }
 
 /// Where the committer puts things.
+#[derive(Clone)]
 pub struct Committer {
     /// Names and directories.
     pub sink: Arc<dyn Sink>,
@@ -64,10 +65,10 @@ pub struct Committer {
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
 /// record; `ended` is told how the files of a group ended.
-pub fn commit_all(
+pub fn commit_all<F: AsRef<Incoming>>(
     committer: &Committer,
     complete: &Receiver<Complete>,
-    progress: impl Fn() -> Vec<Progress>,
+    progress: impl Fn() -> Vec<Progress<F>>,
     ended: impl Fn(Vec<(FileId, Outcome)>),
 ) {
     let mut checkpoint = Instant::now() + CHECKPOINT;
@@ -181,16 +182,17 @@ fn spawn<'s, T: Send + 's>(
 }
 
 /// Makes verified segments durable, then says so in the journal.
-fn record(committer: &Committer, progress: Vec<Progress>) {
+fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>) {
     let Some(journal) = &committer.journal else { return };
-    let durable: Vec<Progress> = progress
+    let durable: Vec<Progress<F>> = progress
         .into_iter()
         .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())
         .collect();
     let mut journal = journal.lock().expect("not poisoned");
     // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
-    let alive = durable.iter().filter(|progress| !progress.file.has_ended());
-    let recorded = journal.segments(alive.map(|progress| (&*progress.file.entry, progress.segments.clone())));
+    let alive = durable.iter().filter(|progress| !F::as_ref(&progress.file).has_ended());
+    let recorded = journal
+        .segments(alive.map(|progress| (&*F::as_ref(&progress.file).entry, progress.segments.clone())));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");
     }

@@ -37,6 +37,12 @@ pub struct Incoming {
     busy: AtomicBool,
 }
 
+impl AsRef<Self> for Incoming {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 struct State {
     /// Blocks that are written, with their hashes.
     hash: FileHash,

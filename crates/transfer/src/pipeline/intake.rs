@@ -3,36 +3,20 @@
 //! cut off by a block's end is moved to the next block.
 
 use std::io::{self, Read};
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
 use crate::offer::Again;
 use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, Staging};
+use crate::pipeline::write_path::Arrived;
 use crate::terms::Verify;
 use crate::wire::channel::Channel;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
 
-/// A checked frame in a block.
-#[derive(Debug)]
-pub struct Arrived<T> {
-    /// Which file.
-    pub file: Arc<T>,
-    /// Where in it.
-    pub offset: u64,
-    /// How many bytes of it.
-    pub length: u32,
-    /// Where in the block; empty for zeros.
-    pub data: Range<usize>,
-    /// The block's hash, if asked for.
-    pub digest: Digest,
-}
-
 /// What a stream's frames are looked up in and told to.
-pub trait Desk<T>: Sync {
+pub trait FrameHandler<T>: Sync {
     /// The file with this number and its size; `None` if it has ended.
     fn file(&self, id: FileId) -> Option<(Arc<T>, u64)>;
 
@@ -47,11 +31,11 @@ pub trait Desk<T>: Sync {
 }
 
 /// Takes frames from `channel` until its last one; an error means that the stream is lost.
-pub fn take_in<T>(
+pub fn receive_frames<T>(
     channel: &mut Channel,
     staging: &Staging<Arrived<T>>,
     verify: Verify,
-    desk: &impl Desk<T>,
+    handler: &impl FrameHandler<T>,
 ) -> Result<()> {
     let lost = |error: io::Error| Error::connection("lost", "a data stream", error);
     // Bytes that arrived behind the last whole frame of the previous block.
@@ -60,7 +44,7 @@ pub fn take_in<T>(
         // No block is held while the stream is idle.
         if carried.is_empty() {
             carried.resize(HEADER, 0);
-            let n = read_some(channel, &mut carried, desk).map_err(lost)?;
+            let n = read_some(channel, &mut carried, handler).map_err(lost)?;
             carried.truncate(n);
         }
         let Some(mut block) = staging.acquire() else { return Ok(()) };
@@ -85,7 +69,7 @@ pub fn take_in<T>(
                     }
                     let length = HEADER + frame.payload();
                     if arrived.len() >= length {
-                        check(&frame, at + HEADER, &mut block, verify, desk, &mut counts);
+                        check(&frame, at + HEADER, &mut block, verify, handler, &mut counts);
                         at += length;
                         continue;
                     }
@@ -101,7 +85,7 @@ pub fn take_in<T>(
             // A large frame asks for just its end and the next header, so that payloads never move;
             // small ones ask for all that fits.
             let until = if needed > BUFFER / 2 { (at + needed + HEADER).min(BUFFER) } else { BUFFER };
-            match read_some(channel, &mut block.bytes[filled..until], desk) {
+            match read_some(channel, &mut block.bytes[filled..until], handler) {
                 Ok(n) => filled += n,
                 Err(error) => break Err(lost(error)),
             }
@@ -113,10 +97,10 @@ pub fn take_in<T>(
         if block.frames.is_empty() {
             staging.release(block);
         } else {
-            desk.deliver(block);
+            handler.deliver(block);
         }
         if counts.frames > 0 {
-            desk.taken(counts.frames, counts.bytes, counts.damaged);
+            handler.taken(counts.frames, counts.bytes, counts.damaged);
         }
         result?;
         if ended {
@@ -138,12 +122,12 @@ fn check<T>(
     at: usize,
     block: &mut Block<Arrived<T>>,
     verify: Verify,
-    desk: &impl Desk<T>,
+    handler: &impl FrameHandler<T>,
     counts: &mut Counts,
 ) {
     counts.frames += 1;
     counts.bytes += u64::from(frame.length);
-    let Some((file, size)) = desk.file(frame.file) else { return };
+    let Some((file, size)) = handler.file(frame.file) else { return };
     // A whole block of the file, or nothing: part of one would count for all of it.
     let range = frame.offset..frame.offset.saturating_add(BLOCK).min(size);
     if range.start >= range.end || u64::from(frame.length) != range.end - range.start {
@@ -162,11 +146,15 @@ fn check<T>(
     block.frames.push(Arrived { file, offset: frame.offset, length: frame.length, data, digest });
 }
 
-fn read_some<T>(channel: &mut Channel, buffer: &mut [u8], desk: &impl Desk<T>) -> io::Result<usize> {
+fn read_some<T>(
+    channel: &mut Channel,
+    buffer: &mut [u8],
+    handler: &impl FrameHandler<T>,
+) -> io::Result<usize> {
     loop {
-        desk.waits(true);
+        handler.waits(true);
         let read = channel.read(buffer);
-        desk.waits(false);
+        handler.waits(false);
         match read {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

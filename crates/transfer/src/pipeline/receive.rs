@@ -10,18 +10,15 @@ use tidegate_control::Concurrency;
 
 use crate::catalogue::Catalogue;
 use crate::counters::Counters;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, MAX_SIZE, Timestamp};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, WINDOW};
-use crate::pipeline::commit::{Committer, Complete, GROUP, Progress, commit_all};
-use crate::pipeline::incoming::{Change, Incoming};
-use crate::pipeline::intake::{Arrived, take_in};
-use crate::pipeline::pool::Pool;
-use crate::pipeline::shortcut::Shortcut;
-use crate::pipeline::staging::Staging;
+use crate::pipeline::incoming::Incoming;
+use crate::pipeline::intake::receive_frames;
+use crate::pipeline::write_path::{WriteHandler, WritePath, WriteSettings, WriteThreads, spawn};
 use crate::quota::{Held, Share, remember};
 use crate::store::Sink;
 use crate::sys::clock::Instant;
@@ -37,17 +34,16 @@ use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod continuing;
-mod desk;
 mod offered;
 mod preparing;
-mod writing;
+mod stream;
 
 pub use offered::Asked;
 
 use continuing::Continued;
-use desk::StreamDesk;
 use offered::Offered;
 use preparing::Intent;
+use stream::StreamHandler;
 
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
 const LINGERING: usize = 4;
@@ -59,7 +55,7 @@ const MAX_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 /// The receiving end of one transfer.
 pub struct Receiver {
     shared: Arc<Shared>,
-    writers: Pool,
+    threads: WriteThreads<Shared>,
     streams: Mutex<Vec<Stream>>,
     offers: Mutex<Option<mpsc::Sender<(Intent, Held)>>>,
     background: Mutex<Vec<JoinHandle<()>>>,
@@ -103,11 +99,10 @@ struct Compared {
 }
 
 struct Shared {
-    sink: Arc<dyn Sink>,
+    path: WritePath<Incoming>,
     terms: Terms,
     outbox: Outbox,
     share: Share,
-    ledger: Arc<Ledger>,
     started: Instant,
     files: RwLock<HashMap<FileId, Arc<Incoming>>>,
     /// Files that are there, whose hash the sender still compares.
@@ -115,18 +110,9 @@ struct Shared {
     /// Files of which something is left, until that has been read again, and the queue they wait in.
     continued: Mutex<HashMap<FileId, (Entry, Held)>>,
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
-    dirty: Mutex<Vec<Arc<Incoming>>>,
-    staging: Staging<Arrived<Incoming>>,
-    /// Around the queue, while writing is as quick as memory.
-    shortcut: Shortcut,
-    complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
-    journal: Mutex<Option<Arc<Mutex<Journal>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     asks_hashes: bool,
     network_bytes: AtomicU64,
-    written_bytes: AtomicU64,
-    failure: Mutex<Option<Error>>,
-    stopped: AtomicBool,
     finished: AtomicBool,
     taken: Mutex<HashMap<u32, Taken>>,
     /// What the sender was asked for.
@@ -168,30 +154,28 @@ impl Receiver {
         share: Share,
     ) -> Self {
         let Destination { sink, journal, catalogue, asks_hashes } = destination;
-        // Bounded: complete files keep a descriptor open until they are committed.
-        let (complete, completed) = mpsc::sync_channel(GROUP);
         let (offers, intents) = mpsc::channel();
         let (to_continue, continued) = mpsc::channel();
         let shared = Arc::new(Shared {
-            staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
-            shortcut: Shortcut::new(terms.limits.write.is_none()),
-            sink,
+            path: WritePath::new(WriteSettings {
+                sink,
+                journal,
+                catalogue: catalogue.clone(),
+                ledger,
+                staging: terms.staging,
+                max_workers: terms.max_workers,
+                limit: terms.limits.write,
+                share: &share,
+            }),
             outbox,
-            ledger,
             started: Instant::now(),
             files: RwLock::default(),
             compared: Mutex::default(),
             continued: Mutex::default(),
             to_continue: Mutex::new(Some(to_continue)),
-            dirty: Mutex::default(),
-            complete: Mutex::new(Some(complete)),
-            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
             catalogue,
             asks_hashes,
             network_bytes: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            failure: Mutex::default(),
-            stopped: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
             missing: Mutex::new((0..asked.names()).collect()),
@@ -203,39 +187,15 @@ impl Receiver {
             share,
             terms,
         });
-        let writers = {
-            let shared = Arc::clone(&shared);
-            let (most, threads) = (shared.terms.max_workers, Arc::clone(&shared.share.threads));
-            Pool::within("write", most, threads, move |index, gate| shared.write(index, gate))
-        };
-        let committer = {
-            let shared = Arc::clone(&shared);
-            move || shared.commit(&completed)
-        };
-        let preparer = {
-            let shared = Arc::clone(&shared);
-            move || shared.prepare(&intents)
-        };
-        let continuer = {
-            let shared = Arc::clone(&shared);
-            move || shared.continue_files(&continued)
-        };
-        let mut background = Vec::new();
-        for (name, work) in [
-            ("commit", Box::new(committer) as Box<dyn FnOnce() + Send>),
-            ("prepare", Box::new(preparer)),
-            ("continue", Box::new(continuer)),
-        ] {
-            match thread::Builder::new().name(name.to_owned()).spawn(work) {
-                Ok(thread) => background.push(thread),
-                Err(error) => {
-                    shared.fail(Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")));
-                }
-            }
-        }
+        let threads = WriteThreads::start(&shared, shared.terms.max_workers, &shared.share);
+        let background = [
+            spawn(&shared, "prepare", move |shared| shared.prepare(&intents)),
+            spawn(&shared, "continue", move |shared| shared.continue_files(&continued)),
+        ];
+        let background = background.into_iter().flatten().collect();
         Self {
             shared,
-            writers,
+            threads,
             streams: Mutex::default(),
             offers: Mutex::new(Some(offers)),
             background: Mutex::new(background),
@@ -244,8 +204,7 @@ impl Receiver {
 
     /// Lets this many writers run.
     pub fn resize(&self, setpoint: Concurrency) {
-        self.writers.resize(setpoint.write);
-        self.shared.shortcut.resize(self.writers.size());
+        self.threads.resize(setpoint.write);
     }
 
     /// Takes in what comes on a new data stream; `closed` is told whether it was of any use.
@@ -258,14 +217,14 @@ impl Receiver {
         let shared = Arc::clone(&self.shared);
         let socket = channel.socket().try_clone().ok();
         let waiting = Arc::new(AtomicBool::new(false));
-        let at_desk = Arc::clone(&waiting);
+        let waits = Arc::clone(&waiting);
         let work = move || {
-            let desk = StreamDesk { shared: &shared, index, waiting: &at_desk };
-            let result = take_in(&mut channel, &shared.staging, shared.terms.verify, &desk);
+            let handler = StreamHandler { shared: &shared, index, waiting: &waits };
+            let result = receive_frames(&mut channel, &shared.path.staging, shared.terms.verify, &handler);
             shared.report_taken();
             let useful = result.is_ok() || shared.taken.lock().expect("not poisoned").contains_key(&index);
             if let Err(error) = result
-                && !shared.stopped.load(Relaxed)
+                && !shared.path.is_stopped()
             {
                 tracing::debug!("stream {index}: {error}");
                 shared.outbox.send(&Message::StreamLost(index));
@@ -276,7 +235,7 @@ impl Receiver {
         streams.retain(|stream| !stream.thread.is_finished());
         // `join` looks for streams after `stopped` is set: later ones are not taken in.
         if streams.len() >= LINGERING * usize::from(self.shared.terms.max_workers)
-            || self.shared.stopped.load(Relaxed)
+            || self.shared.path.is_stopped()
         {
             tracing::debug!("stream {index} is one too many");
             return;
@@ -308,13 +267,14 @@ impl Receiver {
                 for (id, segment, digest) in hashes {
                     let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
                     if let Some(file) = file {
-                        shared.follow(&file, file.expect(segment, digest)?);
+                        let change = file.expect(segment, digest)?;
+                        shared.path.follow(&**shared, &file, change);
                     }
                 }
             }
             Message::Abandon(id, error) => {
                 if let Some(file) = shared.compared.lock().expect("not poisoned").remove(&id) {
-                    shared.ledger.failed(file.entry.path.as_bytes(), error, true);
+                    shared.path.ledger.failed(file.entry.path.as_bytes(), error, true);
                     return Ok(());
                 }
                 let waited = shared.continued.lock().expect("not poisoned").remove(&id);
@@ -322,17 +282,17 @@ impl Receiver {
                     .map(|(entry, _)| Arc::new(entry))
                     .or_else(|| shared.end(id).map(|file| Arc::clone(&file.entry)));
                 if let Some(entry) = entry {
-                    shared.sink.discard(&entry);
-                    shared.ledger.failed(entry.path.as_bytes(), error, true);
+                    shared.path.sink.discard(&entry);
+                    shared.path.ledger.failed(entry.path.as_bytes(), error, true);
                 }
             }
-            Message::Problem(path, error) => shared.ledger.failed(&path, error, false),
+            Message::Problem(path, error) => shared.path.ledger.failed(&path, error, false),
             Message::Overdue { streams, for_ms } => {
                 self.look_after(&streams, Duration::from_millis(for_ms.into()));
             }
             Message::Listed => {
                 shared.listed.store(true, Relaxed);
-                shared.ledger.all_listed();
+                shared.path.ledger.all_listed();
             }
             Message::Refused(error) => {
                 shared.fail(error.clone());
@@ -372,9 +332,9 @@ impl Receiver {
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
             network: shared.network_bytes.load(Relaxed),
-            written: shared.written_bytes.load(Relaxed),
-            staging_used: shared.staging.used().0,
-            staging_capacity: shared.staging.capacity().0,
+            written: shared.path.written_bytes(),
+            staging_used: shared.path.staging.used().0,
+            staging_capacity: shared.path.staging.capacity().0,
             cpu: CpuTime::now(),
             ..Counters::default()
         }
@@ -382,7 +342,7 @@ impl Receiver {
 
     /// Whether a write stage exists.
     pub fn has_write_stage(&self) -> bool {
-        self.shared.sink.has_write_stage()
+        self.shared.path.sink.has_write_stage()
     }
 
     /// Whether everything is durable and the sender has been told.
@@ -392,13 +352,13 @@ impl Receiver {
 
     /// The error that ended the transfer, if one did.
     pub fn failure(&self) -> Option<Error> {
-        self.shared.failure.lock().expect("not poisoned").clone()
+        self.shared.path.failure()
     }
 
     /// Stops, records what is verified, and waits for every worker. Afterwards the journal is free for
     /// the next run.
     pub fn join(&self) {
-        self.shared.stop();
+        self.shared.path.stop();
         // A stream may wait for a peer that is silent, and would keep the journal open until then.
         let streams = std::mem::take(&mut *self.streams.lock().expect("not poisoned"));
         for socket in streams.iter().filter_map(|stream| stream.socket.as_ref()) {
@@ -409,10 +369,8 @@ impl Receiver {
                 tracing::error!("a stream's worker panicked");
             }
         }
-        self.writers.close();
-        self.writers.join();
+        self.threads.join();
         self.offers.lock().expect("not poisoned").take();
-        self.shared.complete.lock().expect("not poisoned").take();
         self.shared.to_continue.lock().expect("not poisoned").take();
         for thread in std::mem::take(&mut *self.background.lock().expect("not poisoned")) {
             if thread.join().is_err() {
@@ -420,8 +378,8 @@ impl Receiver {
             }
         }
         let files = self.shared.files.read().expect("not poisoned");
-        self.shared.ledger.leaves(files.values().map(|file| file.verified_bytes()).sum());
-        self.shared.journal.lock().expect("not poisoned").take();
+        self.shared.path.ledger.leaves(files.values().map(|file| file.verified_bytes()).sum());
+        self.shared.path.release_journal();
     }
 
     /// Numbers in order, each used once, sizes that a file can have, and nothing that was not asked for.
@@ -469,32 +427,10 @@ impl Drop for Receiver {
 }
 
 impl Shared {
-    fn stop(&self) {
-        self.stopped.store(true, Relaxed);
-        self.staging.abort();
-    }
-
-    /// The whole transfer cannot go on.
-    fn fail(&self, error: Error) {
-        tracing::debug!("receiving ends: {error}");
-        self.outbox.send(&Message::Refused(error.clone()));
-        self.failure.lock().expect("not poisoned").get_or_insert(error);
-        self.stop();
-    }
-
-    fn journal(&self) -> Option<Arc<Mutex<Journal>>> {
-        self.journal.lock().expect("not poisoned").clone()
-    }
-
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();
         Some(file)
-    }
-
-    /// These bytes arrived in vain, or twice.
-    fn again(&self, range: &Range<u64>) {
-        self.ledger.bytes_again.fetch_add(range.end - range.start, Relaxed);
     }
 
     fn report_taken(&self) {
@@ -515,58 +451,19 @@ impl Shared {
             self.outbox.send(&Message::Taken(counts));
         }
     }
+}
 
-    // Verifying -------------------------------------------------------------------------------------
+impl WriteHandler for Shared {
+    type File = Incoming;
 
-    /// Does what a change of a file asks for.
-    fn follow(&self, file: &Arc<Incoming>, change: Change) {
-        match change {
-            Change::Nothing => {}
-            Change::Checkpoint => self.dirty.lock().expect("not poisoned").push(Arc::clone(file)),
-            Change::Complete => self.completed(file),
-            Change::Damaged(range) => {
-                tracing::warn!("{}: a segment's hash does not match: sent again", file.entry.path);
-                self.again(&range);
-                self.outbox.send(&Message::Again(vec![Again { file: file.id, range }]));
-            }
-        }
-    }
-
-    /// A file is whole and verified: on to its name.
-    fn completed(&self, file: &Arc<Incoming>) {
-        let sealed = file.part(&*self.sink, self.descriptor(file)).and_then(|part| {
-            part.seal(&file.entry)?;
-            Ok(Complete { id: file.id, entry: Arc::clone(&file.entry), part, root: file.root() })
-        });
-        match sealed {
-            Ok(complete) => {
-                let sender = self.complete.lock().expect("not poisoned").clone();
-                if let Some(sender) = sender {
-                    let _ = sender.send(complete);
-                }
-            }
-            Err(error) => self.fail_file(file, error),
-        }
-    }
-
-    fn fail_file(&self, file: &Incoming, error: Error) {
-        if error.kind == ErrorKind::NoSpace {
-            // Nothing more will fit; what is there is kept for the next run.
-            let hint = "free some space and run the same command again";
-            self.fail(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
-            return;
-        }
-        if self.end(file.id).is_some() {
-            self.sink.discard(&file.entry);
-            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
-            self.outbox.send(&Message::Done(vec![(file.id, Outcome::Failed(error))]));
-        }
+    fn path(&self) -> &WritePath<Incoming> {
+        &self.path
     }
 
     /// A descriptor for `file`, unless it is open. Where the peer has as many as it may, files that are not being
     /// written are closed; the only one that is open needs none.
     fn descriptor(&self, file: &Incoming) -> Option<Held> {
-        while !file.is_open() && !self.stopped.load(Relaxed) {
+        while !file.is_open() && !self.path.is_stopped() {
             if let Some(held) = self.share.descriptors.take(1) {
                 return Some(held);
             }
@@ -584,43 +481,39 @@ impl Shared {
         None
     }
 
-    // Committing ------------------------------------------------------------------------------------
-
-    fn commit(&self, completed: &mpsc::Receiver<Complete>) {
-        let committer = Committer {
-            sink: Arc::clone(&self.sink),
-            journal: self.journal(),
-            catalogue: self.catalogue.clone(),
-            threads: Arc::clone(&self.share.threads),
-        };
-        commit_all(
-            &committer,
-            completed,
-            || self.progress(),
-            |outcomes| {
-                for (id, outcome) in &outcomes {
-                    let Some(file) = self.end(*id) else { continue };
-                    match outcome {
-                        Outcome::Committed => {
-                            self.ledger.done(file.size - file.kept);
-                        }
-                        Outcome::Failed(error) => {
-                            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
-                        }
-                    }
-                }
-                self.outbox.send(&Message::Done(outcomes));
-            },
-        );
+    fn complete(&self, file: &Arc<Incoming>) {
+        self.path.hand_in(self, file, file.root());
     }
 
-    /// Segments verified since the last time, of files still on their way.
-    fn progress(&self) -> Vec<Progress> {
-        let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
-        let fresh = |file: Arc<Incoming>| {
-            let (part, segments) = file.take_fresh()?;
-            Some(Progress { file, part, segments })
-        };
-        dirty.into_iter().filter_map(fresh).collect()
+    fn damaged(&self, file: &Arc<Incoming>, range: Range<u64>) {
+        tracing::warn!("{}: a segment's hash does not match: sent again", file.entry.path);
+        self.outbox.send(&Message::Again(vec![Again { file: file.id, range }]));
+    }
+
+    fn fail_file(&self, file: &Arc<Incoming>, error: Error) {
+        if self.end(file.id).is_some() {
+            self.path.sink.discard(&file.entry);
+            self.path.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+            self.outbox.send(&Message::Done(vec![(file.id, Outcome::Failed(error))]));
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        tracing::debug!("receiving ends: {error}");
+        self.outbox.send(&Message::Refused(error.clone()));
+        self.path.stop_for(error);
+    }
+
+    fn ended(&self, outcomes: Vec<(FileId, Outcome)>) {
+        for (id, outcome) in &outcomes {
+            let Some(file) = self.end(*id) else { continue };
+            match outcome {
+                Outcome::Committed => self.path.ledger.done(file.size - file.kept),
+                Outcome::Failed(error) => {
+                    self.path.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+                }
+            }
+        }
+        self.outbox.send(&Message::Done(outcomes));
     }
 }

@@ -6,7 +6,7 @@ use std::iter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tidegate_fetch::archive::{Accession, Archives, Wish};
+use tidegate_fetch::archive::{Accession, Archives, ResolveOptions as Wish};
 use tidegate_fetch::list;
 use tidegate_fetch::record::{Named, Names};
 use tidegate_fetch::remote::servers::Servers;

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::{BitRate, ByteCount};
-use tidegate_fetch::archive::{ArchiveSettings, Format, Layout, Naming, Protocol, Source, Wish};
+use tidegate_fetch::archive::{
+    ArchiveSettings, Format, Layout, Naming, Protocol, ResolveOptions as Wish, Source,
+};
 use tidegate_fetch::checksum::Algorithm;
-use tidegate_fetch::get::Settings;
+use tidegate_fetch::get::DownloadSettings as Settings;
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::list;
@@ -77,7 +79,7 @@ pub struct ArchiveArgs {
 pub struct ListArgs {
     /// What lists are, instead of finding out: urls, sums, tsv, csv, json, bagit or metalink
     #[arg(long, value_name = "KIND")]
-    input_format: Option<list::Format>,
+    input_format: Option<list::ListFormat>,
     /// Where the files of a checksum file lie, and what relative addresses of a table are relative to
     #[arg(long, value_name = "URL", value_parser = base_url)]
     base_url: Option<Url>,

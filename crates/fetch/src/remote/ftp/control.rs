@@ -18,11 +18,14 @@ use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
 use url::Url;
 
-use super::KEEP_ALIVE;
 use crate::remote::login::Login;
 use crate::remote::settings::ServerSettings;
 use crate::remote::tls::{Tls, words};
 use crate::remote::{Refusal, Version, Why, shown};
+
+/// How often an idle control connection is probed, so that a router on the way does not forget it while data
+/// flows on another.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A TLS connection as the library makes it.
 type TlsStream = <RustlsConnector as TlsConnector>::Stream;

@@ -6,7 +6,7 @@ use tidegate_transfer::text;
 use ureq::BodyReader;
 
 /// A body that is no shorter and no longer than promised.
-pub struct Body {
+pub struct ResponseBody {
     inner: BodyReader<'static>,
     /// What has still to come; `None` if nobody knows.
     left: Option<u64>,
@@ -14,7 +14,7 @@ pub struct Body {
     ends: bool,
 }
 
-impl Body {
+impl ResponseBody {
     /// The next `promised` bytes of `inner`; with nothing promised, all of it. `ends` says that it has an
     /// end other than that of the connection.
     pub fn new(inner: BodyReader<'static>, promised: Option<u64>, ends: bool) -> io::Result<Self> {
@@ -39,7 +39,7 @@ impl Body {
     }
 }
 
-impl Read for Body {
+impl Read for ResponseBody {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == Some(0) || buffer.is_empty() {
             return Ok(0);

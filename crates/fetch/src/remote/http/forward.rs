@@ -11,7 +11,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, NextTimeout, TcpConnector, Transport,
 };
 
-use super::wire::{Addresses, Opened, Watched};
+use super::wire::{Addresses, ConnectionCount, Watched};
 
 /// Finds the proxy, whatever host is asked for.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl Resolver for ProxyAddress {
 }
 
 /// What makes connections to a proxy, which wants `login` as a value of `Proxy-Authorization`.
-pub fn connector(login: Option<String>, opened: &Opened) -> impl Connector<Out = impl Transport> {
+pub fn connector(login: Option<String>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
     ().chain(TcpConnector::default()).chain(Forward { login }).chain(Watched::new(opened))
 }
 

@@ -24,10 +24,10 @@ use crate::remote::reach::reachable_first;
 use crate::remote::tls::Tls;
 
 /// How many connections one agent has opened so far.
-pub type Opened = Arc<AtomicU64>;
+pub type ConnectionCount = Arc<AtomicU64>;
 
 /// What makes connections for an agent and counts them in `opened`.
-pub fn connector(tls: &Arc<Tls>, opened: &Opened) -> impl Connector<Out = impl Transport> {
+pub fn connector(tls: &Arc<Tls>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
     ().chain(ConnectProxyConnector::default())
         .chain(TcpConnector::default())
         .chain(Secure(Arc::clone(tls)))
@@ -109,11 +109,11 @@ impl Transport for SecureTransport {
 /// Counts connections, and tells a connection that was cut from one that was closed in order: a body
 /// without a stated length ends with the connection, so a cut must not look like its end.
 #[derive(Debug)]
-pub struct Watched(Opened);
+pub struct Watched(ConnectionCount);
 
 impl Watched {
     /// Counts in `opened`.
-    pub fn new(opened: &Opened) -> Self {
+    pub fn new(opened: &ConnectionCount) -> Self {
         Self(Arc::clone(opened))
     }
 }

@@ -6,7 +6,7 @@ use quick_xml::Reader;
 use quick_xml::events::Event;
 
 /// Most bytes of an answer: a thousand keys of 1 KiB, percent-encoded, with what surrounds them.
-pub const MOST: u64 = 8 << 20;
+pub(crate) const MAX_ANSWER: u64 = 8 << 20;
 
 /// Deepest nesting that makes sense.
 const DEEPEST: usize = 16;

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use rusty_s3::Method;
 use tidegate_transfer::error::{Error, ErrorKind};
 
-use crate::remote::request::{Client, Payload, Reply, unanswered, words};
+use crate::foreign::io_words;
+use crate::remote::request::{HttpClient, Payload, Reply, unanswered};
 use crate::remote::s3::answer::{self, Page, Part, Uploads};
 use crate::remote::s3::place::{Object, Signer};
 use crate::remote::{Refusal, Why};
@@ -22,27 +23,27 @@ const MAX_PARTS: usize = 10_000;
 
 /// A request that was refused, with S3's own code for it.
 #[derive(Clone, Debug)]
-pub struct Failed {
+pub struct S3Failure {
     /// What it means.
     pub refusal: Refusal,
     /// Such as `NoSuchUpload`; empty if the server gave none.
     pub code: String,
 }
 
-impl From<Refusal> for Failed {
+impl From<Refusal> for S3Failure {
     fn from(refusal: Refusal) -> Self {
         Self { refusal, code: String::new() }
     }
 }
 
-impl From<Error> for Failed {
+impl From<Error> for S3Failure {
     fn from(error: Error) -> Self {
         Refusal::of(Why::Senseless, error).into()
     }
 }
 
-impl From<Failed> for Refusal {
-    fn from(failed: Failed) -> Self {
+impl From<S3Failure> for Refusal {
+    fn from(failed: S3Failure) -> Self {
         failed.refusal
     }
 }
@@ -50,13 +51,13 @@ impl From<Failed> for Refusal {
 /// One worker's way to S3.
 #[derive(Clone, Debug)]
 pub struct S3Client {
-    client: Client,
+    client: HttpClient,
     signer: Arc<Signer>,
 }
 
 impl S3Client {
     /// Requests over `client`, signed by `signer`.
-    pub const fn new(client: Client, signer: Arc<Signer>) -> Self {
+    pub const fn new(client: HttpClient, signer: Arc<Signer>) -> Self {
         Self { client, signer }
     }
 
@@ -75,7 +76,7 @@ impl S3Client {
         query: &[(&str, &str)],
         headers: &[(String, String)],
         payload: &[u8],
-    ) -> Result<Reply, Failed> {
+    ) -> Result<Reply, S3Failure> {
         let attempt = || {
             let payload = if payload.is_empty() { Payload::None } else { Payload::Bytes(payload) };
             self.once(what, method, object, query, headers, payload)
@@ -96,7 +97,7 @@ impl S3Client {
         query: &[(&str, &str)],
         headers: &[(String, String)],
         payload: Payload<'_>,
-    ) -> Result<Reply, Failed> {
+    ) -> Result<Reply, S3Failure> {
         let mut headers = headers.to_vec();
         if self.signer.settings().requester_pays {
             headers.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
@@ -113,15 +114,15 @@ impl S3Client {
     }
 
     /// Reads an answer's document.
-    pub fn document(&self, what: &str, reply: Reply) -> Result<String, Failed> {
-        reply.text(answer::MOST).map_err(|error| {
-            let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", words(&error)));
+    pub fn document(&self, what: &str, reply: Reply) -> Result<String, S3Failure> {
+        reply.text(answer::MAX_ANSWER).map_err(|error| {
+            let error = Error::new(ErrorKind::Connection, format!("cannot {what}: {}", io_words(&error)));
             Refusal::of(Why::Broken, error).into()
         })
     }
 
     /// One page of what lies beneath the prefix `within.key`.
-    pub fn list(&self, within: &Object, most: u32, from: Option<&str>) -> Result<Page, Failed> {
+    pub fn list(&self, within: &Object, most: u32, from: Option<&str>) -> Result<Page, S3Failure> {
         let most = most.to_string();
         let mut query = vec![("encoding-type", "url"), ("list-type", "2"), ("max-keys", &most)];
         query.extend(from.map(|from| ("continuation-token", from)));
@@ -133,7 +134,7 @@ impl S3Client {
     }
 
     /// One page of uploads under way beneath the prefix `within.key`.
-    pub fn uploads(&self, within: &Object, from: Option<&(String, String)>) -> Result<Uploads, Failed> {
+    pub fn uploads(&self, within: &Object, from: Option<&(String, String)>) -> Result<Uploads, S3Failure> {
         let mut query = vec![("encoding-type", "url"), ("uploads", "")];
         if let Some((key, id)) = from {
             query.push(("key-marker", key));
@@ -148,7 +149,7 @@ impl S3Client {
     }
 
     /// The parts of an upload that the server has, from the first.
-    pub fn parts(&self, object: &Object, id: &str) -> Result<Vec<Part>, Failed> {
+    pub fn parts(&self, object: &Object, id: &str) -> Result<Vec<Part>, S3Failure> {
         let what = "list the parts of";
         let mut all: Vec<Part> = Vec::new();
         let mut behind = None;
@@ -174,7 +175,7 @@ impl S3Client {
         }
     }
 
-    fn refused(&self, what: &str, bucket: &str, reply: Reply) -> Failed {
+    fn refused(&self, what: &str, bucket: &str, reply: Reply) -> S3Failure {
         let status = reply.status;
         let retry_after = reply.retry_after();
         let skew = reply.header("date").and_then(skew);
@@ -214,7 +215,7 @@ impl S3Client {
             _ => String::new(),
         };
         let error = Error::new(kind, format!("{what}: {said}{advice}"));
-        Failed { refusal: Refusal::of(why, error).after(retry_after), code }
+        S3Failure { refusal: Refusal::of(why, error).after(retry_after), code }
     }
 }
 
@@ -261,7 +262,7 @@ fn shortened(message: &str) -> String {
     }
 }
 
-fn senseless(what: &str, object: &Object) -> Failed {
+fn senseless(what: &str, object: &Object) -> S3Failure {
     let why = format!("cannot {what} s3://{}: the answer makes no sense", object.bucket);
     Error::new(ErrorKind::Protocol, why).into()
 }

@@ -9,7 +9,7 @@ use rusty_s3::{Bucket, Method, UrlStyle};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
-use crate::remote::s3::credentials::{Credentials, Found};
+use crate::remote::s3_settings::{S3Settings, Style, endpoint};
 use crate::remote::shown;
 
 /// How long a signed request is valid: servers look when it begins.
@@ -17,55 +17,6 @@ const VALID_SECONDS: u64 = 900;
 
 /// What stays as it is in a key that is shown as a URL.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Whether the bucket stands in the host's name or in the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// `https://bucket.host/key`
-    Virtual,
-    /// `https://host/bucket/key`
-    Path,
-}
-
-/// Which servers S3 means, and who we are there.
-#[derive(Clone, Debug, Default)]
-pub struct S3Settings {
-    /// The server; AWS if not given.
-    pub endpoint: Option<Url>,
-    /// The region; `us-east-1` until the server says otherwise.
-    pub region: Option<String>,
-    /// How URLs are made: by default virtual for AWS and path for others.
-    pub style: Option<Style>,
-    /// Who we are; nobody means unsigned requests.
-    pub credentials: Option<Credentials>,
-    /// Whether we agree to pay for what others' buckets charge for.
-    pub requester_pays: bool,
-}
-
-impl S3Settings {
-    /// What the environment and `~/.aws` say; `variable` tells the environment.
-    pub fn from_environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let found = Found::look_up(variable)?;
-        let style = match found.style.as_deref() {
-            Some("path") => Some(Style::Path),
-            Some("virtual") => Some(Style::Virtual),
-            _ => None,
-        };
-        let endpoint = found.endpoint.as_deref().map(endpoint).transpose()?;
-        let Found { credentials, region, .. } = found;
-        Ok(Self { endpoint, region, style, credentials, requester_pays: false })
-    }
-}
-
-/// Reads an endpoint's URL; a bare host gets `https`.
-pub fn endpoint(text: &str) -> Result<Url> {
-    let whole = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let url = Url::parse(&whole).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.filter(Url::has_host).ok_or_else(|| {
-        let why = format!("{text:?} is no S3 endpoint: https://host or http://host:port is needed");
-        Error::new(ErrorKind::Usage, why)
-    })
-}
 
 /// An object, or with an empty key or a slash at the end what lies beneath.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,6 +203,7 @@ impl Signer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::remote::s3_credentials::Credentials;
 
     fn object(url: &str) -> Object {
         Object::of(&Url::parse(url).expect("a URL")).expect("an object")

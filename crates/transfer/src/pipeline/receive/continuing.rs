@@ -3,15 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::Shared;
 use crate::error::Result;
 use crate::hash::Digest;
-use crate::manifest::{Entry, FileId, segment_range};
+use crate::manifest::{Entry, FileId};
 use crate::offer::Verdict;
 use crate::pipeline::incoming::Incoming;
-use crate::pipeline::recheck::still_there;
+use crate::pipeline::write_path::WriteHandler;
 use crate::quota::remember;
 use crate::sys::sync::mpsc;
 use crate::wire::message::Message;
@@ -41,11 +40,11 @@ impl Shared {
     /// What that thread does until the transfer ends.
     pub(super) fn continue_files(&self, files: &mpsc::Receiver<Continued>) {
         for Continued { id, entry, left } in files {
-            if self.stopped.load(Relaxed) {
+            if self.path.is_stopped() {
                 return;
             }
             let there = self.read_again(id, &entry, left);
-            if self.stopped.load(Relaxed) {
+            if self.path.is_stopped() {
                 return;
             }
             let path = entry.path.clone();
@@ -56,7 +55,7 @@ impl Shared {
                 Ok(Some(_)) => Verdict::Want { have: Vec::new() },
                 Err(error) => {
                     self.continued.lock().expect("not poisoned").remove(&id);
-                    self.ledger.failed(path.as_bytes(), error.clone(), true);
+                    self.path.ledger.failed(path.as_bytes(), error.clone(), true);
                     Verdict::Failed(error.clone())
                 }
             };
@@ -64,7 +63,7 @@ impl Shared {
             if let Ok(Some(file)) = begun
                 && file.is_complete()
             {
-                self.completed(&file);
+                self.complete(&file);
             }
         }
     }
@@ -77,24 +76,17 @@ impl Shared {
         entry: &Entry,
         left: HashMap<u64, Digest>,
     ) -> Result<HashMap<u64, Digest>> {
-        let size = entry.size();
-        let mut there = HashMap::new();
         let mut untold = Vec::new();
-        if let Ok(part) = self.sink.open(entry, true) {
-            let over = || self.stopped.load(Relaxed);
-            still_there(&*part, (size, self.terms.verify), left, &over, &mut |segment, digest| {
-                let range = segment_range(segment, size);
-                self.ledger.already(range.end - range.start);
-                there.insert(segment, digest);
-                untold.push((segment, digest));
-                if untold.len() >= SEGMENTS_AT_ONCE {
-                    self.outbox.send_patiently(&Message::Have(id, std::mem::take(&mut untold)), over);
-                }
-            });
-        }
-        if there.is_empty() && !self.stopped.load(Relaxed) {
+        let there = self.path.read_again(entry, self.terms.verify, left, |segment, digest| {
+            untold.push((segment, digest));
+            if untold.len() >= SEGMENTS_AT_ONCE {
+                let message = Message::Have(id, std::mem::take(&mut untold));
+                self.outbox.send_patiently(&message, || self.path.is_stopped());
+            }
+        });
+        if there.is_empty() && !self.path.is_stopped() {
             // Nothing of it is of use: it gets a new unfinished file, which must not be taken for this one.
-            self.start_anew([entry].into_iter())?;
+            self.path.start_anew([entry].into_iter())?;
         }
         if !untold.is_empty() {
             self.outbox.send(&Message::Have(id, untold));

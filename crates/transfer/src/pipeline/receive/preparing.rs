@@ -11,10 +11,11 @@ use super::{Compared, Shared};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::manifest::{Entry, FileId, Kind, SEGMENT, Timestamp};
+use crate::manifest::{Entry, FileId, Kind, Timestamp};
 use crate::offer::Verdict;
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
+use crate::pipeline::write_path::{WriteHandler, segments_left};
 use crate::quota::{Held, remember};
 use crate::store::Standing;
 use crate::sys::sync::mpsc;
@@ -55,9 +56,9 @@ impl Intent {
 
 impl Shared {
     pub(super) fn prepare(&self, intents: &mpsc::Receiver<(Intent, Held)>) {
-        let stopped = || self.stopped.load(Relaxed);
+        let stopped = || self.path.is_stopped();
         for (intent, _held) in intents {
-            if self.stopped.load(Relaxed) {
+            if self.path.is_stopped() {
                 return;
             }
             self.waiting.fetch_sub(intent.entries(), Relaxed);
@@ -82,7 +83,7 @@ impl Shared {
                     }
                     tell(end, &mut verdicts);
                     // After the verdicts, so that the sender knows a file before it is done.
-                    whole.into_iter().for_each(|file| self.completed(&file));
+                    whole.into_iter().for_each(|file| self.complete(&file));
                 }
                 Intent::Replace(files) => {
                     let differ: Vec<_> = {
@@ -92,7 +93,7 @@ impl Shared {
                     if self.terms.dry {
                         for (_, Compared { entry, .. }) in &differ {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
-                            self.ledger.failed(entry.path.as_bytes(), error, true);
+                            self.path.ledger.failed(entry.path.as_bytes(), error, true);
                         }
                         continue;
                     }
@@ -113,12 +114,12 @@ impl Shared {
     /// What the sender is told of an entry; `None` if that needs a longer look.
     fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Option<Verdict> {
         if let Kind::File { size, .. } = entry.kind {
-            self.ledger.listed(size);
+            self.path.ledger.listed(size);
         }
         self.try_verdict(id, entry, whole).unwrap_or_else(|error| {
-            if !self.stopped.load(Relaxed) {
+            if !self.path.is_stopped() {
                 let is_file = matches!(entry.kind, Kind::File { .. });
-                self.ledger.failed(entry.path.as_bytes(), error.clone(), is_file);
+                self.path.ledger.failed(entry.path.as_bytes(), error.clone(), is_file);
             }
             Some(Verdict::Failed(error))
         })
@@ -132,14 +133,14 @@ impl Shared {
     ) -> Result<Option<Verdict>> {
         // Directories may merge; what is offered as anything else has its place for itself.
         if entry.kind != Kind::Directory {
-            let place = self.sink.place(entry);
+            let place = self.path.sink.place(entry);
             self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
         }
-        let standing = self.sink.prepare(entry, self.terms.dry)?;
+        let standing = self.path.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
-            let place = self.sink.place(entry);
+            let place = self.path.sink.place(entry);
             if entry.kind == Kind::Directory
-                && let Some(journal) = self.journal()
+                && let Some(journal) = self.path.journal()
                 && self.offered.lock().expect("not poisoned").is_new(place, || self.open_places())
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
@@ -147,10 +148,11 @@ impl Shared {
             return Ok(Some(Verdict::Made));
         };
         if standing == Standing::Same {
-            self.ledger.skipped(size);
+            self.path.ledger.skipped(size);
             return Ok(Some(Verdict::Skip));
         }
-        let left = self.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        let left =
+            self.path.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime, mode) = standing {
             let compare = |recorded| -> Result<()> {
                 let held = remember(&self.share.metadata, entry.memory())?;
@@ -159,20 +161,21 @@ impl Shared {
                 Ok(())
             };
             if self.terms.compare == Compare::Checksum {
-                let digest = self.sink.digest(entry, &|| self.stopped.load(Relaxed))?;
+                let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
                 compare(None)?;
                 return Ok(Some(Verdict::Exists(digest)));
             }
             let known = self
                 .catalogue
                 .as_ref()
-                .and_then(|c| c.lock().expect("not poisoned").get(self.sink.place(entry).as_bytes()));
+                .and_then(|c| c.lock().expect("not poisoned").get(self.path.sink.place(entry).as_bytes()));
             // Unless somebody has touched it since it was verified.
             let known = known.filter(|known| known.size == size && known.mtime == mtime);
             let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
             let recorded = hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block);
             // Complete in an earlier run that ended before it could say so.
-            let renamed = left.as_ref().is_some_and(|left| left.root.is_some()) && !self.sink.has_part(entry);
+            let renamed =
+                left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
             if mtime == entry.mtime && (recorded || renamed) {
                 if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
                     self.remember(entry, root);
@@ -180,12 +183,12 @@ impl Shared {
                 let verdict = match mode == entry.mode & 0o777 || self.terms.dry {
                     true => Verdict::Skip,
                     false => {
-                        self.sink.refresh(entry)?;
-                        self.ledger.refreshed();
+                        self.path.sink.refresh(entry)?;
+                        self.path.ledger.refreshed();
                         Verdict::Made
                     }
                 };
-                self.ledger.skipped(size);
+                self.path.ledger.skipped(size);
                 return Ok(Some(verdict));
             }
             // Another time: whether the content is another too, the sender's hash tells.
@@ -201,16 +204,12 @@ impl Shared {
             ));
         }
         if let Some(left) = left {
-            if self.sink.has_part(entry) {
-                // A small file's only segment is its root.
-                let mut segments = left.segments;
-                if let (true, Some(root)) = (size <= SEGMENT, left.root.filter(|root| *root != [0; 32])) {
-                    segments.insert(0, root);
-                }
-                self.put_off(Continued { id, entry: entry.clone(), left: segments })?;
+            if self.path.sink.has_part(entry) {
+                let left = segments_left(left, size);
+                self.put_off(Continued { id, entry: entry.clone(), left })?;
                 return Ok(None);
             }
-            self.start_anew([entry].into_iter())?;
+            self.path.start_anew([entry].into_iter())?;
         }
         self.wait_for_room();
         let file = self.expect_file(id, entry.clone(), None)?;
@@ -218,14 +217,6 @@ impl Shared {
             whole.push(file);
         }
         Ok(Some(Verdict::Want { have: Vec::new() }))
-    }
-
-    /// What earlier runs left of files is not used.
-    pub(super) fn start_anew<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
-        match self.journal() {
-            Some(journal) => journal.lock().expect("not poisoned").anew(entries),
-            None => Ok(()),
-        }
     }
 
     /// Gets ready for a file's blocks, less the segments that are `there` from an earlier run.
@@ -243,7 +234,7 @@ impl Shared {
     /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
     pub(super) fn wait_for_room(&self) {
         while self.share.metadata.is_crowded()
-            && !self.stopped.load(Relaxed)
+            && !self.path.is_stopped()
             && !self.files.read().expect("not poisoned").is_empty()
         {
             thread::sleep(Duration::from_millis(5));
@@ -252,7 +243,7 @@ impl Shared {
 
     /// Asks for files whose content turned out to be another.
     fn replace(&self, differ: Vec<(FileId, Compared)>) {
-        let begun = self.start_anew(differ.iter().map(|(_, file)| &file.entry));
+        let begun = self.path.start_anew(differ.iter().map(|(_, file)| &file.entry));
         for (id, Compared { entry, _held, .. }) in differ {
             self.wait_for_room();
             let path = entry.path.clone();
@@ -260,7 +251,7 @@ impl Shared {
             let verdict = match begun {
                 Ok(_) => Verdict::Want { have: Vec::new() },
                 Err(error) => {
-                    self.ledger.failed(path.as_bytes(), error.clone(), true);
+                    self.path.ledger.failed(path.as_bytes(), error.clone(), true);
                     Verdict::Failed(error)
                 }
             };
@@ -277,26 +268,26 @@ impl Shared {
                     self.replace(vec![(*id, file)]);
                 }
                 Some(_) => {
-                    let verdict = match self.sink.refresh(&file.entry) {
+                    let verdict = match self.path.sink.refresh(&file.entry) {
                         Ok(()) => {
                             self.remember(&file.entry, *root);
-                            self.ledger.skipped(file.entry.size());
-                            self.ledger.refreshed();
+                            self.path.ledger.skipped(file.entry.size());
+                            self.path.ledger.refreshed();
                             Verdict::Made
                         }
                         Err(error) => {
-                            self.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
+                            self.path.ledger.failed(file.entry.path.as_bytes(), error.clone(), true);
                             Verdict::Failed(error)
                         }
                     };
                     self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
                 }
                 None => {
-                    self.ledger.skipped(file.entry.size());
+                    self.path.ledger.skipped(file.entry.size());
                     if self.terms.dry {
                         continue;
                     }
-                    match self.sink.refresh(&file.entry) {
+                    match self.path.sink.refresh(&file.entry) {
                         Ok(()) => self.remember(&file.entry, *root),
                         Err(error) => tracing::warn!("{error}"),
                     }
@@ -307,7 +298,7 @@ impl Shared {
 
     /// Whether nobody has touched what bears the entry's name since it got `mtime`.
     fn still_has(&self, entry: &Entry, mtime: Timestamp) -> bool {
-        matches!(self.sink.prepare(entry, true), Ok(Standing::Present(there, _)) if there == mtime)
+        matches!(self.path.sink.prepare(entry, true), Ok(Standing::Present(there, _)) if there == mtime)
     }
 
     fn remember(&self, entry: &Entry, root: Digest) {
@@ -316,7 +307,7 @@ impl Shared {
             let put = catalogue
                 .lock()
                 .expect("not poisoned")
-                .put([(self.sink.place(entry).as_bytes(), verified)].into_iter());
+                .put([(self.path.sink.place(entry).as_bytes(), verified)].into_iter());
             if let Err(error) = put {
                 tracing::warn!("cannot remember what is verified: {error}");
             }
@@ -330,7 +321,7 @@ impl Shared {
         let put_off = continued.values().map(|(entry, _)| entry);
         let looked_at = compared.values().map(|file| &file.entry);
         let open = files.values().map(|file| &*file.entry).chain(put_off).chain(looked_at);
-        open.map(|entry| self.sink.place(entry).clone()).collect()
+        open.map(|entry| self.path.sink.place(entry).clone()).collect()
     }
 
     /// A sender's word is not enough: what it offered has ended, one way or another.
@@ -339,7 +330,7 @@ impl Shared {
         let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {
             // What it could not read it has said, and that is no success either.
-            (true, None) if self.ledger.totals().files_failed == 0 && missing.is_some() => {
+            (true, None) if self.path.ledger.totals().files_failed == 0 && missing.is_some() => {
                 let what = missing.map(|index| self.asked.name(index)).unwrap_or_default();
                 Err(Error::protocol(format!(
                     "the sender finished without a word of {what}, which it was asked for: run the same command again"
@@ -360,16 +351,16 @@ impl Shared {
     /// Directories last: putting files into them has changed their times.
     fn finish(&self) -> Result<()> {
         self.check_finish()?;
-        let Some(journal) = self.journal() else { return Ok(()) };
+        let Some(journal) = self.path.journal() else { return Ok(()) };
         journal.lock().expect("not poisoned").directories(|entry| {
-            if let Err(error) = self.sink.refresh(&entry) {
+            if let Err(error) = self.path.sink.refresh(&entry) {
                 tracing::warn!("{error}");
             }
         })?;
-        if let Some((_, error)) = self.sink.sync_names().into_iter().next() {
+        if let Some((_, error)) = self.path.sink.sync_names().into_iter().next() {
             return Err(error);
         }
-        self.sink.clean_up();
+        self.path.sink.clean_up();
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use scripted::{Item, Place, Rules, Told, World, declared, drive, get, record, start};
+use scripted::{Item, Place, Rules, Told, World, declared, drive, get, record, slow_file, start};
 use tidegate_control::{Concurrency, Environment};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::record::Record;
@@ -154,10 +154,7 @@ fn a_link_is_no_file_of_ours() {
 
 #[test]
 fn a_name_that_is_taken_meanwhile_stays_taken() {
-    let (world, place) = (World::new(1), Place::new());
-    let item = Item::new(5, 8 * MIB);
-    world.put("http://h/f", item.clone());
-    world.rules("h", Rules { rate: Some(4 * MIB), ..Rules::default() });
+    let (world, place, item) = slow_file();
     let (mut download, told) = start(&world, &place, vec![record("f", &["http://h/f"])], |_| {});
     let one = Concurrency { read: 1, network: 1, write: 1 };
     while download.ledger().totals().bytes_moved < MIB {

@@ -1,28 +1,27 @@
 //! The threads of a download: started together, resized by the set-point, and let go at the end.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::Concurrency;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::journal::Journal;
-use tidegate_transfer::pipeline::commit::GROUP;
 use tidegate_transfer::pipeline::pool::Pool;
-use tidegate_transfer::pipeline::shortcut::Shortcut;
-use tidegate_transfer::pipeline::staging::Staging;
-use tidegate_transfer::quota::Quota;
+use tidegate_transfer::pipeline::write_path::{FailOnPanic, WritePath, WriteSettings, WriteThreads, spawn};
+use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::route::transfer_id;
 
-use crate::get::digest::Digests;
+use crate::get::digest_queue::DigestQueue;
+use crate::get::event::DownloadListener;
 use crate::get::fetch::Worker;
 use crate::get::queue::Queue;
-use crate::get::shared::Shared;
-use crate::get::{Settings, Tell};
+use crate::get::settings::DownloadSettings;
+use crate::get::state::DownloadState;
 use crate::host::Hosts;
 use crate::record::Names;
 use crate::remote::Remotes;
@@ -34,21 +33,21 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 const DIGESTERS: usize = 4;
 
 /// The threads of a download.
-pub(super) struct Crew {
-    shared: Arc<Shared>,
+pub(super) struct DownloadThreads {
+    shared: Arc<DownloadState>,
     network: Pool,
-    writers: Pool,
+    writers: WriteThreads<DownloadState>,
     threads: Vec<JoinHandle<()>>,
     feeder: Option<JoinHandle<()>>,
     ended: bool,
 }
 
-impl Crew {
+impl DownloadThreads {
     pub(super) fn start(
         names: Names,
         remotes: Arc<dyn Remotes>,
-        settings: Settings,
-        tell: Tell,
+        settings: DownloadSettings,
+        tell: DownloadListener,
     ) -> Result<Self> {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
@@ -57,28 +56,29 @@ impl Crew {
         let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);
-        let (complete, completed) = mpsc::sync_channel(GROUP);
-        let shared = Arc::new(Shared {
+        let share = Share::own();
+        let shared = Arc::new(DownloadState {
             hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
             queue: Queue::new(settings.chunk, settings.verify),
-            ledger: Arc::default(),
-            staging: Staging::new(settings.staging, most),
-            shortcut: Shortcut::new(settings.limits.write.is_none()),
+            path: WritePath::new(WriteSettings {
+                sink: sink.clone(),
+                journal,
+                catalogue: None,
+                ledger: Arc::default(),
+                staging: settings.staging,
+                max_workers: most,
+                limit: settings.limits.write,
+                share: &share,
+            }),
             link: Throttle::new(settings.limits.link),
             sink,
             memory,
-            digests: Digests::default(),
+            digests: DigestQueue::default(),
             network_bytes: AtomicU64::new(0),
-            written_bytes: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
             mode: 0o666 & !umask(),
-            dirty: Mutex::default(),
-            journal: Mutex::new(journal.map(|journal| Arc::new(Mutex::new(journal)))),
-            complete: Mutex::new(Some(complete)),
             live: Mutex::default(),
             changed: Condvar::new(),
             spoken_for: Mutex::default(),
-            failure: Mutex::default(),
             connected: AtomicU16::new(0),
             quickest_us: AtomicU64::new(u64::MAX),
             tell,
@@ -87,52 +87,30 @@ impl Crew {
         let network = {
             let shared = Arc::clone(&shared);
             Pool::new("network", most, move |index, gate| {
-                let _witness = Witness(&shared);
+                let _guard = FailOnPanic(&*shared);
                 shared.connected.fetch_add(1, Relaxed);
                 Worker::new(&shared, &*remotes).work(index, gate);
                 shared.connected.fetch_sub(1, Relaxed);
             })
         };
-        let writers = {
-            let shared = Arc::clone(&shared);
-            Pool::new("write", most, move |index, gate| {
-                let _witness = Witness(&shared);
-                shared.write(index, gate);
-            })
-        };
-        let mut crew = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
-        crew.spawn("commit", move |shared| shared.commit(&completed))?;
+        let writers = WriteThreads::start(&shared, most, &share);
+        let mut threads = Self { shared, network, writers, threads: Vec::new(), feeder: None, ended: false };
         let digesters = thread::available_parallelism().map_or(1, usize::from).clamp(1, DIGESTERS);
         for index in 0..digesters {
-            crew.spawn(&format!("digest-{index}"), Shared::digest)?;
+            threads.threads.extend(spawn(&threads.shared, &format!("digest-{index}"), DownloadState::digest));
         }
-        // Last: it is not waited for at the end, since it may wait for a server.
-        crew.spawn("feed", move |shared| shared.feed(names))?;
-        crew.feeder = crew.threads.pop();
-        Ok(crew)
+        // It is not waited for at the end, since it may wait for a server.
+        threads.feeder = spawn(&threads.shared, "feed", move |shared| shared.feed(names));
+        Ok(threads)
     }
 
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let thread = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                let _witness = Witness(&shared);
-                work(&shared);
-            })
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-        self.threads.push(thread);
-        Ok(())
-    }
-
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<DownloadState> {
         &self.shared
     }
 
     pub(super) fn resize(&self, setpoint: Concurrency) {
         self.network.resize(setpoint.network);
         self.writers.resize(setpoint.write);
-        self.shared.shortcut.resize(self.writers.size());
         self.shared.queue.resize(self.network.size());
     }
 
@@ -168,9 +146,7 @@ impl Crew {
         if self.shared.connected.load(Relaxed) == 0 {
             self.network.join();
         }
-        self.writers.close();
         self.writers.join();
-        self.shared.complete.lock().expect("not poisoned").take();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a worker of the download panicked");
@@ -182,26 +158,14 @@ impl Crew {
         {
             tracing::error!("the list's reader panicked");
         }
-        self.shared.ledger.leaves(self.shared.kept().max(left));
-        self.shared.journal.lock().expect("not poisoned").take();
+        self.shared.path.ledger.leaves(self.shared.kept().max(left));
+        self.shared.path.release_journal();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));
     }
 }
 
-/// Sees to it that a worker's panic ends the download, which would wait for it else.
-struct Witness<'s>(&'s Shared);
-
-impl Drop for Witness<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            let why = "a worker of the download panicked, which is a defect; what is safe is kept";
-            self.0.fail_all(Error::new(ErrorKind::Io, why));
-        }
-    }
-}
-
-impl Drop for Crew {
+impl Drop for DownloadThreads {
     fn drop(&mut self) {
         self.stop();
     }

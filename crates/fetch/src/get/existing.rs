@@ -9,13 +9,13 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
 
 use crate::checksum::{Algorithm, Checksums};
-use crate::get::file::File;
+use crate::get::file::DownloadFile;
 use crate::get::memory::Fetched;
-use crate::get::shared::Shared;
+use crate::get::state::DownloadState;
 use crate::record::Record;
 
 /// Something that bears a file's name, and is no directory.
-pub(super) struct There {
+pub(super) struct ExistingFile {
     /// Its content; `None` if it is no regular file, or may not be read.
     pub(super) content: Option<OwnedFd>,
     pub(super) size: u64,
@@ -23,7 +23,7 @@ pub(super) struct There {
     kind: FileType,
 }
 
-impl There {
+impl ExistingFile {
     /// Whether it is what was remembered.
     pub(super) fn is(&self, remembered: &Fetched) -> bool {
         self.kind == FileType::RegularFile && self.size == remembered.size && self.mtime == remembered.mtime
@@ -55,9 +55,9 @@ fn stays(record: &Record, why: &str) -> Error {
     Error::new(ErrorKind::Denied, why)
 }
 
-impl Shared {
+impl DownloadState {
     /// What bears a record's name now.
-    pub(super) fn there(&self, record: &Record) -> Result<Option<There>> {
+    pub(super) fn existing(&self, record: &Record) -> Result<Option<ExistingFile>> {
         let path = record.path.as_bytes();
         let open = |flags| self.settings.out.open_beneath(path, flags, Mode::empty());
         let (seen, readable) = match open(OFlags::RDONLY | OFlags::NONBLOCK) {
@@ -77,7 +77,7 @@ impl Shared {
             let why = format!("cannot create {}: a directory of that name is there", record.path);
             return Err(Error::new(ErrorKind::Denied, why));
         }
-        Ok(Some(There {
+        Ok(Some(ExistingFile {
             content: (readable && kind == FileType::RegularFile).then_some(seen),
             size: stat.st_size as u64,
             mtime: Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 },
@@ -85,21 +85,21 @@ impl Shared {
         }))
     }
 
-    /// Whether `there` may be replaced by a file.
-    pub(super) fn gives_way(&self, file: &File, there: &There) -> Result<()> {
-        let ours = || file.before.as_ref().is_some_and(|before| there.is(before));
-        if self.settings.overwrite || ours() { Ok(()) } else { Err(there.stays(&file.record)) }
+    /// Whether `existing` may be replaced by a file.
+    pub(super) fn gives_way(&self, file: &DownloadFile, existing: &ExistingFile) -> Result<()> {
+        let ours = || file.before.as_ref().is_some_and(|before| existing.is(before));
+        if self.settings.overwrite || ours() { Ok(()) } else { Err(existing.stays(&file.record)) }
     }
 
     /// Whether a file's name may be taken: nothing bears it, or what does may be replaced.
-    pub(super) fn is_free(&self, file: &File) -> Result<()> {
-        self.there(&file.record)?.map_or(Ok(()), |there| self.gives_way(file, &there))
+    pub(super) fn is_free(&self, file: &DownloadFile) -> Result<()> {
+        self.existing(&file.record)?.map_or(Ok(()), |existing| self.gives_way(file, &existing))
     }
 
     /// Whether a file that was read, and is not what was `expected`, may be replaced.
     pub(super) fn gives_way_to(
         &self,
-        file: &File,
+        file: &DownloadFile,
         expected: &Checksums,
         sums: &Checksums,
         algorithm: Algorithm,

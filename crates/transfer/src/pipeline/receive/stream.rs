@@ -1,25 +1,26 @@
-//! Where a data stream's frames are looked up and counted at the receiver.
+//! Looks up and counts what comes on a data stream at the receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use super::Shared;
 use crate::manifest::FileId;
 use crate::offer::Again;
 use crate::pipeline::incoming::Incoming;
-use crate::pipeline::intake::{Arrived, Desk};
-use crate::pipeline::receive::Shared;
+use crate::pipeline::intake::FrameHandler;
 use crate::pipeline::staging::Block;
+use crate::pipeline::write_path::Arrived;
 use crate::wire::message::Message;
 
-/// One stream's desk.
-pub(super) struct StreamDesk<'s> {
+/// One stream's handler.
+pub(super) struct StreamHandler<'s> {
     pub(super) shared: &'s Shared,
     pub(super) index: u32,
     /// Whether the stream is waited for right now.
     pub(super) waiting: &'s AtomicBool,
 }
 
-impl Desk<Incoming> for StreamDesk<'_> {
+impl FrameHandler<Incoming> for StreamHandler<'_> {
     fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
         let files = self.shared.files.read().expect("not poisoned");
         files.get(&id).map(|file| (Arc::clone(file), file.size))
@@ -30,17 +31,18 @@ impl Desk<Incoming> for StreamDesk<'_> {
     }
 
     fn deliver(&self, block: Block<Arrived<Incoming>>) {
-        self.shared.deliver(block);
+        self.shared.path.deliver(self.shared, block);
     }
 
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
         self.shared.network_bytes.fetch_add(bytes, Relaxed);
-        self.shared.ledger.bytes_moved.fetch_add(bytes, Relaxed);
+        self.shared.path.ledger.bytes_moved.fetch_add(bytes, Relaxed);
         self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
         if !damaged.is_empty() {
             tracing::warn!("{} damaged blocks on stream {}: sent again", damaged.len(), self.index);
             for again in &damaged {
-                self.shared.again(&again.range);
+                let bytes = again.range.end - again.range.start;
+                self.shared.path.ledger.bytes_again.fetch_add(bytes, Relaxed);
             }
             self.shared.outbox.send(&Message::Again(damaged));
         }

@@ -10,7 +10,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
 
-use crate::put::target::{File, Md5Sum, Present};
+use crate::put::target::{Md5Sum, Present, UploadFile};
 
 /// Most files that are listed and not begun: the listing waits beyond it.
 const MAX_LISTED: usize = 1000;
@@ -24,47 +24,47 @@ pub type Bytes = Block<()>;
 
 /// What a reader does next.
 #[derive(Debug)]
-pub enum Reading {
+pub enum ReadTask {
     /// Sums a whole file up, to compare it with what bears its name.
-    Compare(Arc<File>, Present),
+    Compare(Arc<UploadFile>, Present),
     /// Reads part `.1` into memory, which is set aside for it.
-    Part(Arc<File>, u32, Room),
+    Part(Arc<UploadFile>, u32, Room),
     /// Reads a whole file of any size, front to back, while it is sent.
-    Stream(Arc<File>),
+    Stream(Arc<UploadFile>),
 }
 
 /// What the network does next.
 #[derive(Debug)]
-pub enum Sending {
+pub enum SendTask {
     /// Finds out what bears the file's name, and begins its upload.
-    Begin(Arc<File>),
+    Begin(Arc<UploadFile>),
     /// Sends a piece.
-    Piece(Piece),
+    UploadPart(UploadPart),
     /// Puts the parts together.
-    Complete(Arc<File>),
+    Complete(Arc<UploadFile>),
     /// Removes what was sent of a file that failed.
-    Abort(Arc<File>, String),
+    Abort(Arc<UploadFile>, String),
 }
 
 /// A piece that was read: a part, or with the number 0 a whole file.
 #[derive(Debug)]
-pub struct Piece {
+pub struct UploadPart {
     /// Of which file.
-    pub file: Arc<File>,
+    pub file: Arc<UploadFile>,
     /// The part's number, from 1, or 0.
     pub number: u32,
     /// Its bytes.
-    pub content: Bulk,
+    pub content: PartContent,
     /// How often it was tried.
     pub tries: u32,
 }
 
 /// A piece's bytes.
 #[derive(Debug)]
-pub enum Bulk {
+pub enum PartContent {
     /// All of them, and their MD5.
     Whole(Room, Md5Sum),
-    /// As they are read; see [`Reading::Stream`].
+    /// As they are read; see [`ReadTask::Stream`].
     Stream(Receiver<Chunk>),
 }
 
@@ -79,7 +79,7 @@ pub enum Chunk {
 
 /// Blocks of staging, given back when dropped.
 pub struct Room {
-    desk: Arc<Desk>,
+    queue: Arc<UploadQueue>,
     reserved: u64,
     /// The filled blocks, in order.
     pub blocks: Vec<Bytes>,
@@ -88,7 +88,7 @@ pub struct Room {
 impl Room {
     /// Another block to fill; there are as many as were set aside.
     pub fn block(&self) -> Option<Bytes> {
-        self.desk.staging.acquire_aside()
+        self.queue.staging.acquire_aside()
     }
 
     /// Bytes within.
@@ -100,12 +100,12 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         for block in self.blocks.drain(..) {
-            self.desk.staging.release(block);
+            self.queue.staging.release(block);
         }
-        let mut state = self.desk.lock();
+        let mut state = self.queue.lock();
         state.free += self.reserved;
         drop(state);
-        self.desk.read.notify_all();
+        self.queue.read.notify_all();
     }
 }
 
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Room {
 
 /// What is waiting.
 #[derive(Debug)]
-pub struct Desk {
+pub struct UploadQueue {
     state: Mutex<State>,
     staging: Staging<()>,
     size: u64,
@@ -130,10 +130,10 @@ pub struct Desk {
 #[derive(Debug)]
 struct State {
     /// Listed, not begun.
-    listed: VecDeque<Arc<File>>,
+    listed: VecDeque<Arc<UploadFile>>,
     /// To be read: a file and the parts that nobody has taken.
     waiting: VecDeque<Waiting>,
-    ready: VecDeque<Sending>,
+    ready: VecDeque<SendTask>,
     /// Files that have neither arrived nor failed.
     open: u64,
     all_listed: bool,
@@ -145,9 +145,9 @@ struct State {
 
 #[derive(Debug)]
 enum Waiting {
-    Compare(Arc<File>, Present),
-    Parts(Arc<File>, VecDeque<u32>),
-    Stream(Arc<File>),
+    Compare(Arc<UploadFile>, Present),
+    Parts(Arc<UploadFile>, VecDeque<u32>),
+    Stream(Arc<UploadFile>),
 }
 
 impl State {
@@ -161,14 +161,14 @@ impl State {
 }
 
 impl Waiting {
-    const fn file(&self) -> &Arc<File> {
+    const fn file(&self) -> &Arc<UploadFile> {
         match self {
             Self::Compare(file, _) | Self::Parts(file, _) | Self::Stream(file) => file,
         }
     }
 }
 
-impl Desk {
+impl UploadQueue {
     /// A desk with `size` bytes of staging.
     pub fn new(size: ByteCount) -> Self {
         let size = size.0.max(4 * BLOCK) / BLOCK * BLOCK;
@@ -203,7 +203,7 @@ impl Desk {
     }
 
     /// Adds a listed file; waits while too many are. `false` once stopped.
-    pub fn add(&self, file: Arc<File>) -> bool {
+    pub fn add(&self, file: Arc<UploadFile>) -> bool {
         let mut state = self.lock();
         while state.listed.len() >= MAX_LISTED && !state.stopped {
             state = self.list.wait(state).expect("not poisoned");
@@ -268,17 +268,17 @@ impl Desk {
     }
 
     /// Queues parts of `file` to be read.
-    pub fn read_parts(&self, file: &Arc<File>, numbers: impl IntoIterator<Item = u32>) {
+    pub fn read_parts(&self, file: &Arc<UploadFile>, numbers: impl IntoIterator<Item = u32>) {
         self.wait_for_reader(Waiting::Parts(Arc::clone(file), numbers.into_iter().collect()));
     }
 
     /// Queues `file` to be read while it is sent.
-    pub fn read_stream(&self, file: &Arc<File>) {
+    pub fn read_stream(&self, file: &Arc<UploadFile>) {
         self.wait_for_reader(Waiting::Stream(Arc::clone(file)));
     }
 
     /// Queues `file` to be compared with what bears its name.
-    pub fn compare(&self, file: &Arc<File>, present: Present) {
+    pub fn compare(&self, file: &Arc<UploadFile>, present: Present) {
         self.wait_for_reader(Waiting::Compare(Arc::clone(file), present));
     }
 
@@ -292,12 +292,12 @@ impl Desk {
     }
 
     /// Nothing of `file` is read any more.
-    pub fn forget(&self, file: &Arc<File>) {
+    pub fn forget(&self, file: &Arc<UploadFile>) {
         self.lock().waiting.retain(|waiting| !Arc::ptr_eq(waiting.file(), file));
     }
 
     /// Queues something for the network; bounded by what readers may set aside, and by the open files.
-    pub fn send(&self, sending: Sending) {
+    pub fn send(&self, sending: SendTask) {
         let mut state = self.lock();
         if !state.stopped {
             state.ready.push_back(sending);
@@ -308,7 +308,7 @@ impl Desk {
 
     /// The next thing to read; waits for one and for staging. `None` when it is no longer the worker's
     /// turn, or all is over.
-    pub fn next_reading(self: &Arc<Self>, is_my_turn: impl Fn() -> bool) -> Option<Reading> {
+    pub fn next_reading(self: &Arc<Self>, is_my_turn: impl Fn() -> bool) -> Option<ReadTask> {
         let mut state = self.lock();
         loop {
             if state.stopped || !is_my_turn() || (state.all_listed && state.open == 0) {
@@ -324,7 +324,7 @@ impl Desk {
         }
     }
 
-    fn take_reading(self: &Arc<Self>, state: &mut State) -> Option<Reading> {
+    fn take_reading(self: &Arc<Self>, state: &mut State) -> Option<ReadTask> {
         let part = match state.waiting.front_mut()? {
             Waiting::Parts(file, numbers) => {
                 let Some(&number) = numbers.front() else {
@@ -348,24 +348,24 @@ impl Desk {
         };
         let Some((file, number, reserved)) = part else {
             return state.waiting.pop_front().map(|waiting| match waiting {
-                Waiting::Compare(file, present) => Reading::Compare(file, present),
-                Waiting::Parts(file, _) | Waiting::Stream(file) => Reading::Stream(file),
+                Waiting::Compare(file, present) => ReadTask::Compare(file, present),
+                Waiting::Parts(file, _) | Waiting::Stream(file) => ReadTask::Stream(file),
             });
         };
         state.free -= reserved;
-        file.state.lock().expect("not poisoned").flying += 1;
-        let room = Room { desk: Arc::clone(self), reserved, blocks: Vec::new() };
-        Some(Reading::Part(file, number, room))
+        file.state.lock().expect("not poisoned").in_flight += 1;
+        let room = Room { queue: Arc::clone(self), reserved, blocks: Vec::new() };
+        Some(ReadTask::Part(file, number, room))
     }
 
     /// A block for a stream, which bounds by itself how many it has.
     pub fn small_room(self: &Arc<Self>) -> Room {
-        Room { desk: Arc::clone(self), reserved: 0, blocks: Vec::new() }
+        Room { queue: Arc::clone(self), reserved: 0, blocks: Vec::new() }
     }
 
     /// The next thing to do for the network; waits for one. `None` when it is no longer the worker's
     /// turn, or all is over.
-    pub fn next_sending(&self, is_my_turn: impl Fn() -> bool) -> Option<Sending> {
+    pub fn next_sending(&self, is_my_turn: impl Fn() -> bool) -> Option<SendTask> {
         let mut state = self.lock();
         loop {
             if state.stopped || !is_my_turn() || (state.all_listed && state.open == 0) {
@@ -381,7 +381,7 @@ impl Desk {
             {
                 drop(state);
                 self.list.notify_one();
-                return Some(Sending::Begin(file));
+                return Some(SendTask::Begin(file));
             }
             state = self.send.wait(state).expect("not poisoned");
         }
@@ -401,33 +401,33 @@ mod tests {
     use tidegate_transfer::path::RelPath;
     use tidegate_transfer::store::Listed;
 
-    fn file(name: &str, size: u64, part: u64) -> Arc<File> {
+    fn file(name: &str, size: u64, part: u64) -> Arc<UploadFile> {
         let path = RelPath::new(name).expect("a name");
         let kind = Kind::File { size, fingerprint: [0; 16] };
         let entry = Entry { path: path.clone(), kind, mode: 0o644, mtime: Timestamp::default() };
         let plan = Plan { part, count: size.div_ceil(part).max(1) as u32 };
-        Arc::new(File::new(Listed { entry, root: 0 }, path, plan).expect("a file"))
+        Arc::new(UploadFile::new(Listed { entry, root: 0 }, path, plan).expect("a file"))
     }
 
-    fn desk(blocks: u64) -> Arc<Desk> {
-        let desk = Arc::new(Desk::new(ByteCount(blocks * BLOCK)));
-        assert!(desk.add(file("open", 1, 1)));
-        desk
+    fn queue(blocks: u64) -> Arc<UploadQueue> {
+        let queue = Arc::new(UploadQueue::new(ByteCount(blocks * BLOCK)));
+        assert!(queue.add(file("open", 1, 1)));
+        queue
     }
 
     #[test]
     fn parts_are_read_only_while_staging_has_room_for_them() {
-        let desk = desk(10);
+        let queue = queue(10);
         let large = file("large", 16 * BLOCK, 4 * BLOCK);
-        desk.read_parts(&large, 1..=4);
-        let take = || desk.next_reading(|| true);
-        let (Some(Reading::Part(_, 1, one)), Some(Reading::Part(_, 2, _two))) = (take(), take()) else {
+        queue.read_parts(&large, 1..=4);
+        let take = || queue.next_reading(|| true);
+        let (Some(ReadTask::Part(_, 1, one)), Some(ReadTask::Part(_, 2, _two))) = (take(), take()) else {
             panic!("two fit")
         };
-        assert_eq!(desk.room().1, ByteCount(2 * BLOCK));
+        assert_eq!(queue.room().1, ByteCount(2 * BLOCK));
         let waiting = {
-            let desk = Arc::clone(&desk);
-            std::thread::spawn(move || matches!(desk.next_reading(|| true), Some(Reading::Part(_, 3, _))))
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || matches!(queue.next_reading(|| true), Some(ReadTask::Part(_, 3, _))))
         };
         drop(one);
         assert!(waiting.join().expect("no panic"), "the third when the first is gone");
@@ -435,32 +435,32 @@ mod tests {
 
     #[test]
     fn a_part_larger_than_staging_has_it_for_itself() {
-        let desk = desk(10);
-        desk.read_parts(&file("huge", 100 * BLOCK, 50 * BLOCK), 1..=2);
-        let Some(Reading::Part(_, 1, room)) = desk.next_reading(|| true) else { panic!("the first") };
-        assert_eq!(desk.room().1, ByteCount(0));
+        let queue = queue(10);
+        queue.read_parts(&file("huge", 100 * BLOCK, 50 * BLOCK), 1..=2);
+        let Some(ReadTask::Part(_, 1, room)) = queue.next_reading(|| true) else { panic!("the first") };
+        assert_eq!(queue.room().1, ByteCount(0));
         drop(room);
-        assert_eq!(desk.room().1, ByteCount(10 * BLOCK));
-        let Some(Reading::Part(_, 2, room)) = desk.next_reading(|| true) else { panic!("the second") };
-        desk.stop(None);
-        assert!(desk.next_reading(|| true).is_none() && desk.next_sending(|| true).is_none());
+        assert_eq!(queue.room().1, ByteCount(10 * BLOCK));
+        let Some(ReadTask::Part(_, 2, room)) = queue.next_reading(|| true) else { panic!("the second") };
+        queue.stop(None);
+        assert!(queue.next_reading(|| true).is_none() && queue.next_sending(|| true).is_none());
         drop(room);
     }
 
     #[test]
     fn listing_waits_for_those_who_send() {
-        let desk = desk(10);
+        let queue = queue(10);
         let lister = {
-            let desk = Arc::clone(&desk);
-            std::thread::spawn(move || (0..3 * MAX_LISTED).all(|i| desk.add(file(&i.to_string(), 1, 1))))
+            let queue = Arc::clone(&queue);
+            std::thread::spawn(move || (0..3 * MAX_LISTED).all(|i| queue.add(file(&i.to_string(), 1, 1))))
         };
         for i in 0..=3 * MAX_LISTED {
-            assert!(desk.lock().listed.len() <= MAX_LISTED);
-            assert!(matches!(desk.next_sending(|| true), Some(Sending::Begin(_))), "{i}");
-            desk.ended();
+            assert!(queue.lock().listed.len() <= MAX_LISTED);
+            assert!(matches!(queue.next_sending(|| true), Some(SendTask::Begin(_))), "{i}");
+            queue.ended();
         }
         assert!(lister.join().expect("no panic"));
-        desk.all_listed();
-        assert!(matches!(desk.outcome(), Some(Ok(()))));
+        queue.all_listed();
+        assert!(matches!(queue.outcome(), Some(Ok(()))));
     }
 }

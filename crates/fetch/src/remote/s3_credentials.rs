@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
+use crate::foreign::io_words;
+
 /// The longest file that is read.
-const MOST: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// Who we are. Shown without the secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -116,12 +118,12 @@ fn read(path: &Path) -> Result<BTreeMap<String, Profile>> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return wrong(crate::remote::request::words(&error)),
+        Err(error) => return wrong(io_words(&error)),
     };
     let mut text = String::new();
-    match file.take(MOST).read_to_string(&mut text) {
+    match file.take(MAX_FILE).read_to_string(&mut text) {
         Ok(_) => Ok(sections(&text)),
-        Err(error) => wrong(crate::remote::request::words(&error)),
+        Err(error) => wrong(io_words(&error)),
     }
 }
 

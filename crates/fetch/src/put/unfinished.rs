@@ -15,13 +15,13 @@ const MAGIC: &[u8; 8] = b"TGBEGN01";
 /// A change of what is under way.
 #[derive(Debug, Serialize, Deserialize)]
 enum Change {
-    Begun { key: String, id: String, version: Fingerprint },
+    Started { key: String, id: String, version: Fingerprint },
     Ended { key: String },
 }
 
 /// What is under way at one target.
 #[derive(Debug)]
-pub struct Begun {
+pub struct UnfinishedUploads {
     state: Mutex<State>,
 }
 
@@ -32,7 +32,7 @@ struct State {
     open: HashMap<String, (String, Fingerprint)>,
 }
 
-impl Begun {
+impl UnfinishedUploads {
     /// What is remembered in the state directory of the target with this identity. Without it, or while
     /// another process has it, uploads are found by the server's list alone.
     pub fn open(state: Option<&Root>, identity: &[u8]) -> Self {
@@ -56,17 +56,17 @@ impl Begun {
         let mut log = RecordLog::open(&directory, &name, MAGIC, |change| {
             count += 1;
             match change {
-                Change::Begun { key, id, version } => drop(open.insert(key, (id, version))),
+                Change::Started { key, id, version } => drop(open.insert(key, (id, version))),
                 Change::Ended { key } => drop(open.remove(&key)),
             }
         })?;
         if count > 2 * open.len() + 100 {
-            let begun = |(key, (id, version)): (&String, &(String, Fingerprint))| Change::Begun {
+            let started = |(key, (id, version)): (&String, &(String, Fingerprint))| Change::Started {
                 key: key.clone(),
                 id: id.clone(),
                 version: *version,
             };
-            let records: Vec<_> = open.iter().map(begun).collect();
+            let records: Vec<_> = open.iter().map(started).collect();
             log.rewrite(&directory, MAGIC, &records)?;
         }
         Ok(log)
@@ -78,10 +78,10 @@ impl Begun {
     }
 
     /// An upload was begun.
-    pub fn begun(&self, key: &str, id: &str, version: Fingerprint) {
+    pub fn started(&self, key: &str, id: &str, version: Fingerprint) {
         let mut state = self.state.lock().expect("not poisoned");
         state.open.insert(key.to_owned(), (id.to_owned(), version));
-        state.append(&Change::Begun { key: key.to_owned(), id: id.to_owned(), version });
+        state.append(&Change::Started { key: key.to_owned(), id: id.to_owned(), version });
     }
 
     /// The upload of `key` is complete or aborted.
@@ -113,16 +113,16 @@ mod tests {
     fn what_was_begun_is_known_to_the_next_run() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = Root::open(directory.path().as_os_str().as_bytes()).expect("opened");
-        let begun = Begun::open(Some(&root), b"s3://b/");
+        let uploads = UnfinishedUploads::open(Some(&root), b"s3://b/");
         for i in 0..300 {
-            begun.begun(&format!("key {i}"), "id", [i as u8; 16]);
+            uploads.started(&format!("key {i}"), "id", [i as u8; 16]);
         }
-        (0..299).for_each(|i| begun.ended(&format!("key {i}")));
-        drop(begun);
-        let begun = Begun::open(Some(&root), b"s3://b/");
-        assert_eq!(begun.get("key 299"), Some(("id".to_owned(), [299_u32 as u8; 16])));
-        assert_eq!(begun.get("key 1"), None);
-        assert_eq!(Begun::open(Some(&root), b"s3://other/").get("key 299"), None);
-        assert_eq!(Begun::open(None, b"s3://b/").get("key 299"), None);
+        (0..299).for_each(|i| uploads.ended(&format!("key {i}")));
+        drop(uploads);
+        let uploads = UnfinishedUploads::open(Some(&root), b"s3://b/");
+        assert_eq!(uploads.get("key 299"), Some(("id".to_owned(), [299_u32 as u8; 16])));
+        assert_eq!(uploads.get("key 1"), None);
+        assert_eq!(UnfinishedUploads::open(Some(&root), b"s3://other/").get("key 299"), None);
+        assert_eq!(UnfinishedUploads::open(None, b"s3://b/").get("key 299"), None);
     }
 }

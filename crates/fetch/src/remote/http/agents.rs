@@ -34,7 +34,7 @@ const IDLE_AGE: Duration = Duration::from_secs(90);
 
 /// What all workers' HTTP shares.
 #[derive(Debug)]
-pub struct Shared {
+pub struct HttpContext {
     /// What people decided.
     pub settings: ServerSettings,
     tls: Arc<Tls>,
@@ -45,7 +45,7 @@ pub struct Shared {
     pub moved: Moved,
 }
 
-impl Shared {
+impl HttpContext {
     /// With these settings, trust and logins.
     pub fn new(settings: &ServerSettings, tls: &Arc<Tls>, logins: &Arc<Logins>) -> Self {
         Self {
@@ -60,10 +60,10 @@ impl Shared {
 
 /// One worker's agents, made when they are needed.
 #[derive(Debug)]
-pub struct Lines {
-    shared: Arc<Shared>,
+pub struct AgentPool {
+    shared: Arc<HttpContext>,
     /// One for `http` and one for `https`, through a proxy or not; at most eight.
-    lines: Vec<Line>,
+    lines: Vec<PooledAgent>,
 }
 
 /// Which addresses a request may go to.
@@ -77,22 +77,22 @@ pub enum Reach {
 
 /// An agent, the proxy it goes through, whether for TLS, and how many connections it has opened.
 #[derive(Debug)]
-struct Line {
+struct PooledAgent {
     proxy: Option<String>,
     tls: bool,
     reach: Reach,
     agent: Agent,
-    opened: wire::Opened,
+    opened: wire::ConnectionCount,
 }
 
-impl Lines {
+impl AgentPool {
     /// None yet.
-    pub const fn new(shared: Arc<Shared>) -> Self {
+    pub const fn new(shared: Arc<HttpContext>) -> Self {
         Self { shared, lines: Vec::new() }
     }
 
     /// What all workers share.
-    pub fn shared(&self) -> &Shared {
+    pub fn shared(&self) -> &HttpContext {
         &self.shared
     }
 
@@ -160,7 +160,7 @@ impl Lines {
         }
     }
 
-    fn line(&mut self, url: &Url, reach: Reach) -> Result<&Line, Refusal> {
+    fn line(&mut self, url: &Url, reach: Reach) -> Result<&PooledAgent, Refusal> {
         let proxy = self.shared.settings.proxies.of(url).map(str::to_owned);
         if proxy.is_some() && reach == Reach::Public && !self.may_be_public(url) {
             return Err(Refusal::new(Why::Denied, format!("{}: {NOT_PUBLIC}", shown(url))));
@@ -192,12 +192,18 @@ impl Lines {
         }
     }
 
-    fn new_line(&self, proxy: Option<String>, tls: bool, reach: Reach, url: &Url) -> Result<Line, Refusal> {
+    fn new_line(
+        &self,
+        proxy: Option<String>,
+        tls: bool,
+        reach: Reach,
+        url: &Url,
+    ) -> Result<PooledAgent, Refusal> {
         let through = match &proxy {
             None => None,
             Some(proxy) => Some(usable(proxy, url)?),
         };
-        let opened = wire::Opened::default();
+        let opened = wire::ConnectionCount::default();
         let addresses = self.shared.addresses.clone();
         let agent = match through {
             Some(proxy) if !tls && proxy.protocol() == ProxyProtocol::Http => {
@@ -216,7 +222,7 @@ impl Lines {
                 Agent::with_parts(self.config(through), connector, Guarded { addresses, only })
             }
         };
-        Ok(Line { proxy, tls, reach, agent, opened })
+        Ok(PooledAgent { proxy, tls, reach, agent, opened })
     }
 
     fn config(&self, proxy: Option<Proxy>) -> Config {

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tidegate_control::ByteCount;
 use tidegate_transfer::catalogue::{Catalogue, Verified};
@@ -14,11 +15,11 @@ use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
-use crate::put::desk::{Desk, Sending};
-use crate::put::target::{File, Md5Sum, Present, Stored, Target};
+use crate::put::queue::{SendTask, UploadQueue};
+use crate::put::target::{Md5Sum, Present, Stored, Target, UploadFile};
 
 /// How an upload is done.
-pub struct Settings {
+pub struct UploadSettings {
     /// Memory for parts, from the first byte that is read to the confirmation.
     pub staging: ByteCount,
     /// Most workers a stage.
@@ -43,9 +44,28 @@ pub struct Settings {
     pub unverified: Arc<AtomicBool>,
 }
 
+/// What is usual; nothing is remembered from run to run.
+impl Default for UploadSettings {
+    fn default() -> Self {
+        Self {
+            staging: ByteCount::mib(64),
+            max_workers: 64,
+            limits: Limits::default(),
+            retries: 5,
+            pace: Pace::new(Duration::from_secs(1)),
+            interrupt: Interrupt::default(),
+            seed: 1,
+            dry: false,
+            checksum: false,
+            catalogue: None,
+            unverified: Arc::default(),
+        }
+    }
+}
+
 /// What became of a file.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum UploadEvent<'a> {
     /// It is there and was checked.
     Done(&'a RelPath, u64),
     /// It was there already.
@@ -59,18 +79,18 @@ pub enum Event<'a> {
 }
 
 /// Whom events are told.
-pub type Tell = Box<dyn Fn(Event<'_>) + Send + Sync>;
+pub type UploadListener = Box<dyn Fn(UploadEvent<'_>) + Send + Sync>;
 
 /// What all workers share.
-pub struct Shared {
+pub struct UploadState {
     /// How it is done.
-    pub settings: Settings,
+    pub settings: UploadSettings,
     /// Where files come from.
     pub source: Box<dyn Source>,
     /// Where they go.
     pub target: Arc<dyn Target>,
     /// Who does what next.
-    pub desk: Arc<Desk>,
+    pub queue: Arc<UploadQueue>,
     /// The ledger.
     pub ledger: Arc<Ledger>,
     /// How many connections the server bears.
@@ -88,30 +108,30 @@ pub struct Shared {
     /// Whether anything at the target could bear a file's name.
     pub inhabited: AtomicBool,
     /// Who is told.
-    pub tell: Tell,
+    pub tell: UploadListener,
 }
 
-impl Shared {
+impl UploadState {
     /// Whether workers end.
     pub fn is_over(&self) -> bool {
         self.over.load(Relaxed)
     }
 
     /// Whether `file` is remembered as verified with what bears its name.
-    pub fn remembers(&self, file: &File, present: &Present) -> bool {
+    pub fn remembers(&self, file: &UploadFile, present: &Present) -> bool {
         let Some(catalogue) = &self.settings.catalogue else { return false };
         let known = catalogue.lock().expect("not poisoned").get(file.path.as_bytes());
         !self.settings.checksum && !present.tag.is_empty() && known == Some(Self::memory(file, &present.tag))
     }
 
     /// What is remembered: the tag stands for the content at the target, and the fingerprint for ours.
-    fn memory(file: &File, tag: &str) -> Verified {
+    fn memory(file: &UploadFile, tag: &str) -> Verified {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&file.fingerprint).update(tag.as_bytes());
         Verified { size: file.size, mtime: file.mtime(), root: *hasher.finalize().as_bytes() }
     }
 
-    fn remember(&self, file: &File, tag: &str) {
+    fn remember(&self, file: &UploadFile, tag: &str) {
         let Some(catalogue) = self.settings.catalogue.as_ref().filter(|_| !tag.is_empty()) else { return };
         let seen = (file.path.as_bytes(), Self::memory(file, tag));
         if let Err(error) = catalogue.lock().expect("not poisoned").put(std::iter::once(seen)) {
@@ -120,31 +140,31 @@ impl Shared {
     }
 
     /// What bears the file's name is the same.
-    pub fn same(&self, file: &Arc<File>, present: &Present) {
+    pub fn same(&self, file: &Arc<UploadFile>, present: &Present) {
         if self.end(file) {
             self.remember(file, &present.tag);
             self.ledger.skipped(file.size);
-            (self.tell)(Event::Skipped(&file.path, file.size));
-            self.desk.ended();
+            (self.tell)(UploadEvent::Skipped(&file.path, file.size));
+            self.queue.ended();
         }
     }
 
     /// What bears the file's name is another content: the file is sent.
-    pub fn begin_anew(&self, file: &Arc<File>) {
+    pub fn begin_anew(&self, file: &Arc<UploadFile>) {
         file.state.lock().expect("not poisoned").differs = true;
-        self.desk.send(Sending::Begin(Arc::clone(file)));
+        self.queue.send(SendTask::Begin(Arc::clone(file)));
     }
 
     /// Tells what would be done in place of doing it.
-    pub fn would(&self, file: &Arc<File>) {
+    pub fn would(&self, file: &Arc<UploadFile>) {
         if self.end(file) {
-            (self.tell)(Event::Would(&file.path, file.size));
-            self.desk.ended();
+            (self.tell)(UploadEvent::Would(&file.path, file.size));
+            self.queue.ended();
         }
     }
 
     /// Whether an earlier run has brought this part there; then it is confirmed.
-    pub fn has(&self, file: &Arc<File>, number: u32, length: u64, md5: Md5Sum) -> bool {
+    pub fn has(&self, file: &Arc<UploadFile>, number: u32, length: u64, md5: Md5Sum) -> bool {
         let mut state = file.state.lock().expect("not poisoned");
         let hex = data_encoding::HEXLOWER.encode(&md5);
         let same = |part: &&crate::remote::s3::answer::Part| {
@@ -159,9 +179,9 @@ impl Shared {
     }
 
     /// Part `number` is at the target.
-    pub fn confirmed(&self, file: &Arc<File>, number: u32, tag: String, md5: Md5Sum) {
+    pub fn confirmed(&self, file: &Arc<UploadFile>, number: u32, tag: String, md5: Md5Sum) {
         let mut state = file.state.lock().expect("not poisoned");
-        state.flying -= 1;
+        state.in_flight -= 1;
         if let Some(slot) = state.confirmed.get_mut(number as usize - 1)
             && slot.is_none()
         {
@@ -171,14 +191,14 @@ impl Shared {
         let whole = state.left == 0 && state.failed.is_none();
         drop(state);
         if whole {
-            self.desk.send(Sending::Complete(Arc::clone(file)));
+            self.queue.send(SendTask::Complete(Arc::clone(file)));
         } else {
             self.conclude(file);
         }
     }
 
     /// The file has its name and was checked.
-    pub fn stored(&self, file: &Arc<File>, stored: &Stored) {
+    pub fn stored(&self, file: &Arc<UploadFile>, stored: &Stored) {
         if !self.end(file) {
             return;
         }
@@ -189,42 +209,42 @@ impl Shared {
         }
         let already = file.state.lock().expect("not poisoned").already;
         self.ledger.done(file.size - already);
-        (self.tell)(Event::Done(&file.path, file.size));
-        self.desk.ended();
+        (self.tell)(UploadEvent::Done(&file.path, file.size));
+        self.queue.ended();
     }
 
     /// A reader met an error while the file is being sent; the network will find its stream cut off.
-    pub fn note(&self, file: &File, error: Error) {
+    pub fn note(&self, file: &UploadFile, error: Error) {
         file.state.lock().expect("not poisoned").met = Some(error);
     }
 
     /// A piece in a worker's hands will not arrive, and so the file will not.
-    pub fn fell(&self, file: &Arc<File>, error: Error) {
-        self.landed(file);
+    pub fn part_failed(&self, file: &Arc<UploadFile>, error: Error) {
+        self.part_done(file);
         self.give_up(file, error);
     }
 
     /// A piece is no longer in a worker's hands.
-    pub fn landed(&self, file: &Arc<File>) {
-        file.state.lock().expect("not poisoned").flying -= 1;
+    pub fn part_done(&self, file: &Arc<UploadFile>) {
+        file.state.lock().expect("not poisoned").in_flight -= 1;
         self.conclude(file);
     }
 
     /// The file will not arrive.
-    pub fn give_up(&self, file: &Arc<File>, error: Error) {
+    pub fn give_up(&self, file: &Arc<UploadFile>, error: Error) {
         if self.is_over() || error.kind == ErrorKind::Interrupted {
             return;
         }
         file.state.lock().expect("not poisoned").failed.get_or_insert(error);
-        self.desk.forget(file);
+        self.queue.forget(file);
         self.conclude(file);
     }
 
     /// Ends a failed file once none of its pieces is in anybody's hands. What was sent of it is removed,
     /// unless the server could not be reached: then another run goes on with it.
-    fn conclude(&self, file: &Arc<File>) {
+    fn conclude(&self, file: &Arc<UploadFile>) {
         let mut state = file.state.lock().expect("not poisoned");
-        if state.flying > 0 || state.ended || state.concluded {
+        if state.in_flight > 0 || state.ended || state.concluded {
             return;
         }
         let Some(error) = state.failed.clone() else { return };
@@ -234,23 +254,23 @@ impl Shared {
         let upload = state.upload.take().filter(|_| !keep);
         drop(state);
         match upload {
-            Some(id) => self.desk.send(Sending::Abort(Arc::clone(file), id)),
+            Some(id) => self.queue.send(SendTask::Abort(Arc::clone(file), id)),
             None => self.failed(file),
         }
     }
 
     /// Enters a failed file into the ledger.
-    pub fn failed(&self, file: &Arc<File>) {
+    pub fn failed(&self, file: &Arc<UploadFile>) {
         let error = file.state.lock().expect("not poisoned").failed.clone();
         if let Some(error) = error.filter(|_| self.end(file)) {
-            (self.tell)(Event::Failed(file.path.as_bytes(), &error));
+            (self.tell)(UploadEvent::Failed(file.path.as_bytes(), &error));
             self.ledger.failed(file.path.as_bytes(), error, true);
-            self.desk.ended();
+            self.queue.ended();
         }
     }
 
     /// Whether this is the file's end, and no other was.
-    fn end(&self, file: &File) -> bool {
+    fn end(&self, file: &UploadFile) -> bool {
         !std::mem::replace(&mut file.state.lock().expect("not poisoned").ended, true)
     }
 }

@@ -109,7 +109,7 @@ choice! {
 
 /// What is wanted of every run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ResolveOptions {
     /// Which files.
     pub format: Format,
     /// Whether another format may be taken where this one is missing; each time that is told.
@@ -127,7 +127,7 @@ pub struct Wish {
     pub fields: Vec<String>,
 }
 
-impl Wish {
+impl ResolveOptions {
     /// What may stand in for what is wished for, best first.
     pub(crate) fn fallbacks(&self) -> impl Iterator<Item = Format> {
         let formats: &[Format] = match self.format {
@@ -160,8 +160,8 @@ mod tests {
     fn choices_are_read_by_their_names() {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(*format));
-            let wish = Wish { format: *format, ..Wish::default() };
-            assert!(wish.fallbacks().all(|other| other != *format));
+            let options = ResolveOptions { format: *format, ..ResolveOptions::default() };
+            assert!(options.fallbacks().all(|other| other != *format));
         }
         assert_eq!("auto".parse(), Ok(Source::Auto));
         let error = "fasta".parse::<Format>().expect_err("not known");
