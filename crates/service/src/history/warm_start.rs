@@ -9,7 +9,7 @@
 //!    gets a share, which is no property of its own number of streams.
 //! 3. It is at most [`WINDOW`] older than the pair's newest: an older path is another one.
 //! 4. Of each number of streams the newest [`NEWEST`] count, by their median: one slow disk does not move it.
-//! 5. The pair has [`FEWEST_POINTS`] different numbers of streams: a model has three unknowns.
+//! 5. The pair has [`MIN_POINTS`] different numbers of streams: a model has three unknowns.
 //!
 //! A sample is as old as the newest transfer behind it, so old logs give old samples, which age like any other.
 
@@ -39,7 +39,7 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(90 * 24 * 3600);
 pub(crate) const NEWEST: usize = 31;
 
 /// Different numbers of streams that a model needs.
-pub(crate) const FEWEST_POINTS: usize = 3;
+pub(crate) const MIN_POINTS: usize = 3;
 
 /// Transfers of a pair that are looked at, the newest.
 const MAX_TRANSFERS: usize = 10_000;
@@ -60,7 +60,7 @@ pub(crate) fn samples_of(transfers: &[Transfer]) -> Vec<Sample> {
             by_streams.entry(streams as u32).or_default().push(transfer);
         }
     }
-    if by_streams.len() < FEWEST_POINTS {
+    if by_streams.len() < MIN_POINTS {
         return Vec::new();
     }
     by_streams.into_iter().map(|(streams, transfers)| sample(streams, transfers)).collect()

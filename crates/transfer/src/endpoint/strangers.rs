@@ -15,7 +15,7 @@ use crate::sys::clock::Instant;
 const MAX_STRANGERS: usize = 1024;
 
 /// Fewest of them that are worth listening for.
-const FEWEST: usize = 8;
+const MIN_STRANGERS: usize = 8;
 
 /// One stranger for so many descriptors. It takes two of them, so three quarters are left to sessions and files.
 const DESCRIPTORS_A_STRANGER: u64 = 8;
@@ -55,7 +55,7 @@ impl Caps {
     /// As a process with so many descriptors can bear.
     pub fn within(descriptors: u64) -> Self {
         let total = usize::try_from(descriptors / DESCRIPTORS_A_STRANGER).unwrap_or(MAX_STRANGERS);
-        let total = total.clamp(FEWEST, MAX_STRANGERS);
+        let total = total.clamp(MIN_STRANGERS, MAX_STRANGERS);
         Self { total, proven: total / 2, unproven: total / 4 }
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn few_descriptors_bear_few_strangers() {
         assert_eq!(Caps::within(256), Caps { total: 32, proven: 16, unproven: 8 });
-        assert_eq!(Caps::within(0).total, FEWEST);
+        assert_eq!(Caps::within(0).total, MIN_STRANGERS);
         assert_eq!(
             Caps::within(1 << 20),
             Caps { total: MAX_STRANGERS, proven: MAX_STRANGERS / 2, unproven: MAX_STRANGERS / 4 }

@@ -18,9 +18,8 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread::{self, JoinHandle};
 
 use tidegate_control::{BitRate, ByteCount};
 
@@ -38,6 +37,8 @@ use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share};
 use crate::store::Sink;
+use crate::sys::sync::{Mutex, mpsc};
+use crate::sys::thread::{self, JoinHandle};
 use crate::terms::Verify;
 use crate::throttle::Throttle;
 
