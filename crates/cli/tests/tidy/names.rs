@@ -57,7 +57,7 @@ fn odd_bounds_are_told_from_others() {
     for (name, odd) in [
         ("MOST", true),
         ("MOST_FILES", true),
-        ("MIN_POINTS", true),
+        ("FEWEST_POINTS", true),
         ("AT_MOST", true),
         ("MAX_FILES", false),
         ("MIN", false),
