@@ -361,3 +361,67 @@ fn permissions(stat: &Stat) -> u32 {
 fn mtime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    use super::*;
+
+    /// What `paths` list: entries, problems with their kinds, and notes, each by its path.
+    fn listed(paths: &[&Path], links: Links) -> (Vec<String>, Vec<(String, ErrorKind)>, Vec<String>) {
+        let paths: Vec<_> = paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        let source = FileSource::local(&paths, links).expect("opened");
+        let (mut entries, mut problems, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        let all = source.list(&mut |found| {
+            match found {
+                Found::Entry(listed) => entries.push(listed.entry.path.to_string()),
+                Found::Problem(path, error) => problems.push((show(&path).into_owned(), error.kind)),
+                Found::Note(path, _) => notes.push(show(&path).into_owned()),
+            }
+            true
+        });
+        all.expect("listed");
+        (entries, problems, notes)
+    }
+
+    #[test]
+    fn what_is_left_out_is_no_failure() {
+        let place = tempfile::tempdir().expect("a directory");
+        let tree = place.path().join("tree");
+        fs::create_dir(&tree).expect("made");
+        fs::write(tree.join("file"), b"x").expect("written");
+        symlink("file", tree.join("link")).expect("linked");
+        let _socket = UnixListener::bind(tree.join("socket")).expect("bound");
+        let there = |names: &[&str]| names.iter().map(|name| format!("tree{name}")).collect::<Vec<_>>();
+        for (links, names) in [(Links::Skip, &["", "/file"][..]), (Links::Keep, &["", "/file", "/link"])] {
+            let (entries, problems, notes) = listed(&[&tree], links);
+            assert_eq!((entries, problems, notes), (there(names), Vec::new(), vec!["socket".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn usage_errors_of_the_walk_are_failures() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (a, b) = (place.path().join("a"), place.path().join("b"));
+        for tree in [&a, &b] {
+            fs::create_dir(tree).expect("made");
+            fs::write(tree.join("same"), b"x").expect("written");
+        }
+        fs::write(b.join("other"), b"x").expect("written");
+        // Both put their contents at one place, where only the first can have the name.
+        let (entries, problems, notes) = listed(&[&a.join(""), &b.join("")], Links::Skip);
+        assert_eq!(entries, ["same", "other"]);
+        assert_eq!((problems, notes), (vec![("same".to_owned(), ErrorKind::Usage)], Vec::new()));
+        // What was named must be there to be copied, unlike what lies beneath it.
+        let socket = place.path().join("socket");
+        let _socket = UnixListener::bind(&socket).expect("bound");
+        let (entries, problems, notes) = listed(&[&socket, &a], Links::Skip);
+        assert_eq!(entries, ["a", "a/same"]);
+        assert_eq!((problems, notes), (vec![("socket".to_owned(), ErrorKind::Usage)], Vec::new()));
+    }
+}
