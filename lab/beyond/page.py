@@ -1,6 +1,6 @@
 """docs/results/beyond.md: the bars, then every link with its table and picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lab.beyond import tables
 from lab.beyond.bars import fixed_bars, row_bars, share_bars, step_bars
@@ -74,12 +74,16 @@ def links(found: Found, swept: Found, best: Mapping[str, int], beside: Mapping[s
     return text
 
 
+def part(text: str, table: str, names: Iterable[str], beside: Mapping[str, str]) -> str:
+    """A section: its text, its table if there is one yet, and its pictures."""
+    return text + (table or ABSENT) + "".join(picture(name, beside) for name in names)
+
+
 def changes(found: Found, beside: Mapping[str, str]) -> str:
     text = ("## Links and streams that step\n\nCounted are the epochs after the one in which it changes, to the first "
             "of two in a row with 90 % of what the link then carries. `python3 -m lab run beyond-steps` measures "
             "it.\n\n")
-    text += tables.steps_table(found) or ABSENT
-    return text + "".join(picture(name, beside) for name in STEPS)
+    return part(text, tables.steps_table(found), STEPS, beside)
 
 
 def shared(found: Found, beside: Mapping[str, str]) -> str:
@@ -87,13 +91,11 @@ def shared(found: Found, beside: Mapping[str, str]) -> str:
             f"leaves, then the others in turn. The index is Jain's, of means over {FAIR_OVER_S} s and of goodput as "
             "each transfer measures it; what was freed is retaken when those that remain have 90 % of the link. "
             "`python3 -m lab run beyond-shares` measures it.\n\n")
-    text += tables.shares_table(found) or ABSENT
-    return text + "".join(picture(share_case(count).name, beside) for count in TRANSFERS)
+    return part(text, tables.shares_table(found), (share_case(count).name for count in TRANSFERS), beside)
 
 
 def harmed(found: Found, beside: Mapping[str, str]) -> str:
     text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. "
             "Harm is (alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. Of an equal "
             "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
-    text += tables.harm_table(found) or ABSENT
-    return text + "".join(picture(name, beside) for name in HARM)
+    return part(text, tables.harm_table(found), HARM, beside)

@@ -9,7 +9,7 @@ from lab.ground import places
 from lab.get import server
 from lab.get.cases import Case
 from lab.get.sets import File
-from lab.rivals.base import Contender
+from lab.rivals.base import Unchecked
 from lab.runs.trial import Command, Trial
 
 # Families whose settings are searched by hand: every setting once, then the best of them.
@@ -34,11 +34,9 @@ class GetTrial(Trial):
         return sum(file.size for file in self.files)
 
 
-class Fetcher(Contender):
+class Fetcher(Unchecked):
     """A downloader at one setting. Subclasses say how it is called."""
 
-    level = "c"
-    trust = "none"
     family: str
     # Which connections it is expected to use, to say how long a run will take; absent: as many as it takes.
     connections: float | None = None

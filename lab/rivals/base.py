@@ -64,6 +64,13 @@ class Contender:
         return {}
 
 
+class Unchecked(Contender):
+    """One that promises nothing about the bytes."""
+
+    level = "c"
+    trust = "none"
+
+
 def able(contenders: Sequence[Tool]) -> list[Tool]:
     """Those that can run here; why the others cannot is said."""
     reasons = {contender.name: contender.missing() for contender in contenders}

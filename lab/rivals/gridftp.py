@@ -1,6 +1,6 @@
 """GridFTP: globus-url-copy from its server, anonymous, clear text."""
 
-from lab.rivals.base import Contender
+from lab.rivals.base import Unchecked
 from lab.runs.trial import Command, Trial
 
 PORT = 2811
@@ -12,10 +12,8 @@ def serve(trial: Trial, namespace: str, name: str) -> None:
                                     "-hostname", name, "-disable-usage-stats", "-no-detach", "-log-level", "ERROR"]), PORT)
 
 
-class GlobusUrlCopy(Contender):
+class GlobusUrlCopy(Unchecked):
     name = "globus-url-copy -fast -pp"
-    level = "c"
-    trust = "none"
     packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
     programs = ("globus-url-copy", "globus-gridftp-server")
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from lab.links.link import SENDER_ADDRESS
-from lab.rivals.base import Contender, shares
+from lab.rivals.base import Unchecked, shares
 from lab.ground.shell import run
 from lab.runs import nginx
 from lab.runs.trial import Command, Trial
@@ -37,11 +37,9 @@ def urls(trial: Trial, base: str = f"http://{SENDER_ADDRESS}:{PORT}") -> list[tu
     return [(f"{base}/{path}", path) for path in shares(trial.source, 1)[0]]
 
 
-class FromNginx(Contender):
+class FromNginx(Unchecked):
     """A client of nginx that is told of the files by a list."""
 
-    level = "c"
-    trust = "none"
     base = f"http://{SENDER_ADDRESS}:{PORT}"
     # What the list has of each file; nothing for those that ask the server.
     entry = ""
@@ -115,10 +113,8 @@ class RcloneHttp(FromNginx):
         return [rclone(trial, ":http:", "--http-url", f"{self.base}/")]
 
 
-class RcloneWebdav(Contender):
+class RcloneWebdav(Unchecked):
     name = "rclone webdav"
-    level = "c"
-    trust = "none"
     packages = ("rclone",)
     programs = ("rclone",)
 

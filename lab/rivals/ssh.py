@@ -36,6 +36,8 @@ def ssh(trial: Trial) -> str:
 
 
 class OverSsh(Contender):
+    level = "a"
+
     def prepare(self, trial: Trial) -> None:
         start_sshd(trial)
 
@@ -44,7 +46,6 @@ class RsyncSsh(OverSsh):
     """rsync over ssh with the quickest cipher here, each process with its share of the bytes."""
 
     name = "rsync over ssh, two processes"
-    level = "a"
     trust = "ssh, whole-file checksum"
     packages = ("rsync", "openssh-server", "openssh-client")
     programs = ("rsync", "ssh", "/usr/sbin/sshd")
@@ -66,7 +67,6 @@ class RsyncSsh(OverSsh):
 
 class RcloneSftp(OverSsh):
     name = "rclone sftp"
-    level = "a"
     trust = "ssh, checksum by a second reading"
     packages = ("rclone", "openssh-server", "openssh-client")
     programs = ("rclone", "ssh-keygen", "/usr/sbin/sshd")

@@ -4,17 +4,15 @@ import shutil
 from pathlib import Path
 
 from lab.links.link import SENDER_ADDRESS
-from lab.rivals.base import Contender
+from lab.rivals.base import Unchecked
 from lab.runs.trial import Command, Trial
 
 PORT = 1094
 USER = "xrootd"  # the server refuses to run as root
 
 
-class Xrdcp(Contender):
+class Xrdcp(Unchecked):
     name = "xrdcp --parallel 4"
-    level = "c"
-    trust = "none"
     packages = ("xrootd-client", "xrootd-server")
     programs = ("xrdcp", "xrootd")
 

@@ -1,8 +1,10 @@
 """Records as a grid makes them, for tests of the pages: rates over time, and the epochs of a rule of ours."""
 
 import unittest
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any
+from unittest import mock
 from xml.etree import ElementTree
 
 from lab.ground.results import Record
@@ -15,6 +17,13 @@ def whole(test: unittest.TestCase, page: Page) -> None:
         test.assertIn(f"]({name})", page.text)
         if name.endswith(".svg"):
             ElementTree.fromstring(text)
+
+
+def page_of(report: ModuleType, records: Mapping[str, list[Record]]) -> Page:
+    """The page of a report that knows these records, by shard, and no others."""
+    with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
+        page: Page = report.page()
+    return page
 
 
 def samples(mbits: Sequence[float], streams: int) -> list[tuple[float, int, int]]:

@@ -1,7 +1,6 @@
 """AutoMDT's page: paths and sets, workers, bars, figures, and learning."""
 
 import unittest
-from unittest import mock
 
 from lab import automdt
 from lab.automdt import bars, cases, pictures, report
@@ -10,7 +9,7 @@ from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.training import courses_in
-from lab.tests.records import made, whole
+from lab.tests.records import made, page_of, whole
 
 AUTO, MARLIN, AUTOMDT = "auto", "marlin, 1 GiB of staging", "automdt"
 
@@ -143,20 +142,16 @@ class Bars(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    def page(self, records: dict[str, list[Record]]) -> "report.Page":
-        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
-            return report.page()
-
     def test_before_anything_was_measured(self) -> None:
-        page = self.page({})
+        page = page_of(report, {})
         self.assertIn("Not measured yet.", page.text)
         self.assertNotIn(".svg", page.text)
 
     def test_each_part_is_there_and_each_picture_beside_it(self) -> None:
         three = [Record(**{**vars(r), "scenario": report.THREE}) for r in sets() if r.set == "large"]
         train = [learned("automdt", 1, 0.96), learned("automdt", 2, 0.95), learned("automdt_discrete", 1, 0.4)]
-        page = self.page({report.FIVE: figure5(), report.THREE: three, report.ONE: sets(), report.TUNE: online(),
-                          report.TRAIN: train})
+        page = page_of(report, {report.FIVE: figure5(), report.THREE: three, report.ONE: sets(),
+                                report.TUNE: online(), report.TRAIN: train})
         for name in (*FIGURE_5, "figure3", "figure4", "online"):
             self.assertIn(f"](automdt-{name}.svg)", page.text)
         whole(self, page)
@@ -166,7 +161,7 @@ class Pages(unittest.TestCase):
         self.assertNotIn("Not measured", page.text)
 
     def test_a_program_without_the_discrete_recipe(self) -> None:
-        self.assertIn("has no recipe `automdt_discrete`", self.page({report.TRAIN: [learned("automdt", 1, 0.9)]}).text)
+        self.assertIn("has no recipe `automdt_discrete`", page_of(report, {report.TRAIN: [learned("automdt", 1, 0.9)]}).text)
 
     def test_one_recipe_alone_is_no_picture_of_two(self) -> None:
         self.assertEqual(pictures.learning(courses_in([learned("automdt", 1, 0.9)], report.TRAIN)), {})

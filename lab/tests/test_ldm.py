@@ -10,7 +10,7 @@ from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.ldm import bars, cases, paper, report
 from lab.runs.trial import Trial
-from lab.tests.records import made, whole
+from lab.tests.records import made, page_of, whole
 
 AB, CD = report.AB, report.CD
 BARE, LDM = bars.mover("Falcon", "A"), cases.LDM.name
@@ -127,19 +127,13 @@ class Ratios(unittest.TestCase):
         self.assertIsNone(bars.time_to_mean([]))
 
     def test_the_default_is_held_against_the_best_of_each_row(self) -> None:
-        records = {AB: table_two(), CD: []}
-        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
-            text = report.page().text
+        text = page_of(report, {AB: table_two(), CD: []}).text
         self.assertIn("`auto` ÷ the best other, ldm | reaches 0.98, median ≥ 0.95 | 1.03", text)
 
 
 class Pages(unittest.TestCase):
-    def page(self, records: dict[str, list[Record]]) -> "report.Page":
-        with mock.patch.object(report, "known", lambda shard: records.get(shard, [])):
-            return report.page()
-
     def test_before_anything_was_measured(self) -> None:
-        page = self.page({})
+        page = page_of(report, {})
         self.assertIn("Not measured yet.", page.text)
         self.assertIn("Nothing has been measured yet.", page.text)
         self.assertNotIn("](ldm-figure", page.text)
@@ -149,8 +143,8 @@ class Pages(unittest.TestCase):
         learned = Record(report.TRAINING, "throttled", "ldm", "", 0, 1, 1.0, True, notes={"said": {
             "episodes": 9000, "duration_ms": 20000, "converged_episodes": 8000, "converged_ms": 15000,
             "episodes_per_second": 400.0, "utility_share": 0.95}})
-        page = self.page({AB: [r for r in table_two() if r.scenario == AB] + [failed],
-                          CD: [r for r in table_two() if r.scenario == CD], report.TRAINING: [learned]})
+        page = page_of(report, {AB: [r for r in table_two() if r.scenario == AB] + [failed],
+                                CD: [r for r in table_two() if r.scenario == CD], report.TRAINING: [learned]})
         for heading in ("What was to be reached", "Table II", "Figure 3", "Figure 4", "Training", "Set D"):
             self.assertIn(f"## {heading}", page.text)
         self.assertIn("| Falcon | paper | 23.7 Gbit/s; 16.4 |", page.text)
