@@ -28,8 +28,9 @@ use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
+use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
-use tidegate_transfer::wire::handshake;
+use tidegate_transfer::wire::handshake::{self, DataStream};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
@@ -383,10 +384,14 @@ fn problems(_: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, _: &[u8; 32]) {
     }
 }
 
+fn open_stream(prey: &Prey, token: &[u8; 32], index: u32) -> Result<Channel> {
+    let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+    handshake::open_stream(&prey.address, &prey.config, &stream)
+}
+
 fn threads(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, token: &[u8; 32]) {
     outbox.send(&Message::Setpoint(PerStage::all(512)));
-    let dial =
-        |index| handshake::open_stream(&prey.address, &prey.config, DataPlane::Tls, VERSIONS.1, token, index);
+    let dial = |index| open_stream(prey, token, index);
     let streams: Vec<_> = (0..30).map_while(|index| dial(index).ok()).collect();
     linger(outbox);
     drop(streams);
@@ -469,8 +474,7 @@ fn parts(prey: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, token: &[u8; 32]) 
     }
     let block = vec![7; BLOCK as usize];
     let checksum = Proof::of(&block, 0, 2 * BLOCK, Verify::Blake3).checksum;
-    let stream = handshake::open_stream(&prey.address, &prey.config, DataPlane::Tls, VERSIONS.1, token, 0);
-    if let Ok(mut stream) = stream {
+    if let Ok(mut stream) = open_stream(prey, token, 0) {
         for file in 0..8192 {
             let frame = Frame { kind: FrameKind::Data, length: BLOCK as u32, file, checksum, offset: 0 };
             if stream.write_all(&[&frame.encode()[..], &block].concat()).is_err() {

@@ -5,9 +5,9 @@ mod common;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
+use common::mounted::Mounted;
 use common::{Fixture, assert_same_tree, is_error, picture, skip, write};
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::transfer::route::{From, To};
@@ -80,29 +80,18 @@ fn what_lies_beside_or_above_is_copied() {
 
 #[test]
 fn a_bind_mount_is_the_directory_it_shows() {
-    struct Mounted<'a>(&'a Path);
-    impl Drop for Mounted<'_> {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg(self.0).status();
-        }
-    }
     let f = world();
     let view = f.dir("view");
-    let mount = Command::new("mount").arg("--bind").args([&f.root.join("d"), &view]).output();
-    if !mount.is_ok_and(|output| output.status.success()) {
+    let Some(_mounted) = Mounted::bind(&f.root.join("d"), &view) else {
         return skip("a_bind_mount_is_the_directory_it_shows", "nothing can be mounted here");
-    }
-    let mounted = Mounted(&view);
+    };
     for (to, how) in [("", "onto"), ("sub", "into")] {
-        let to = To::Local(mounted.0.join(to).as_os_str().as_bytes().to_vec());
+        let to = To::Local(view.join(to).as_os_str().as_bytes().to_vec());
         assert_refused(&f, &f.remote(&["d/"]), &to, how);
     }
     // Within the root, and both ends there.
     let inner = f.root.join("view");
-    fs::create_dir(&inner).expect("made");
-    let mount = Command::new("mount").arg("--bind").args([&f.root.join("d"), &inner]).status();
-    assert!(mount.expect("it runs").success());
-    let _mounted = Mounted(&inner);
+    let _inner = Mounted::bind(&f.root.join("d"), &inner).expect("mounted as well");
     for (source, to, how) in [("d/", "view/", "onto"), ("view/", "d/", "onto"), ("view", "d/sub/", "into")] {
         assert_refused(&f, &f.remote(&[source]), &f.to_endpoint(to), how);
     }

@@ -18,7 +18,7 @@ use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Link;
-use tidegate_transfer::wire::handshake;
+use tidegate_transfer::wire::handshake::{self, DataStream};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
@@ -77,6 +77,12 @@ fn end(inbox: &Inbox) -> Error {
     }
 }
 
+/// The session was ended for what was said in it, and for nothing else.
+fn is_broken_off(inbox: &Inbox, what: &str) {
+    let error = end(inbox);
+    assert!(matches!(error.kind, ErrorKind::Protocol | ErrorKind::Connection), "{what}: {error}");
+}
+
 /// Threads of this process whose name begins so.
 fn threads(prefix: &str) -> usize {
     let names = fs::read_dir("/proc/self/task").expect("listed").flatten();
@@ -108,10 +114,8 @@ fn a_ticket_has_so_many_threads_and_no_more() {
     for (outbox, _, token) in &sessions {
         outbox.send(&Message::Setpoint(PerStage::all(512)));
         for index in 0..20 {
-            let version = VERSIONS.1;
-            let stream =
-                handshake::open_stream(&prey.address, &prey.config, DataPlane::Tls, version, token, index);
-            streams.extend(stream);
+            let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+            streams.extend(handshake::open_stream(&prey.address, &prey.config, &stream));
         }
     }
     // Each session has the first of each for itself. Other tests of this program have some too.
@@ -179,8 +183,7 @@ fn a_message_of_very_many_small_elements_ends_the_session() {
     let prey = prey();
     let (outbox, inbox, _) = prey.session(0).expect("room");
     outbox.send(&Message::Replace(vec![0; 3 << 20]));
-    let error = end(&inbox);
-    assert!(matches!(error.kind, ErrorKind::Protocol | ErrorKind::Connection), "{error}");
+    is_broken_off(&inbox, "three million numbers");
     prey.serves_others();
 }
 
@@ -259,8 +262,7 @@ fn a_receiver_has_one_word_for_each_file() {
         for verdict in words.clone() {
             outbox.send(&Message::Verdicts { first: 0, verdicts: vec![verdict] });
         }
-        let error = end(&inbox);
-        assert!(matches!(error.kind, ErrorKind::Protocol | ErrorKind::Connection), "{words:?}: {error}");
+        is_broken_off(&inbox, &format!("{words:?}"));
     }
     prey.serves_others();
 }

@@ -7,25 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
+use common::mounted::Mounted;
 use common::{Fixture, assert_same_tree, content, is_error, leftovers, skip, write};
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::transfer::route::{From, To};
 
-/// A file system of its own, unmounted when dropped.
-struct Mounted<'p>(&'p Path);
-
-impl<'p> Mounted<'p> {
-    fn new(place: &'p Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(place).expect("made");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).output();
-        mounted.is_ok_and(|out| out.status.success()).then_some(Self(place))
+/// A file system of its own, where one can be mounted.
+fn mounted(test: &str, place: &Path, options: &str) -> Option<Mounted> {
+    let mounted = Mounted::tmpfs(place, options);
+    if mounted.is_none() {
+        skip(test, "mounting a tmpfs needs root");
     }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).output();
-    }
+    mounted
 }
 
 #[test]
@@ -33,8 +26,10 @@ fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
     for pull in [false, true] {
         let f = Fixture::new();
         let place = if pull { f.dir("small") } else { f.root.join("small") };
-        let Some(_mounted) = Mounted::new(&place, "size=12m") else {
-            return skip("a_full_disk_ends_the_run_and_room_lets_it_continue", "mounting a tmpfs needs root");
+        let Some(_mounted) =
+            mounted("a_full_disk_ends_the_run_and_room_lets_it_continue", &place, "size=12m")
+        else {
+            return;
         };
         let source = if pull { f.root.join("tree") } else { f.dir("tree") };
         write(&source.join("a-large"), 9_000_000, 1);
@@ -63,8 +58,10 @@ fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
 fn a_disk_without_room_for_another_name_is_named() {
     let f = Fixture::new();
     let place = f.root.join("small");
-    let Some(_mounted) = Mounted::new(&place, "size=8m,nr_inodes=20") else {
-        return skip("a_disk_without_room_for_another_name_is_named", "mounting a tmpfs needs root");
+    let Some(_mounted) =
+        mounted("a_disk_without_room_for_another_name_is_named", &place, "size=8m,nr_inodes=20")
+    else {
+        return;
     };
     let source = f.dir("tree");
     for i in 0..60 {
@@ -106,9 +103,7 @@ fn one_file_that_may_not_be_replaced_fails_alone() {
 fn a_read_only_destination_is_named() {
     let f = Fixture::new();
     let place = f.root.join("fixed");
-    let Some(_mounted) = Mounted::new(&place, "size=1m,ro") else {
-        return skip("a_read_only_destination_is_named", "mounting a tmpfs needs root");
-    };
+    let Some(_mounted) = mounted("a_read_only_destination_is_named", &place, "size=1m,ro") else { return };
     let source = f.dir("tree");
     write(&source.join("file"), 100, 1);
     let error = is_error(f.try_push(&[source], "fixed/"));

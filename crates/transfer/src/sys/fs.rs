@@ -8,7 +8,7 @@ pub use rustix::fs::{
 };
 
 use std::io::Write as _;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -77,21 +77,22 @@ pub fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64
 /// Makes content and everything about `file` durable.
 #[inline]
 pub fn fsync(file: impl AsFd) -> Result<(), Errno> {
-    #[cfg(test)]
-    if faulty::synced(file.as_fd()) {
-        return Ok(());
-    }
-    rustix::fs::fsync(file)
+    sync(file.as_fd(), rustix::fs::fsync)
 }
 
 /// Makes the content of `file` durable.
 #[inline]
 pub fn fdatasync(file: impl AsFd) -> Result<(), Errno> {
+    sync(file.as_fd(), rustix::fs::fdatasync)
+}
+
+#[inline]
+fn sync<'f>(file: BorrowedFd<'f>, how: fn(BorrowedFd<'f>) -> Result<(), Errno>) -> Result<(), Errno> {
     #[cfg(test)]
-    if faulty::synced(file.as_fd()) {
+    if faulty::synced(file) {
         return Ok(());
     }
-    rustix::fs::fdatasync(file)
+    how(file)
 }
 
 /// The text in the file that the local user calls `path`.

@@ -265,16 +265,26 @@ fn try_session(
     Ok((channel, version))
 }
 
-/// Opens data stream `index` of the session with `token`, as protocol `version` has it.
+/// A data stream that is opened: of which session, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct DataStream<'a> {
+    /// Whether it is encrypted.
+    pub plane: DataPlane,
+    /// The protocol version that the session speaks.
+    pub version: u16,
+    /// The session's.
+    pub token: &'a Digest,
+    /// Its number, which no other stream of the session has.
+    pub index: u32,
+}
+
+/// Opens a data stream to the endpoint at `address`.
 pub fn open_stream(
     address: &Address,
     config: &Arc<ClientConfig>,
-    plane: DataPlane,
-    version: u16,
-    token: &Digest,
-    index: u32,
+    stream: &DataStream<'_>,
 ) -> Result<Channel> {
-    open_stream_at(address, &resolve(address)?, config, plane, version, token, index)
+    open_stream_at(address, &resolve(address)?, config, stream)
 }
 
 /// The same at one of `candidates`.
@@ -282,11 +292,9 @@ pub(crate) fn open_stream_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,
-    plane: DataPlane,
-    version: u16,
-    token: &Digest,
-    index: u32,
+    stream: &DataStream<'_>,
 ) -> Result<Channel> {
+    let DataStream { plane, version, token, index } = *stream;
     let place = address.place();
     let lost = |error: io::Error| Error::connection("lost the connection to", &place, error);
     // What is said before the opening, in the same packet, and what the proof is bound to.

@@ -188,6 +188,7 @@ pub fn is_error<T>(result: Result<T>) -> Error {
     }
 }
 
+pub mod mounted;
 pub mod peer;
 pub mod proxy;
 
