@@ -16,7 +16,7 @@ use crate::put::unfinished::UnfinishedUploads;
 use crate::remote::request::{Payload, Requests};
 use crate::remote::s3::S3Context;
 use crate::remote::s3::answer::{self, Part};
-use crate::remote::s3::calls::{S3Client, S3Failure};
+use crate::remote::s3::calls::{S3Client, S3Failure, S3Request};
 use crate::remote::s3::head;
 use crate::remote::s3::place::Object;
 use crate::remote::settings::ServerSettings;
@@ -136,7 +136,7 @@ impl S3Lane {
 
     /// Asks for the object's head.
     fn head(&self, object: &Object) -> Result<Option<Present>, S3Failure> {
-        match self.client.call("look at", Method::Head, object, &[], &[], &[]) {
+        match self.client.call(&S3Request::new("look at", Method::Head, object), &[]) {
             Ok(reply) => {
                 let present = Present {
                     bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
@@ -239,7 +239,8 @@ impl Lane for S3Lane {
         headers.sort();
         let length = body.length();
         let payload = if length == 0 { Payload::None } else { Payload::Reader(body, length) };
-        let reply = self.client.once("put", Method::Put, &object, &[], &headers, payload)?;
+        let request = S3Request::new("put", Method::Put, &object).headers(&headers);
+        let reply = self.client.once(&request, payload)?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
         reply.finish();
         let expected = data_encoding::HEXLOWER.encode(&md5);
@@ -272,7 +273,9 @@ impl Lane for S3Lane {
             }
         }
         let what = "begin to put";
-        let reply = self.client.call(what, Method::Post, &object, &[("uploads", "")], &about(file), &[])?;
+        let (query, headers) = ([("uploads", "")], about(file));
+        let request = S3Request::new(what, Method::Post, &object).query(&query).headers(&headers);
+        let reply = self.client.call(&request, &[])?;
         let xml = self.client.document(what, reply)?;
         let id = answer::element(&xml, "UploadId").filter(|id| !id.is_empty()).ok_or_else(|| {
             Refusal::new(
@@ -298,7 +301,8 @@ impl Lane for S3Lane {
         let headers = [("content-md5".to_owned(), data_encoding::BASE64.encode(&md5))];
         let what = format!("put part {number} of");
         let payload = Payload::Reader(body, length);
-        let reply = self.client.once(&what, Method::Put, &object, &query, &headers, payload)?;
+        let request = S3Request::new(&what, Method::Put, &object).query(&query).headers(&headers);
+        let reply = self.client.once(&request, payload)?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
         reply.finish();
         let expected = data_encoding::HEXLOWER.encode(&md5);
@@ -324,7 +328,8 @@ impl Lane for S3Lane {
         let what = "complete";
         let headers = [("content-type".to_owned(), "application/xml".to_owned())];
         let query = [("uploadId", id)];
-        match self.client.call(what, Method::Post, &object, &query, &headers, xml.as_bytes()) {
+        let request = S3Request::new(what, Method::Post, &object).query(&query).headers(&headers);
+        match self.client.call(&request, xml.as_bytes()) {
             Ok(reply) => {
                 // The answer begins before the work is done, so an error may come with status 200.
                 let xml = self.client.document(what, reply)?;
@@ -356,7 +361,8 @@ impl Lane for S3Lane {
 
     fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal> {
         let object = self.object(file);
-        match self.client.call("abort", Method::Delete, &object, &[("uploadId", id)], &[], &[]) {
+        let query = [("uploadId", id)];
+        match self.client.call(&S3Request::new("abort", Method::Delete, &object).query(&query), &[]) {
             Ok(reply) => reply.finish(),
             Err(failed) if failed.refusal.why == Why::Missing => {}
             Err(failed) => return Err(failed.refusal),

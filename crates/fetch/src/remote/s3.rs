@@ -16,7 +16,7 @@ use tidegate_transfer::error::Result;
 use ureq::http::HeaderMap;
 use url::Url;
 
-use self::calls::{S3Client, S3Failure};
+use self::calls::{S3Client, S3Failure, S3Request};
 use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
@@ -99,7 +99,7 @@ impl S3 {
         let mut headers = signed.to_vec();
         headers.push(("range".to_owned(), "bytes=0-0".to_owned()));
         headers.sort();
-        match client.call("get", Method::Get, object, &[], &headers, &[]) {
+        match client.call(&S3Request::new("get", Method::Get, object).headers(&headers), &[]) {
             Ok(reply) => {
                 reply.finish();
                 refusal.into()
@@ -147,7 +147,7 @@ impl Remote for S3 {
         let object = Object::of(ask.url).map_err(senseless)?;
         let client = self.shared.client(&object.bucket).map_err(denied)?;
         let signed = self.signed(client.signer(), ask);
-        let reply = client.call("look at", Method::Head, &object, &[], &signed, &[])?;
+        let reply = client.call(&S3Request::new("look at", Method::Head, &object).headers(&signed), &[])?;
         let mut version = Version {
             bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
             tag: http::strong_tag(&reply.headers),

@@ -33,7 +33,7 @@ impl Resolver for ProxyAddress {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        self.addresses.resolve(&self.proxy, config, timeout)
+        self.addresses.look_up(&self.proxy, config, timeout)
     }
 }
 

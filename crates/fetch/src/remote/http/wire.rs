@@ -211,8 +211,9 @@ fn copy(addresses: &[SocketAddr]) -> ResolvedSocketAddrs {
     copied
 }
 
-impl Resolver for Addresses {
-    fn resolve(
+impl Addresses {
+    /// The addresses of the host in `uri`, looked up if that was not done lately.
+    pub fn look_up(
         &self,
         uri: &Uri,
         config: &Config,
@@ -231,17 +232,15 @@ impl Resolver for Addresses {
         *known = Some((Instant::now(), copy(&found)));
         Ok(found)
     }
-}
 
-impl Addresses {
-    /// The addresses of the host in `uri`.
+    /// The same for a text, within the time that `config` gives.
     pub fn of(&self, uri: &str, config: &Config) -> Result<ResolvedSocketAddrs, Error> {
         let uri = uri.parse::<Uri>().map_err(|error| Error::Http(error.into()))?;
         let after = config
             .timeouts()
             .resolve
             .map_or(ureq::unversioned::transport::time::Duration::NotHappening, Into::into);
-        self.resolve(
+        self.look_up(
             &uri,
             config,
             NextTimeout { after, reason: ureq::Timeout::Resolve, ..NextTimeout::default() },
@@ -269,7 +268,7 @@ impl Resolver for Guarded {
         config: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let found = self.addresses.resolve(uri, config, timeout)?;
+        let found = self.addresses.look_up(uri, config, timeout)?;
         let Some(only) = self.only else { return Ok(found) };
         let allowed: Vec<SocketAddr> = found.iter().copied().filter(|found| only(found.ip())).collect();
         if allowed.is_empty() {

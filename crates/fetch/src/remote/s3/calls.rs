@@ -48,6 +48,35 @@ impl From<S3Failure> for Refusal {
     }
 }
 
+/// A request for an object, in order to do something such as `upload` it.
+#[derive(Clone, Copy, Debug)]
+pub struct S3Request<'a> {
+    what: &'a str,
+    method: Method,
+    object: &'a Object,
+    query: &'a [(&'a str, &'a str)],
+    headers: &'a [(String, String)],
+}
+
+impl<'a> S3Request<'a> {
+    /// One with neither a query nor headers.
+    pub const fn new(what: &'a str, method: Method, object: &'a Object) -> Self {
+        Self { what, method, object, query: &[], headers: &[] }
+    }
+
+    /// The same with a query.
+    #[must_use]
+    pub const fn query(self, query: &'a [(&'a str, &'a str)]) -> Self {
+        Self { query, ..self }
+    }
+
+    /// The same with headers, in lower case and sorted.
+    #[must_use]
+    pub const fn headers(self, headers: &'a [(String, String)]) -> Self {
+        Self { headers, ..self }
+    }
+}
+
 /// One worker's way to S3.
 #[derive(Clone, Debug)]
 pub struct S3Client {
@@ -66,38 +95,23 @@ impl S3Client {
         &self.signer
     }
 
-    /// Sends a request for `object` in order to do `what`, such as `upload`. `headers` are in lower case
-    /// and sorted. A bucket in another region than thought is asked for there once more.
-    pub fn call(
-        &self,
-        what: &str,
-        method: Method,
-        object: &Object,
-        query: &[(&str, &str)],
-        headers: &[(String, String)],
-        payload: &[u8],
-    ) -> Result<Reply, S3Failure> {
+    /// Sends a request. A bucket in another region than thought is asked for there once more.
+    pub fn call(&self, request: &S3Request<'_>, payload: &[u8]) -> Result<Reply, S3Failure> {
         let attempt = || {
             let payload = if payload.is_empty() { Payload::None } else { Payload::Bytes(payload) };
-            self.once(what, method, object, query, headers, payload)
+            self.once(request, payload)
         };
-        let known = self.signer.region(&object.bucket);
-        attempt().or_else(|failed| match self.signer.region(&object.bucket) == known {
+        let bucket = &request.object.bucket;
+        let known = self.signer.region(bucket);
+        attempt().or_else(|failed| match self.signer.region(bucket) == known {
             true => Err(failed),
             false => attempt(),
         })
     }
 
     /// Sends a request with a body that can be read once.
-    pub fn once(
-        &self,
-        what: &str,
-        method: Method,
-        object: &Object,
-        query: &[(&str, &str)],
-        headers: &[(String, String)],
-        payload: Payload<'_>,
-    ) -> Result<Reply, S3Failure> {
+    pub fn once(&self, request: &S3Request<'_>, payload: Payload<'_>) -> Result<Reply, S3Failure> {
+        let S3Request { what, method, object, query, headers } = *request;
         let mut headers = headers.to_vec();
         if self.signer.settings().requester_pays {
             headers.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
@@ -111,6 +125,10 @@ impl S3Client {
             .send(method.to_str(), &url, &headers, payload)
             .map_err(|error| unanswered(&what, &url, &error))?;
         if reply.is_ok() { Ok(reply) } else { Err(self.refused(&what, &object.bucket, reply)) }
+    }
+
+    fn get(&self, what: &str, object: &Object, query: &[(&str, &str)]) -> Result<Reply, S3Failure> {
+        self.call(&S3Request::new(what, Method::Get, object).query(query), &[])
     }
 
     /// Reads an answer's document.
@@ -128,7 +146,7 @@ impl S3Client {
         query.extend(from.map(|from| ("continuation-token", from)));
         query.push(("prefix", &within.key));
         query.sort_unstable();
-        let reply = self.call("list", Method::Get, &within.with_key(""), &query, &[], &[])?;
+        let reply = self.get("list", &within.with_key(""), &query)?;
         let xml = self.document("list", reply)?;
         answer::objects(&xml).ok_or_else(|| senseless("list", within))
     }
@@ -143,7 +161,7 @@ impl S3Client {
         query.push(("prefix", &within.key));
         query.sort_unstable();
         let what = "list uploads to";
-        let reply = self.call(what, Method::Get, &within.with_key(""), &query, &[], &[])?;
+        let reply = self.get(what, &within.with_key(""), &query)?;
         let xml = self.document(what, reply)?;
         answer::uploads(&xml).ok_or_else(|| senseless(what, within))
     }
@@ -158,7 +176,7 @@ impl S3Client {
             let mut query: Vec<(&str, &str)> =
                 marker.iter().map(|m| ("part-number-marker", m.as_str())).collect();
             query.push(("uploadId", id));
-            let reply = self.call(what, Method::Get, object, &query, &[], &[])?;
+            let reply = self.get(what, object, &query)?;
             let xml = self.document(what, reply)?;
             let (parts, next) = answer::parts(&xml).ok_or_else(|| senseless(what, object))?;
             // A server that promises more brings some each time, so there is an end.
