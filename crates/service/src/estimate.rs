@@ -126,7 +126,7 @@ impl Estimator {
         let pair = request.pair()?;
         let amount = request.amount()?;
         let mut sampler = request.sampler(&self.shared.program)?;
-        let doubling = request.doubling(sampler.most_streams())?;
+        let doubling = request.doubling(sampler.max_streams())?;
         let unknown = |why: &str| Answer::unknown(pair.clone(), request.bytes, why);
         let past = self.shared.past.as_ref().filter(|_| !request.terms.are_limited());
         let asked = Timestamp::now();

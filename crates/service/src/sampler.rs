@@ -52,6 +52,15 @@ impl SamplerKind {
         }
     }
 
+    /// Most streams that it can open.
+    pub const fn max_streams(self) -> u16 {
+        match self {
+            Self::Native => native::MAX_STREAMS,
+            Self::Iperf3 => iperf3::MAX_STREAMS,
+            Self::GridFtp => gridftp::MAX_STREAMS,
+        }
+    }
+
     /// What measures the way between two addresses; `None` if nothing of ours speaks to both.
     pub fn of(source: &str, destination: &str) -> Option<Self> {
         let scheme = |address: &str| {
@@ -186,7 +195,9 @@ pub trait Sampler: Send {
     fn kind(&self) -> SamplerKind;
 
     /// Most streams that it can open.
-    fn most_streams(&self) -> u16;
+    fn max_streams(&self) -> u16 {
+        self.kind().max_streams()
+    }
 
     /// Measures `streams` for about `amount`; it takes no longer than [`Amount::limit`].
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_>;

@@ -72,11 +72,16 @@ impl Drop for Daemon {
     }
 }
 
-fn iperf3_server() -> Daemon {
-    Daemon::start(|port| {
-        let mut command = Command::new("iperf3");
-        command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
-        command
+/// A server of iperf3 and how it is reached, where the program is there.
+fn iperf3_server(test: &str) -> Option<(Daemon, Other)> {
+    has(test, "iperf3", "iperf3").then(|| {
+        let daemon = Daemon::start(|port| {
+            let mut command = Command::new("iperf3");
+            command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
+            command
+        });
+        let server = server(&format!("127.0.0.1:{}", daemon.port));
+        (daemon, server)
     })
 }
 
@@ -119,11 +124,7 @@ const SOME: Amount = Amount::Bytes(ByteCount::mib(20));
 #[test]
 fn iperf3_measures_both_ways_by_time_and_by_amount() {
     let test = "iperf3_measures_both_ways_by_time_and_by_amount";
-    if !has(test, "iperf3", "iperf3") {
-        return;
-    }
-    let daemon = iperf3_server();
-    let server = server(&format!("127.0.0.1:{}", daemon.port));
+    let Some((_daemon, server)) = iperf3_server(test) else { return };
     for (reverse, streams, amount) in [(false, 1, SHORT), (false, 3, SOME), (true, 2, SOME)] {
         let mut sampler = Iperf3::new(server.clone(), reverse, Some(ByteCount::kib(128)));
         let measured = measure(&mut sampler, streams, amount).expect("a sample");
@@ -137,12 +138,7 @@ fn iperf3_measures_both_ways_by_time_and_by_amount() {
 
 #[test]
 fn a_busy_iperf3_server_is_waited_for() {
-    let test = "a_busy_iperf3_server_is_waited_for";
-    if !has(test, "iperf3", "iperf3") {
-        return;
-    }
-    let daemon = iperf3_server();
-    let server = server(&format!("127.0.0.1:{}", daemon.port));
+    let Some((_daemon, server)) = iperf3_server("a_busy_iperf3_server_is_waited_for") else { return };
     let mut first = Iperf3::new(server.clone(), false, None);
     let mut second = Iperf3::new(server, false, None);
     let both = wait(async { tokio::join!(first.measure(2, SHORT), second.measure(1, SHORT)) });

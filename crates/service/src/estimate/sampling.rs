@@ -162,7 +162,7 @@ mod tests {
             SamplerKind::Native
         }
 
-        fn most_streams(&self) -> u16 {
+        fn max_streams(&self) -> u16 {
             64
         }
 

@@ -13,7 +13,7 @@ use crate::sampler::program::Invocation;
 use crate::sampler::{Amount, Failure, Measured, Measuring, SIZES, Sampler, SamplerError, SamplerKind};
 
 /// Most streams asked of a server.
-const MAX_STREAMS: u16 = 128;
+pub(super) const MAX_STREAMS: u16 = 128;
 
 /// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
 /// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
@@ -133,10 +133,6 @@ impl GridFtp {
 impl Sampler for GridFtp {
     fn kind(&self) -> SamplerKind {
         SamplerKind::GridFtp
-    }
-
-    fn most_streams(&self) -> u16 {
-        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {

@@ -12,7 +12,7 @@ use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
 
 /// Most streams that iperf3 opens.
-const MAX_STREAMS: u16 = 128;
+pub(super) const MAX_STREAMS: u16 = 128;
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(10);
@@ -146,10 +146,6 @@ impl Iperf3 {
 impl Sampler for Iperf3 {
     fn kind(&self) -> SamplerKind {
         SamplerKind::Iperf3
-    }
-
-    fn most_streams(&self) -> u16 {
-        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {

@@ -11,7 +11,7 @@ use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
 
 /// Most workers of a stage anywhere in Tidegate.
-const MAX_STREAMS: u16 = 512;
+pub(super) const MAX_STREAMS: u16 = 512;
 
 /// Epochs of one sample by time: the first ones are for connecting and speeding up and are left out.
 const EPOCHS: u32 = 6;
@@ -109,10 +109,6 @@ impl Native {
 impl Sampler for Native {
     fn kind(&self) -> SamplerKind {
         SamplerKind::Native
-    }
-
-    fn most_streams(&self) -> u16 {
-        MAX_STREAMS
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {

@@ -132,38 +132,34 @@ pub fn error(messages: &str) -> String {
     kept.join("; ")
 }
 
+/// Words of an error and what they mean: the first that are in it count.
+const MEANINGS: [(&[&str], Class); 5] = [
+    (&["no space left", "disk quota", "quota exceeded"], Class::NoSpace),
+    (&["no such file", "not found", "does not exist"], Class::NotFound),
+    (
+        &["permission denied", "not authorized", "530 ", "login incorrect", "no valid proxy", "credential"],
+        Class::Denied,
+    ),
+    (&["invalid option", "syntax", "malformed"], Class::Usage),
+    (
+        &[
+            "unable to connect",
+            "connection refused",
+            "connection reset",
+            "connection timed out",
+            "no route to host",
+            "network is unreachable",
+            "temporary failure in name resolution",
+        ],
+        Class::Unreachable,
+    ),
+];
+
 /// Whether trying again may help after it said so.
 pub(crate) fn class(said: &str) -> Class {
     let said = said.to_lowercase();
-    let any = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if any(&["no space left", "disk quota", "quota exceeded"]) {
-        Class::NoSpace
-    } else if any(&["no such file", "not found", "does not exist"]) {
-        Class::NotFound
-    } else if any(&[
-        "permission denied",
-        "not authorized",
-        "530 ",
-        "login incorrect",
-        "no valid proxy",
-        "credential",
-    ]) {
-        Class::Denied
-    } else if any(&["invalid option", "syntax", "malformed"]) {
-        Class::Usage
-    } else if any(&[
-        "unable to connect",
-        "connection refused",
-        "connection reset",
-        "connection timed out",
-        "no route to host",
-        "network is unreachable",
-        "temporary failure in name resolution",
-    ]) {
-        Class::Unreachable
-    } else {
-        Class::Passing
-    }
+    let known = MEANINGS.iter().find(|(words, _)| words.iter().any(|word| said.contains(word)));
+    known.map_or(Class::Passing, |&(_, class)| class)
 }
 
 #[cfg(test)]
