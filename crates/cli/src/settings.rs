@@ -60,6 +60,14 @@ pub enum LinkRule {
     Follow,
 }
 
+/// The rule for symbolic links.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LinkArgs {
+    /// What to do about symbolic links
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
+    pub links: LinkRule,
+}
+
 /// Who decides, and how often.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Control")]

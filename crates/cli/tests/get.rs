@@ -534,13 +534,8 @@ fn the_service_asks_a_server_how_much_a_job_is() {
         );
     }
     let service = common::service::Service::start(&world, "svc", &[]);
-    let job = format!(
-        "source = \"{}\"\ndestination = \"{}\"\nlog = \"{}\"\n",
-        nginx.url("x"),
-        world.text("got"),
-        world.text("job.log")
-    );
-    world.write("job.toml", job);
+    let (source, got, log) = (nginx.url("x"), world.text("got"), world.text("job.log"));
+    world.write("job.toml", format!("source = \"{source}\"\ndestination = \"{got}\"\nlog = \"{log}\"\n"));
     let ran = service.run(&world, &["submit", "job.toml", "--wait"]);
     assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
     assert_eq!(world.read("got").len(), 300_000);

@@ -3,18 +3,22 @@
 //! Every run prints its seed; `TIDEGATE_SEED` repeats one. `TIDEGATE_LONG=1` makes more kills.
 
 mod common;
+#[path = "../../transfer/tests/common/mounted.rs"]
+#[allow(dead_code, missing_docs, reason = "each test file uses its part")]
+mod mounted;
 #[path = "../../fetch/tests/common/mod.rs"]
 mod servers;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::{World, eventually, finish, signal, skip, wait};
+use mounted::Mounted;
 use rustix::process::Signal;
 use servers::nginx::Nginx;
 use servers::scripted::{Scripted, Then, http};
@@ -222,28 +226,11 @@ fn a_server_that_goes_away_is_waited_for_and_said_to_be_at_once() {
     }
 }
 
-/// A file system of its own, unmounted when dropped.
-struct Mounted<'p>(&'p Path);
-
-impl<'p> Mounted<'p> {
-    fn new(place: &'p Path, options: &str) -> Option<Self> {
-        fs::create_dir_all(place).expect("made");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(place).output();
-        mounted.is_ok_and(|out| out.status.success()).then_some(Self(place))
-    }
-}
-
-impl Drop for Mounted<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).output();
-    }
-}
-
 #[test]
 fn a_full_disk_is_told_of_and_room_lets_it_go_on() {
     let Some(lab) = Lab::new("a_full_disk_is_told_of_and_room_lets_it_go_on", 2) else { return };
     let out = lab.world.path("out");
-    let Some(_mounted) = Mounted::new(&out, "size=80m") else {
+    let Some(_mounted) = Mounted::tmpfs(&out, "size=80m") else {
         return skip("a_full_disk_is_told_of_and_room_lets_it_go_on", "mounting a tmpfs needs root");
     };
     fs::write(out.join("ballast"), vec![0; 45 << 20]).expect("written");
@@ -263,7 +250,7 @@ fn a_full_disk_is_told_of_and_room_lets_it_go_on() {
 fn a_directory_that_may_not_be_written_is_told_of_first() {
     let world = World::new();
     let place = world.path("out");
-    let Some(_mounted) = Mounted::new(&place, "ro") else {
+    let Some(_mounted) = Mounted::tmpfs(&place, "ro") else {
         return skip("a_directory_that_may_not_be_written_is_told_of_first", "mounting a tmpfs needs root");
     };
     let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "1")], b"x"), Then::Keep));

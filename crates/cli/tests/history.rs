@@ -23,6 +23,14 @@ fn log() -> String {
 
 const IMPORT: [&str; 5] = ["history", "import", "gridftp.log", "--site", "dtn1=tg://dtn1:7700"];
 
+/// A world with that log in its history.
+fn imported() -> World {
+    let world = World::new();
+    world.write("gridftp.log", log());
+    world.run(&IMPORT);
+    world
+}
+
 #[test]
 fn a_log_is_imported_and_shown() {
     let world = World::new();
@@ -69,9 +77,7 @@ fn a_log_is_imported_and_shown() {
 
 #[test]
 fn an_export_gives_the_same_back() {
-    let world = World::new();
-    world.write("gridftp.log", log());
-    world.run(&IMPORT);
+    let world = imported();
     let lines = world.ok(&["history", "export"]);
     assert_eq!(lines.lines().count(), 8);
     world.write("all.jsonl", &lines);
@@ -91,9 +97,7 @@ fn an_export_gives_the_same_back() {
 
 #[test]
 fn what_is_asked_for_is_forgotten() {
-    let world = World::new();
-    world.write("gridftp.log", log());
-    world.run(&IMPORT);
+    let world = imported();
     let ran = world.run(&["history", "forget"]);
     assert!(ran.code == 2 && ran.err.contains("--older-than"), "{ran:?}");
     assert_eq!(world.json(&["history", "forget", "--source", "s3://other"]).1["forgotten"], 0);

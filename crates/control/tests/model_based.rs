@@ -280,6 +280,15 @@ fn streams_that_recover_are_no_reason_for_a_probe_on_the_farthest_paths() {
     assert!(held.iter().all(|&now| now == n), "{held:?}");
 }
 
+/// What each epoch brings of what it would: `share` in the `nth`, all in the others.
+fn dip(nth: u32, share: f64) -> impl Fn() -> f64 {
+    let epoch = Cell::new(0);
+    move || {
+        epoch.set(epoch.get() + 1);
+        if epoch.get() == nth { share } else { 1.0 }
+    }
+}
+
 #[test]
 fn a_burst_at_the_start_does_not_pass_for_what_a_worker_moves() {
     let mut rule = ModelBased::default();
@@ -296,11 +305,8 @@ fn a_burst_at_the_start_does_not_pass_for_what_a_worker_moves() {
 #[test]
 fn a_dip_at_the_end_of_a_ramp_is_not_taken_for_one() {
     let mut rule = ModelBased::default();
-    let at = Cell::new(0);
-    let all = streams(&mut rule, 1, 2, 12, |n| {
-        at.set(at.get() + 1);
-        (if at.get() == 4 { 0.75 } else { 1.0 } * (50.0 * n).min(1000.0), 0.0)
-    });
+    let share = dip(4, 0.75);
+    let all = streams(&mut rule, 1, 2, 12, |n| (share() * (50.0 * n).min(1000.0), 0.0));
     assert!(all.iter().all(|&n| n <= 32), "{all:?}");
 }
 
@@ -357,12 +363,9 @@ fn a_loss_on_the_farthest_paths_is_waited_for_from_its_first_epoch_on() {
 #[test]
 fn a_trim_takes_no_eighth_for_chance_however_much_goodput_strays() {
     let mut rule = ModelBased::default();
-    let epoch = Cell::new(0);
     // Beside the streams of others, with a dip while the rule makes up its mind what the path carries.
-    let all = streams(&mut rule, 1, 20, 40, |n| {
-        epoch.set(epoch.get() + 1);
-        (if epoch.get() == 3 { 0.627 } else { 1.0 } * 950.0 * n / (n + 4.0), 0.0)
-    });
+    let share = dip(3, 0.627);
+    let all = streams(&mut rule, 1, 20, 40, |n| (share() * 950.0 * n / (n + 4.0), 0.0));
     assert_eq!(all[..6], [20, 80, 80, 19, 12, 8], "{all:?}");
     assert!(all[6..].iter().all(|&n| n >= 8), "{all:?}");
 }

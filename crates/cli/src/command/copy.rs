@@ -11,7 +11,7 @@ use crate::ends::Ends;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
-use crate::settings::{LinkRule, stall_timeout};
+use crate::settings::{LinkArgs, stall_timeout};
 
 /// Copy files and directories, verified and resumable.
 ///
@@ -28,9 +28,8 @@ pub struct CopyArgs {
     /// and the recorded hash
     #[arg(long)]
     checksum: bool,
-    /// What to do about symbolic links
-    #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
-    links: LinkRule,
+    #[command(flatten)]
+    links: LinkArgs,
     /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
     /// said
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
@@ -44,7 +43,7 @@ pub struct CopyArgs {
 /// Runs the command.
 pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
-    terms.links = args.links.into();
+    terms.links = args.links.links.into();
     if args.checksum {
         terms.compare = Compare::Checksum;
     }

@@ -10,7 +10,7 @@ use crate::ends::Ends;
 use crate::output::{JsonArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
-use crate::settings::LinkRule;
+use crate::settings::LinkArgs;
 
 /// Compare the files of a copy by content, on both sides.
 ///
@@ -22,9 +22,8 @@ use crate::settings::LinkRule;
 pub struct VerifyArgs {
     #[command(flatten)]
     paths: Paths,
-    /// What to do about symbolic links
-    #[arg(long, value_name = "RULE", value_enum, default_value_t = LinkRule::Keep)]
-    links: LinkRule,
+    #[command(flatten)]
+    links: LinkArgs,
     #[command(flatten)]
     pub output: JsonArgs,
     #[command(flatten)]
@@ -34,7 +33,7 @@ pub struct VerifyArgs {
 /// Runs the command.
 pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
-    terms.links = args.links.into();
+    terms.links = args.links.links.into();
     terms.compare = Compare::Checksum;
     terms.dry = true;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
