@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,16 @@ def start_of(options: dict[str, Any] | None, known: Iterable[str]) -> Start:
     return start
 
 
+class Episodes(TypedDict):
+    """How long episodes are and what they pay, as `TransferEnv` describes it."""
+
+    epochs: int
+    epoch_ms: float
+    reward: Reward
+    k: float
+    reference_bps: float | None
+
+
 class Batch:
     """Paths with the arrays that a call fills; new ones each time, so a caller may keep them."""
 
@@ -48,25 +58,12 @@ class Batch:
         self,
         scenarios: Sequence[ScenarioLike],
         *,
-        epochs: int,
-        epoch_ms: float,
         actions: Actions,
-        reward: Reward,
-        k: float,
         start: Start,
-        reference_bps: float | None,
+        **episodes: Unpack[Episodes],
     ) -> None:
         self.scenarios = [load(scenario) for scenario in scenarios]
-        self.paths = Paths(
-            self.scenarios,
-            epochs=epochs,
-            epoch_ms=epoch_ms,
-            actions=actions,
-            reward=reward,
-            k=k,
-            start=start,
-            reference_bps=reference_bps,
-        )
+        self.paths = Paths(self.scenarios, actions=actions, start=start, **episodes)
         self.count = len(self.paths)
         self.start = start
         if actions == "discrete" and not self.paths.same_bounds():
