@@ -336,14 +336,8 @@ mod tests {
         if !arguments.is_empty() {
             set("arguments", text(&arguments.join(" ")));
         }
-        let paths = [
-            ("output", &request.output),
-            ("err", &request.err),
-            ("log", &request.log),
-            ("x509proxy", &request.x509proxy),
-        ];
-        for (name, path) in paths {
-            if let Some(path) = path.as_ref().and_then(|path| path.to_str()) {
+        for (name, path) in request.paths() {
+            if let Some(path) = path.to_str() {
                 set(name, text(path));
             }
         }

@@ -1,7 +1,7 @@
 //! What a user asks for: checked once, when it is submitted, so that nothing in the queue makes no sense.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
@@ -216,6 +216,17 @@ impl Request {
         }
     }
 
+    /// The files of this host that it names, by what they are for.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let paths = [
+            ("output", &self.output),
+            ("err", &self.err),
+            ("log", &self.log),
+            ("x509proxy", &self.x509proxy),
+        ];
+        paths.into_iter().filter_map(|(what, path)| Some((what, path.as_deref()?)))
+    }
+
     /// Whether it makes sense as far as can be told without asking anybody.
     pub fn check(&self) -> Result<(), RequestError> {
         self.checked().map_err(|why| RequestError(one_line(&why)))
@@ -238,21 +249,13 @@ impl Request {
         for address in self.sources.iter().chain([&self.destination]) {
             well_formed("an address", address)?;
         }
-        let paths = [
-            ("output", &self.output),
-            ("err", &self.err),
-            ("log", &self.log),
-            ("x509proxy", &self.x509proxy),
-        ];
-        for (what, path) in paths {
-            if let Some(path) = path {
-                well_formed(what, path.to_str().ok_or_else(|| format!("{what} is not valid UTF-8"))?)?;
-                if !path.is_absolute() {
-                    return Err(format!(
-                        "{what} {} is relative, and the service runs elsewhere: write it from / on",
-                        path.display()
-                    ));
-                }
+        for (what, path) in self.paths() {
+            well_formed(what, path.to_str().ok_or_else(|| format!("{what} is not valid UTF-8"))?)?;
+            if !path.is_absolute() {
+                return Err(format!(
+                    "{what} {} is relative, and the service runs elsewhere: write it from / on",
+                    path.display()
+                ));
             }
         }
         if let Some(name) = &self.name {
