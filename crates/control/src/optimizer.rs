@@ -148,6 +148,14 @@ pub struct StageSample {
     pub remaining: Option<Remaining>,
 }
 
+#[cfg(test)]
+impl StageSample {
+    /// What `n` workers moved in a second, and nothing else.
+    pub(crate) fn of_a_second(n: u16, throughput: BitRate) -> Self {
+        Self { interval: Duration::from_secs(1), n, throughput, ..Self::default() }
+    }
+}
+
 /// The staging a stage fills, at the end of the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {

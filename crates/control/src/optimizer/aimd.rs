@@ -77,19 +77,11 @@ impl StageOptimizer for Aimd {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::units::BitRate;
 
     fn sample(n: u16, mbps: u64) -> StageSample {
-        StageSample {
-            at: Duration::ZERO,
-            interval: Duration::from_secs(1),
-            n,
-            throughput: BitRate::mbps(mbps),
-            ..StageSample::default()
-        }
+        StageSample::of_a_second(n, BitRate::mbps(mbps))
     }
 
     /// What the rule asks for after two epochs, given as (n, Mbit/s).

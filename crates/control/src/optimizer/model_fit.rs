@@ -196,19 +196,11 @@ impl StageOptimizer for ModelFit {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::rng::Rng;
 
     fn seen(n: u16, mbps: f64) -> StageSample {
-        StageSample {
-            at: Duration::ZERO,
-            interval: Duration::from_secs(1),
-            n,
-            throughput: BitRate::from_mbps(mbps),
-            ..StageSample::default()
-        }
+        StageSample::of_a_second(n, BitRate::from_mbps(mbps))
     }
 
     /// The n of each epoch on a path that carries `mbps(epoch, n)` within `bounds(epoch)`.
