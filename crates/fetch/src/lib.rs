@@ -17,6 +17,7 @@
 
 // Words: a checksum, a file to get.
 pub mod checksum;
+pub(crate) mod choice;
 pub(crate) mod foreign;
 
 pub mod record;

@@ -461,7 +461,7 @@ proptest! {
 
     #[test]
     fn no_bytes_upset_a_reader(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0..8_usize) {
-        let format = ListFormat::ALL.get(kind).map(|(_, format)| *format);
+        let format = ListFormat::ALL.get(kind).copied();
         let base = Some("https://host/".parse().expect("a URL"));
         let _ = read_bytes(bytes, &Options { format, base, ..Options::default() });
     }
@@ -470,7 +470,7 @@ proptest! {
     fn nearly_sound_lists_do_not_either(
         pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24), kind in 0..8_usize,
     ) {
-        let format = ListFormat::ALL.get(kind).map(|(_, format)| *format);
+        let format = ListFormat::ALL.get(kind).copied();
         let base = Some("https://host/".parse().expect("a URL"));
         if let Ok(all) = read_bytes(pieces.concat(), &Options { format, base, ..Options::default() }) {
             for record in all.records {

@@ -136,7 +136,7 @@ fn runs_sums_and_sheet_are_written_and_merged() {
 
 #[test]
 fn every_shape_has_its_column() {
-    for (name, shape) in Shape::ALL {
+    for &shape in Shape::ALL {
         let home = tempfile::tempdir().expect("a directory");
         let mut sidecars = Sidecars::new(home.path(), Some(shape)).expect("begun");
         let record = record("ERR1", "ERR1.fastq.gz", &[("instrument_platform", "ILLUMINA")]);
@@ -146,7 +146,7 @@ fn every_shape_has_its_column() {
         sidecars.arrived(&record, &looked).expect("noted");
         // Nothing was downloaded: there is nothing to check.
         assert_eq!(sidecars.write(true).expect("written").files, ["runs.tsv", "samplesheet.csv"]);
-        let own = match name {
+        let own = match shape.name() {
             "rnaseq" => ",\"strandedness\"",
             "atacseq" => ",\"replicate\"",
             "taxprofiler" => ",\"fasta\"",
@@ -155,7 +155,7 @@ fn every_shape_has_its_column() {
         let sheet = text(home.path(), "samplesheet.csv");
         let header =
             format!("\"sample\",\"fastq_1\",\"fastq_2\"{own},\"run_accession\",\"instrument_platform\"\n");
-        assert!(sheet.starts_with(&header), "{name}: {sheet}");
+        assert!(sheet.starts_with(&header), "{shape}: {sheet}");
         let row = text(home.path(), "runs.tsv").lines().nth(1).expect("a row").to_owned();
         assert!(
             row.ends_with(&format!("\t13\t{}\t\t", record.checksums.hex(Algorithm::Md5).expect("declared"))),

@@ -1,49 +1,10 @@
 //! What is wanted of a run: which format, from whom, under which names.
 
-use std::fmt;
-use std::str::FromStr;
-
-use tidegate_transfer::error::{Error, ErrorKind};
-
-/// An enumeration whose values have names on the command line.
-macro_rules! choice {
-    ($(#[$about:meta])* $name:ident, $what:literal, { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$doc])* $value,)+ }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$value,)+];
-
-            /// Its name on the command line and in columns.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$value => $text,)+ }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-
-            fn from_str(text: &str) -> Result<Self, Error> {
-                let known = [$($text,)+].join(", ");
-                let found = Self::ALL.iter().find(|value| value.name() == text);
-                found.copied().ok_or_else(|| {
-                    Error::new(ErrorKind::Usage, format!("{text:?} is no {}; there are {known}", $what))
-                })
-            }
-        }
-    };
-}
+use crate::choice::choice;
 
 choice! {
     /// What a run's files are.
+    #[derive(Default)]
     Format, "format", {
         /// FASTQ as ENA makes it.
         #[default]
@@ -59,6 +20,7 @@ choice! {
 
 choice! {
     /// Who gives the files.
+    #[derive(Default)]
     Source, "source", {
         /// ENA, then the open-data mirror on AWS, then what NCBI's locator names; equal ones together.
         #[default]
@@ -74,6 +36,7 @@ choice! {
 
 choice! {
     /// How ENA's files are fetched.
+    #[derive(Default)]
     Protocol, "protocol", {
         /// HTTPS.
         #[default]
@@ -85,6 +48,7 @@ choice! {
 
 choice! {
     /// Where files go beneath the output directory.
+    #[derive(Default)]
     Layout, "layout", {
         /// Right there.
         #[default]
@@ -98,6 +62,7 @@ choice! {
 
 choice! {
     /// What files are called.
+    #[derive(Default)]
     Naming, "naming", {
         /// As the archive calls them.
         #[default]

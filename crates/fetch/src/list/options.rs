@@ -1,52 +1,30 @@
 //! The kinds of list, and how one is read.
 
-use std::str::FromStr;
-
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::Result;
 use url::Url;
+
+use crate::choice::choice;
 
 /// What is done with a word that is no URL, such as an accession: it is kept for later, or refused.
 pub type Words = Box<dyn FnMut(&str) -> Result<()> + Send>;
 
-/// The kinds of list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListFormat {
-    /// URLs, one file a line, in the syntax of aria2's `-i`; words that are no URLs are accessions.
-    Urls,
-    /// What `md5sum`, `sha256sum` and the like print; needs a base URL.
-    Sums,
-    /// A table with a header, its columns separated by tabs.
-    Tsv,
-    /// The same with commas.
-    Csv,
-    /// JSON: one object a line, or one array of objects.
-    Json,
-    /// The `fetch.txt` of a BagIt bag (RFC 8493).
-    Bag,
-    /// Metalink 4 (RFC 5854).
-    Metalink,
-}
-
-impl ListFormat {
-    /// All of them by name.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("urls", Self::Urls),
-        ("sums", Self::Sums),
-        ("tsv", Self::Tsv),
-        ("csv", Self::Csv),
-        ("json", Self::Json),
-        ("bagit", Self::Bag),
-        ("metalink", Self::Metalink),
-    ];
-}
-
-impl FromStr for ListFormat {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, format)| format).ok_or_else(|| {
-            let known = Self::ALL.map(|(name, _)| name).join(", ");
-            Error::new(ErrorKind::Usage, format!("{text:?} is no kind of list; there are {known}"))
-        })
+choice! {
+    /// The kinds of list.
+    ListFormat, "kind of list", {
+        /// URLs, one file a line, in the syntax of aria2's `-i`; words that are no URLs are accessions.
+        Urls = "urls",
+        /// What `md5sum`, `sha256sum` and the like print; needs a base URL.
+        Sums = "sums",
+        /// A table with a header, its columns separated by tabs.
+        Tsv = "tsv",
+        /// The same with commas.
+        Csv = "csv",
+        /// JSON: one object a line, or one array of objects.
+        Json = "json",
+        /// The `fetch.txt` of a BagIt bag (RFC 8493).
+        Bag = "bagit",
+        /// Metalink 4 (RFC 5854).
+        Metalink = "metalink",
     }
 }
 

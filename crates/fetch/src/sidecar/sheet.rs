@@ -7,39 +7,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::Result;
 
 use super::runs::{RunFields, Runs};
+use crate::choice::choice;
 use crate::foreign;
 
-/// The pipeline that a sheet is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// nf-core/rnaseq.
-    Rnaseq,
-    /// nf-core/atacseq.
-    Atacseq,
-    /// nf-core/viralrecon.
-    Viralrecon,
-    /// nf-core/taxprofiler.
-    Taxprofiler,
-    /// Any other.
-    Generic,
+choice! {
+    /// The pipeline that a sheet is for.
+    Shape, "samplesheet", {
+        /// nf-core/rnaseq.
+        Rnaseq = "rnaseq",
+        /// nf-core/atacseq.
+        Atacseq = "atacseq",
+        /// nf-core/viralrecon.
+        Viralrecon = "viralrecon",
+        /// nf-core/taxprofiler.
+        Taxprofiler = "taxprofiler",
+        /// Any other.
+        Generic = "generic",
+    }
 }
 
 impl Shape {
-    /// All of them by name.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("rnaseq", Self::Rnaseq),
-        ("atacseq", Self::Atacseq),
-        ("viralrecon", Self::Viralrecon),
-        ("taxprofiler", Self::Taxprofiler),
-        ("generic", Self::Generic),
-    ];
-
     /// The column that only this pipeline has, and what stands in it.
     const fn own(self) -> Option<(&'static str, &'static str)> {
         match self {
@@ -48,16 +40,6 @@ impl Shape {
             Self::Taxprofiler => Some(("fasta", "")),
             Self::Viralrecon | Self::Generic => None,
         }
-    }
-}
-
-impl FromStr for Shape {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, shape)| shape).ok_or_else(|| {
-            let known = Self::ALL.map(|(name, _)| name).join(", ");
-            Error::new(ErrorKind::Usage, format!("{text:?} is no samplesheet; there are {known}"))
-        })
     }
 }
 

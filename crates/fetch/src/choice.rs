@@ -1,0 +1,41 @@
+//! Enumerations whose values people choose by name.
+
+/// An enumeration whose values have names on the command line.
+macro_rules! choice {
+    ($(#[$about:meta])* $name:ident, $what:literal, { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$doc])* $value,)+ }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$value,)+];
+
+            /// Its name on the command line and in columns.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$value => $text,)+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = tidegate_transfer::error::Error;
+
+            fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+                use tidegate_transfer::error::{Error, ErrorKind};
+                let known = [$($text,)+].join(", ");
+                let found = Self::ALL.iter().find(|value| value.name() == text);
+                found.copied().ok_or_else(|| {
+                    Error::new(ErrorKind::Usage, format!("{text:?} is no {}; there are {known}", $what))
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use choice;
