@@ -6,6 +6,9 @@ from lab.runs.trial import Command, Trial
 
 PACKAGES = ("nginx-light",)
 
+# What it puts into files on the way.
+TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
 CONFIGURATION = """\
 daemon off;
 user root;
@@ -20,11 +23,7 @@ http {{
     sendfile on;
     tcp_nopush on;
     keepalive_requests 10000000;
-    client_body_temp_path {scratch}/nginx-body;
-    proxy_temp_path {scratch}/nginx-proxy;
-    fastcgi_temp_path {scratch}/nginx-fastcgi;
-    uwsgi_temp_path {scratch}/nginx-uwsgi;
-    scgi_temp_path {scratch}/nginx-scgi;
+    {temporary}
     {more}
     server {{
 {server}
@@ -39,7 +38,8 @@ def configuration(scratch: Path, server: str, more: str = "", log: bool = False)
     The log has the bytes of each body that was sent, a line each.
     """
     accesses = f"log_format sent '$body_bytes_sent'; access_log {scratch}/access.log sent;" if log else "access_log off;"
-    return CONFIGURATION.format(scratch=scratch, log=accesses, more=more, server=server.strip("\n"))
+    temporary = " ".join(f"{what}_temp_path {scratch}/nginx-{what};" for what in TEMPORARY)
+    return CONFIGURATION.format(scratch=scratch, temporary=temporary, log=accesses, more=more, server=server.strip("\n"))
 
 
 def start(trial: Trial, text: str, port: int) -> None:
