@@ -441,9 +441,9 @@ impl ReceiverState {
         let counts: Vec<_> = {
             let mut taken = self.taken.lock().expect("not poisoned");
             let news = taken.iter_mut().filter(|(_, taken)| taken.told < taken.frames);
-            news.map(|(lane, taken)| {
+            news.map(|(data_stream, taken)| {
                 taken.told = taken.frames;
-                (*lane, taken.frames)
+                (*data_stream, taken.frames)
             })
             .collect()
         };

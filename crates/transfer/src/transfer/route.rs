@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::pipeline::lanes::Dialer;
+use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::Share;
