@@ -12,8 +12,8 @@ use crate::adam;
 use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
-use crate::practice::Course;
-use crate::rollout::{Crew, Episodes};
+use crate::practice::TrainingTask;
+use crate::rollout::{Episodes, VectorEnvironment};
 
 /// How to learn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,10 +67,10 @@ impl Default for PpoConfig {
 /// use tidegate_control::Scenario;
 /// use tidegate_control::policy::Recipe;
 /// use tidegate_train::ppo::{Ppo, PpoConfig};
-/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::practice::PathTask;
 ///
 /// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
-/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let course = PathTask::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
 /// let config = PpoConfig { width: 8, environments: 4, threads: 1, ..PpoConfig::default() };
 /// let mut ppo = Ppo::new(&course, config, 1);
 /// let scores = ppo.advance();
@@ -80,7 +80,7 @@ impl Default for PpoConfig {
 pub struct Ppo {
     config: PpoConfig,
     rng: Rng,
-    crews: [Crew; 2],
+    crews: [VectorEnvironment; 2],
     actor: Actor,
     critic: Critic,
     actor_room: Room,
@@ -112,7 +112,7 @@ struct Batch {
 
 impl Ppo {
     /// Begins on `course` with random weights drawn from `seed`.
-    pub fn new(course: &dyn Course, config: PpoConfig, seed: u64) -> Self {
+    pub fn new(course: &dyn TrainingTask, config: PpoConfig, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let (inputs, heads) = (course.inputs(), course.heads());
         let PpoConfig { width, blocks, block, rate, .. } = config;
@@ -132,14 +132,15 @@ impl Ppo {
 
     /// Goes on from trained networks.
     pub fn resume(
-        course: &dyn Course,
+        course: &dyn TrainingTask,
         config: PpoConfig,
         actor: Actor,
         critic: Critic,
         mut rng: Rng,
     ) -> Self {
         let first = config.environments.div_ceil(2);
-        let crews = [first, config.environments - first].map(|count| Crew::new(course, count, &mut rng));
+        let crews =
+            [first, config.environments - first].map(|count| VectorEnvironment::new(course, count, &mut rng));
         Self {
             config,
             crews,
@@ -204,13 +205,13 @@ impl Ppo {
     fn collect(&mut self) {
         let actor = &self.actor;
         let [one, other] = &mut self.crews;
-        let play = |crew: &mut Crew| {
-            crew.run(actor, true);
+        let play = |environments: &mut VectorEnvironment| {
+            environments.run(actor, true);
         };
         both(self.config.threads, || play(one), || play(other));
         self.batch.clear();
-        for crew in &self.crews {
-            self.batch.add(crew.episodes(), self.steps, self.warm_up);
+        for environments in &self.crews {
+            self.batch.add(environments.episodes(), self.steps, self.warm_up);
         }
     }
 
@@ -222,8 +223,9 @@ impl Ppo {
         let values = critic.net.forward(&batch.samples.states, &mut critic_room.tape).to_vec();
         let last = critic.net.forward(&batch.last, &mut critic_room.tape);
         batch.samples.advantages.resize(rows, 0.0);
-        let rewards = crews.iter().flat_map(|crew| crew.episodes().rewards.chunks_exact(steps));
-        let ended = crews.iter().flat_map(|crew| crew.episodes().ended.iter().copied());
+        let rewards =
+            crews.iter().flat_map(|environments| environments.episodes().rewards.chunks_exact(steps));
+        let ended = crews.iter().flat_map(|environments| environments.episodes().ended.iter().copied());
         let mut worth = Vec::with_capacity(steps + 1);
         for (i, (rewards, ended)) in rewards.zip(ended).enumerate() {
             worth.clear();
@@ -288,7 +290,7 @@ pub struct Exam {
     settle: usize,
     seed: u64,
     starts: usize,
-    crew: Option<Crew>,
+    environments: Option<VectorEnvironment>,
 }
 
 /// What an exam showed.
@@ -307,18 +309,18 @@ const SETTLE: usize = 3;
 
 impl Exam {
     /// From `starts` random starts that `seed` determines, the same in every exam.
-    pub fn new(course: &dyn Course, starts: usize, seed: u64) -> Self {
+    pub fn new(course: &dyn TrainingTask, starts: usize, seed: u64) -> Self {
         let settle = course.warm_up().max(SETTLE).min(course.steps() - 1);
-        Self { course_steps: course.steps(), settle, seed, starts, crew: None }
+        Self { course_steps: course.steps(), settle, seed, starts, environments: None }
     }
 
     /// Examines `actor`.
-    pub fn hold(&mut self, course: &dyn Course, actor: &Actor) -> ExamResult {
-        let fresh = || Crew::new(course, self.starts, &mut Rng::new(self.seed));
-        let crew = self.crew.get_or_insert_with(fresh);
-        crew.reseed(&mut Rng::new(self.seed));
+    pub fn hold(&mut self, course: &dyn TrainingTask, actor: &Actor) -> ExamResult {
+        let fresh = || VectorEnvironment::new(course, self.starts, &mut Rng::new(self.seed));
+        let environments = self.environments.get_or_insert_with(fresh);
+        environments.reseed(&mut Rng::new(self.seed));
         let steps = self.course_steps;
-        let episodes = crew.run(actor, false);
+        let episodes = environments.run(actor, false);
         let mean = |skip: usize| {
             let scores = episodes.scores.chunks_exact(steps).flat_map(|scores| &scores[skip..]);
             let count = (episodes.scores.len() / steps * (steps - skip)).max(1);

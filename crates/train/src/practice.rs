@@ -1,7 +1,7 @@
 //! What is practised: paths, what is seen of them, what is done, and what it earns.
 //!
-//! A [`Course`] hands out equal, independent [`Practice`] grounds, one an environment; each draws
-//! its path and its start anew on every reset, from its own stream of numbers. [`PathCourse`] is
+//! A [`TrainingTask`] hands out equal, independent [`Practice`] grounds, one an environment; each draws
+//! its path and its start anew on every reset, from its own stream of numbers. [`PathTask`] is
 //! the course of the recipes that act through `control::policy::Features`.
 
 use std::convert::Infallible;
@@ -13,10 +13,10 @@ use tidegate_control::{
     BitRate, Concurrency, Environment, Observation, PerStage, Rng, Scenario, Simulator, SimulatorOptions,
 };
 
-use crate::reward::Worth;
+use crate::reward::MaxReward;
 
 /// What a recipe has to say to be trained.
-pub trait Course: Send + Sync {
+pub trait TrainingTask: Send + Sync {
     /// Values a policy is shown.
     fn inputs(&self) -> usize;
 
@@ -69,7 +69,7 @@ pub type Paths = Arc<dyn Fn(&mut Rng) -> Scenario + Send + Sync>;
 /// Simulated paths, seen and acted on through a recipe's features; the reward is the end-to-end
 /// utility as a share of R_max.
 #[derive(Clone)]
-pub struct PathCourse {
+pub struct PathTask {
     /// How paths are seen and acted on.
     pub recipe: Recipe,
     /// What the features know.
@@ -86,7 +86,7 @@ pub struct PathCourse {
     pub epoch: Duration,
 }
 
-impl PathCourse {
+impl PathTask {
     /// The one path of `scenario`, without an end and without changes, as the papers train.
     pub fn of(scenario: &Scenario, recipe: Recipe, k: f64) -> Self {
         let scenario = Scenario { dataset: None, timeline: Vec::new(), ..scenario.clone() };
@@ -106,7 +106,7 @@ impl PathCourse {
     }
 }
 
-impl Course for PathCourse {
+impl TrainingTask for PathTask {
     fn inputs(&self) -> usize {
         self.recipe.features(&self.scales).inputs()
     }
@@ -128,7 +128,7 @@ impl Course for PathCourse {
     }
 
     fn practice(&self) -> Box<dyn Practice> {
-        Box::new(Ground {
+        Box::new(SimulatedPath {
             course: self.clone(),
             features: self.recipe.features(&self.scales),
             run: None,
@@ -152,8 +152,8 @@ pub fn sign_of_change(now: f32, before: f32) -> f32 {
 }
 
 /// A path being practised on.
-struct Ground {
-    course: PathCourse,
+struct SimulatedPath {
+    course: PathTask,
     features: Box<dyn Features>,
     run: Option<Run>,
     /// The score of the step before.
@@ -163,7 +163,7 @@ struct Ground {
 /// What an episode goes on with.
 struct Run {
     simulator: Simulator,
-    worth: Worth,
+    worth: MaxReward,
     noise: f64,
 }
 
@@ -182,12 +182,12 @@ impl Run {
     }
 }
 
-impl Practice for Ground {
+impl Practice for SimulatedPath {
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]) {
         let mut scenario = (self.course.paths)(rng);
         // The simulator shows the truth; noise comes on top, so that the reward is free of it.
         let noise = std::mem::take(&mut scenario.noise.throughput);
-        let worth = Worth::new(&scenario, self.course.k);
+        let worth = MaxReward::new(&scenario, self.course.k);
         let mut options = SimulatorOptions::new(0, self.course.epoch, 0);
         options.epochs = None;
         let mut run = Run { simulator: Simulator::new(scenario, options), worth, noise };

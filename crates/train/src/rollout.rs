@@ -4,10 +4,10 @@ use tidegate_control::{Concurrency, Rng};
 
 use crate::actor::Actor;
 use crate::net::Tape;
-use crate::practice::{Course, Practice};
+use crate::practice::{Practice, TrainingTask};
 
 /// Some environments, driven together by one thread.
-pub struct Crew {
+pub struct VectorEnvironment {
     places: Vec<Place>,
     inputs: usize,
     heads: usize,
@@ -22,7 +22,7 @@ struct Place {
     rng: Rng,
 }
 
-/// What a crew brought back: episode after episode, step after step; E episodes of S steps, row by row.
+/// What a environments brought back: episode after episode, step after step; E episodes of S steps, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
     /// What was seen before each step: E·S rows of the course's inputs.
@@ -46,9 +46,9 @@ pub struct Episodes {
     pub ended: Vec<bool>,
 }
 
-impl Crew {
+impl VectorEnvironment {
     /// `count` environments of `course`, each with its own stream from `rng`.
-    pub fn new(course: &dyn Course, count: usize, rng: &mut Rng) -> Self {
+    pub fn new(course: &dyn TrainingTask, count: usize, rng: &mut Rng) -> Self {
         let places = (0..count).map(|_| Place { practice: course.practice(), rng: rng.fork() }).collect();
         let (inputs, heads, steps) = (course.inputs(), course.heads(), course.steps());
         let rows = count * steps;

@@ -12,7 +12,7 @@ use tidegate_control::policy::{Policy, Recipe, Scales};
 
 use crate::actor::{Actor, Critic};
 use crate::ppo::{Exam, ExamResult, Ppo, PpoConfig};
-use crate::practice::Course;
+use crate::practice::TrainingTask;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,11 +85,11 @@ pub trait Trainer {
 /// use tidegate_control::Scenario;
 /// use tidegate_control::policy::Recipe;
 /// use tidegate_train::ppo::PpoConfig;
-/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::practice::PathTask;
 /// use tidegate_train::session::{Session, Stop, Trainer};
 ///
 /// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
-/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let course = PathTask::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
 /// let stop = Stop { most: 32, ..Stop::default() };
 /// let small = PpoConfig { width: 8, threads: 1, ..PpoConfig::default() };
 /// let mut session = Session::new(&course, (Recipe::Fast, course.scales), small, stop, 1);
@@ -99,7 +99,7 @@ pub trait Trainer {
 /// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
 /// ```
 pub struct Session<'a> {
-    course: &'a dyn Course,
+    course: &'a dyn TrainingTask,
     recipe: Recipe,
     scales: Scales,
     stop: Stop,
@@ -115,7 +115,7 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Begins on `course`; `recipe` and `scales` go into the policy.
     pub fn new(
-        course: &'a dyn Course,
+        course: &'a dyn TrainingTask,
         (recipe, scales): (Recipe, Scales),
         config: PpoConfig,
         stop: Stop,
