@@ -1,8 +1,8 @@
 //! What is practised: paths, what is seen of them, what is done, and what it earns.
 //!
-//! A [`TrainingTask`] hands out equal, independent [`Practice`] grounds, one an environment; each draws
+//! A [`TrainingTask`] hands out equal, independent [`Practice`] environments; each draws
 //! its path and its start anew on every reset, from its own stream of numbers. [`PathTask`] is
-//! the course of the recipes that act through `control::policy::Features`.
+//! the task of the recipes that act through `control::policy::Features`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub trait TrainingTask: Send + Sync {
 
 /// One environment to practise in.
 pub trait Practice: Send {
-    /// Begins an episode, on another path if the course has several, and shows its first state.
+    /// Begins an episode, on another path if the task has several, and shows its first state.
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]);
 
     /// Acts, and shows what came of it.
@@ -129,7 +129,7 @@ impl TrainingTask for PathTask {
 
     fn practice(&self) -> Box<dyn Practice> {
         Box::new(SimulatedPath {
-            course: self.clone(),
+            task: self.clone(),
             features: self.recipe.features(&self.scales),
             run: None,
             before: 0.0,
@@ -153,7 +153,7 @@ pub fn sign_of_change(now: f32, before: f32) -> f32 {
 
 /// A path being practised on.
 struct SimulatedPath {
-    course: PathTask,
+    task: PathTask,
     features: Box<dyn Features>,
     run: Option<Run>,
     /// The score of the step before.
@@ -184,11 +184,11 @@ impl Run {
 
 impl Practice for SimulatedPath {
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]) {
-        let mut scenario = (self.course.paths)(rng);
+        let mut scenario = (self.task.paths)(rng);
         // The simulator shows the truth; noise comes on top, so that the reward is free of it.
         let noise = std::mem::take(&mut scenario.noise.throughput);
-        let worth = MaxReward::new(&scenario, self.course.k);
-        let mut options = SimulatorOptions::new(0, self.course.epoch, 0);
+        let worth = MaxReward::new(&scenario, self.task.k);
+        let mut options = SimulatorOptions::new(0, self.task.epoch, 0);
         options.epochs = None;
         let mut run = Run { simulator: Simulator::new(scenario, options), worth, noise };
         let bounds = run.simulator.bounds();
@@ -210,7 +210,7 @@ impl Practice for SimulatedPath {
         let Some((seen, score)) = run.step(rng, setpoint) else { return Outcome { setpoint, ..nothing } };
         self.features.encode(&seen, bounds, state);
         let before = std::mem::replace(&mut self.before, score);
-        let signs = self.course.recipe == Recipe::DiscreteRl;
+        let signs = self.task.recipe == Recipe::DiscreteRl;
         let reward = if signs { sign_of_change(score, before) } else { score };
         Outcome { reward, score, setpoint, ended: false }
     }

@@ -22,10 +22,10 @@ struct Place {
     rng: Rng,
 }
 
-/// What a environments brought back: episode after episode, step after step; E episodes of S steps, row by row.
+/// What a vector environment brought back: episode after episode, step after step; E episodes of S steps, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
-    /// What was seen before each step: E·S rows of the course's inputs.
+    /// What was seen before each step: E·S rows of the task's inputs.
     pub states: Vec<f32>,
     /// What was done: E·S rows, one value an action, or the choice itself
     /// where there are choices.
@@ -47,10 +47,10 @@ pub struct Episodes {
 }
 
 impl VectorEnvironment {
-    /// `count` environments of `course`, each with its own stream from `rng`.
-    pub fn new(course: &dyn TrainingTask, count: usize, rng: &mut Rng) -> Self {
-        let places = (0..count).map(|_| Place { practice: course.practice(), rng: rng.fork() }).collect();
-        let (inputs, heads, steps) = (course.inputs(), course.heads(), course.steps());
+    /// `count` environments of `task`, each with its own stream from `rng`.
+    pub fn new(task: &dyn TrainingTask, count: usize, rng: &mut Rng) -> Self {
+        let places = (0..count).map(|_| Place { practice: task.practice(), rng: rng.fork() }).collect();
+        let (inputs, heads, steps) = (task.inputs(), task.heads(), task.steps());
         let rows = count * steps;
         let episodes = Episodes {
             states: vec![0.0; rows * inputs],

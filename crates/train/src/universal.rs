@@ -226,7 +226,7 @@ fn reward(share: f32, workers: f32) -> f32 {
     share.min(1.0) - WORKERS_PRICE * (workers - 1.0).clamp(0.0, 3.0)
 }
 
-/// Every path, as a course to practise.
+/// Every path, as a task to practise.
 struct EveryPath;
 
 impl TrainingTask for EveryPath {
@@ -346,7 +346,7 @@ pub struct UniversalExamResult {
 pub struct Universal {
     config: UniversalConfig,
     rng: Rng,
-    crews: [VectorEnvironment; 2],
+    vectors: [VectorEnvironment; 2],
     net: Net,
     /// The running mean of the weights: what is examined and kept.
     mean: Net,
@@ -370,14 +370,15 @@ impl Universal {
             Shape { inputs, width: config.width, blocks: config.blocks, block: Block::Dense, outputs: 3 };
         let net = Net::new(shape, 0.01, &mut rng);
         let first = config.environments.div_ceil(2);
-        let crews = [first, config.environments - first].map(|count| VectorEnvironment::new(count, &mut rng));
+        let vectors =
+            [first, config.environments - first].map(|count| VectorEnvironment::new(count, &mut rng));
         let exam = (0..config.exam_paths).map(|i| {
             let scenario = training(EXAM_SEEDS + i);
             (if i % 2 == 0 { scenario.ideal() } else { scenario }, EXAM_SEEDS + i)
         });
         Self {
             config,
-            crews,
+            vectors,
             adam: Adam::new(net.parameters.len(), adam::AdamConfig { rate: config.rate, longest: 1.0 }),
             mean: net.clone(),
             ppo: None,
@@ -405,15 +406,15 @@ impl Universal {
 
     fn collect(&mut self) {
         let net = &self.net;
-        let [one, other] = &mut self.crews;
+        let [one, other] = &mut self.vectors;
         both(self.config.threads, || one.run(net), || other.run(net));
     }
 
     fn improve(&mut self) {
         let UniversalConfig { passes, minibatches, price, threads, .. } = self.config;
-        let rows: usize = self.crews.iter().map(|environments| environments.shares.len()).sum();
-        let inputs = self.crews[0].inputs;
-        let first = self.crews[0].shares.len();
+        let rows: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
+        let inputs = self.vectors[0].inputs;
+        let first = self.vectors[0].shares.len();
         let mut order: Vec<usize> = (0..rows).collect();
         for _ in 0..passes {
             for i in (1..rows).rev() {
@@ -425,8 +426,11 @@ impl Universal {
                     half.states.clear();
                     half.wanted.clear();
                     for &row in rows {
-                        let (environments, row) =
-                            if row < first { (&self.crews[0], row) } else { (&self.crews[1], row - first) };
+                        let (environments, row) = if row < first {
+                            (&self.vectors[0], row)
+                        } else {
+                            (&self.vectors[1], row - first)
+                        };
                         half.states.extend_from_slice(&environments.states[row * inputs..(row + 1) * inputs]);
                         half.wanted.extend_from_slice(&environments.wanted[row * 3..(row + 1) * 3]);
                     }
@@ -451,8 +455,8 @@ impl Universal {
         self.adam.set_rate(self.config.rate * falling(done));
         self.collect();
         self.improve();
-        let shares = self.crews.iter().flat_map(|environments| &environments.shares);
-        let count: usize = self.crews.iter().map(|environments| environments.shares.len()).sum();
+        let shares = self.vectors.iter().flat_map(|environments| &environments.shares);
+        let count: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
         self.progress.recent = shares.sum::<f32>() / count.max(1) as f32;
     }
 

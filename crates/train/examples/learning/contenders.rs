@@ -57,9 +57,9 @@ pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
         let constants = Constants { most: EPISODES, ..Constants::of(recipe) };
         return finish(&mut Published::new(&scenario, recipe, constants, 1));
     }
-    let course = PathTask::of(&scenario, recipe, 1.02);
-    let scales = (recipe, course.scales);
-    finish(&mut Session::new(&course, scales, PpoConfig::default(), Stop::default(), 1))
+    let task = PathTask::of(&scenario, recipe, 1.02);
+    let scales = (recipe, task.scales);
+    finish(&mut Session::new(&task, scales, PpoConfig::default(), Stop::default(), 1))
 }
 
 /// The agent with that policy, deciding as its paper does.
