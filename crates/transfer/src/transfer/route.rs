@@ -87,7 +87,7 @@ pub struct Setup {
     pub share: Share,
 }
 
-/// A transfer that has begun: [`LiveTransfer`] if one end is here, [`RelayedTransfer`] if both are elsewhere.
+/// A transfer that has begun: [`LiveTransfer`] if one end is here, one that is relayed if both are elsewhere.
 pub type Transfer = Box<dyn Tracked>;
 
 /// Begins to move `from` there `to` here or elsewhere.
