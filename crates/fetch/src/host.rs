@@ -1,9 +1,9 @@
 //! Other people's servers, one by one: how many connections each bears, when it is to be left alone,
 //! and how fast it is.
 //!
-//! Two things are kept apart. A server that refuses because too much is asked of it ([`Host::refused`])
+//! Two things are kept apart. A server that refuses because too much is asked of it (`Host::refused`)
 //! keeps the connections that have worked; the others wait, and one more is tried now and then. A server
-//! that cannot be reached ([`Host::lost`]) is left alone altogether for a while.
+//! that cannot be reached (`Host::lost`) is left alone altogether for a while.
 
 pub mod ceilings;
 

@@ -287,8 +287,10 @@ struct Meddler {
 }
 
 impl Target for Meddler {
-    fn lane(&self) -> tidegate_transfer::error::Result<Box<dyn tidegate_fetch::put::target::Lane>> {
-        self.inner.lane()
+    fn connection(
+        &self,
+    ) -> tidegate_transfer::error::Result<Box<dyn tidegate_fetch::put::target::UploadConnection>> {
+        self.inner.connection()
     }
     fn plan(
         &self,

@@ -181,7 +181,7 @@ fn stores_lead_nowhere_but_to_files() {
     assert!(matches!(&listed[..], [Named::Problem(..)]), "{listed:?}");
     let dav = DavTarget::new(&settings(), store.url("in/"), false, Vec::new(), true).expect("a target");
     let s3 = S3Target::new(&with, moto::object("in/"), false, ByteCount::mib(5), None).expect("a target");
-    assert!(s3.lane().expect("a lane").survey().is_err());
+    assert!(s3.connection().expect("a connection").survey().is_err());
     let file = tempfile::NamedTempFile::new().expect("a file");
     for target in [Arc::new(dav) as Arc<dyn Target>, Arc::new(s3)] {
         let error = put(file.path(), target);

@@ -206,7 +206,7 @@ fn a_listing_without_end_is_given_up() {
     let settings = moto::settings(server.url("").as_str(), true);
     let target =
         S3Target::new(&settings, moto::object("in/"), false, ByteCount::mib(5), None).expect("a target");
-    assert_eq!(target.lane().expect("a lane").survey(), Ok(false));
+    assert_eq!(target.connection().expect("a connection").survey(), Ok(false));
     assert!((90..=110).contains(&server.requests().len()), "{} requests", server.requests().len());
     let before = server.requests().len();
     let failed = client(&settings, &server.url("")).parts(&moto::object("in/x"), "id").expect_err("no end");

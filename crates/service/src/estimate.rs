@@ -27,7 +27,7 @@ use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
 use tidegate_contract::text::count;
 
-pub use answer::{Answer, Drawn, EstimateOrigin, Sampled, time_ms};
+pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
 pub use request::{EstimateRequest, Terms};
 pub use sampling::SamplingEvent;
 pub use waiting::estimate_and_wait;

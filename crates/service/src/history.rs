@@ -2,7 +2,7 @@
 //!
 //! Every sample, estimate, transfer and decision is kept by source and destination, in SQLite by default or in
 //! one PostgreSQL database for many servers. History is advice: it may be lost, and nothing waits for it longer
-//! than [`PATIENCE`](crate::database::PATIENCE). So commits are relaxed: a power failure takes the last moment's
+//! than five seconds. So commits are relaxed: a power failure takes the last moment's
 //! records at most, which the next sampling brings back.
 
 mod identity;

@@ -16,7 +16,7 @@ use tidegate_contract::summary::Status;
 use tidegate_service::api::{Config, token_of};
 use tidegate_service::estimate::Program;
 use tidegate_service::job::{Request, Summary};
-use tidegate_service::mover::{Appetite, BoxFuture, Ended, Mover, Outcome, Run};
+use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, run};
@@ -35,8 +35,8 @@ impl Mover for Gated {
         })
     }
 
-    fn appetite(&self, _: &Request) -> Appetite {
-        Appetite { most: 8, adapts: true }
+    fn demand(&self, _: &Request) -> StreamDemand {
+        StreamDemand { most: 8, adapts: true }
     }
 }
 

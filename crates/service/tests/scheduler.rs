@@ -10,7 +10,7 @@ use tidegate_contract::summary::Status;
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
 use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State, Summary};
-use tidegate_service::mover::{Appetite, BoxFuture, Class, Ended, Mover, Outcome, Run};
+use tidegate_service::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{Estimated, JobEstimator, Limits, Memory, Parts, Scheduler};
 use tokio::sync::watch;
@@ -109,11 +109,11 @@ impl Mover for Pretender {
         })
     }
 
-    fn appetite(&self, request: &Request) -> Appetite {
+    fn demand(&self, request: &Request) -> StreamDemand {
         match request.route() {
-            Ok(tidegate_service::address::Route::GridFtp) => Appetite { most: 512, adapts: false },
-            _ if !request.optimization => Appetite { most: 1, adapts: true },
-            _ => Appetite { most: 512, adapts: true },
+            Ok(tidegate_service::address::Route::GridFtp) => StreamDemand { most: 512, adapts: false },
+            _ if !request.optimization => StreamDemand { most: 1, adapts: true },
+            _ => StreamDemand { most: 512, adapts: true },
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Proximal policy optimisation over many environments: several epochs of minibatches a batch.
 //!
 //! Actor and critic share nothing, so after each batch one thread improves the one and another the
-//! other; the environments are split into two crews in the same way. With one thread the same work
+//! other; the environments are split into two vectors in the same way. With one thread the same work
 //! is done in turn, and the weights come out the same.
 
 use tidegate_control::policy::{Block, Shape};
@@ -12,8 +12,8 @@ use crate::adam;
 use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
-use crate::practice::Course;
-use crate::rollout::{Crew, Episodes};
+use crate::practice::TrainingTask;
+use crate::rollout::{Episodes, VectorEnvironment};
 
 /// How to learn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,18 +61,18 @@ impl Default for PpoConfig {
     }
 }
 
-/// Learns on a course.
+/// Learns on a task.
 ///
 /// ```
 /// use tidegate_control::Scenario;
 /// use tidegate_control::policy::Recipe;
 /// use tidegate_train::ppo::{Ppo, PpoConfig};
-/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::practice::PathTask;
 ///
 /// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
-/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let task = PathTask::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
 /// let config = PpoConfig { width: 8, environments: 4, threads: 1, ..PpoConfig::default() };
-/// let mut ppo = Ppo::new(&course, config, 1);
+/// let mut ppo = Ppo::new(&task, config, 1);
 /// let scores = ppo.advance();
 /// assert_eq!(scores.len(), 4, "one an episode, each a share of the best");
 /// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
@@ -80,7 +80,7 @@ impl Default for PpoConfig {
 pub struct Ppo {
     config: PpoConfig,
     rng: Rng,
-    crews: [Crew; 2],
+    vectors: [VectorEnvironment; 2],
     actor: Actor,
     critic: Critic,
     actor_room: Room,
@@ -111,14 +111,14 @@ struct Batch {
 }
 
 impl Ppo {
-    /// Begins on `course` with random weights drawn from `seed`.
-    pub fn new(course: &dyn Course, config: PpoConfig, seed: u64) -> Self {
+    /// Begins on `task` with random weights drawn from `seed`.
+    pub fn new(task: &dyn TrainingTask, config: PpoConfig, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let (inputs, heads) = (course.inputs(), course.heads());
+        let (inputs, heads) = (task.inputs(), task.heads());
         let PpoConfig { width, blocks, block, rate, .. } = config;
         let adam = adam::AdamConfig { rate, longest: 1.0 };
         let shape = Shape { inputs, width, blocks, block, outputs: heads };
-        let choices = course.choices();
+        let choices = task.choices();
         let actor = if choices.is_empty() {
             Actor::new(shape, config.sigma, adam, &mut rng)
         } else {
@@ -127,32 +127,33 @@ impl Ppo {
         let block = if block == Block::Normed { Block::Residual } else { block };
         let shape = Shape { inputs, width, blocks: blocks.saturating_sub(1).max(1), block, outputs: 1 };
         let critic = Critic::new(shape, adam, &mut rng);
-        Self::resume(course, config, actor, critic, rng)
+        Self::resume(task, config, actor, critic, rng)
     }
 
     /// Goes on from trained networks.
     pub fn resume(
-        course: &dyn Course,
+        task: &dyn TrainingTask,
         config: PpoConfig,
         actor: Actor,
         critic: Critic,
         mut rng: Rng,
     ) -> Self {
         let first = config.environments.div_ceil(2);
-        let crews = [first, config.environments - first].map(|count| Crew::new(course, count, &mut rng));
+        let vectors =
+            [first, config.environments - first].map(|count| VectorEnvironment::new(task, count, &mut rng));
         Self {
             config,
-            crews,
+            vectors,
             rng,
             actor,
             critic,
             actor_room: Room::default(),
             critic_room: Room::default(),
             batch: Batch::default(),
-            inputs: course.inputs(),
-            heads: course.heads(),
-            steps: course.steps(),
-            warm_up: course.warm_up(),
+            inputs: task.inputs(),
+            heads: task.heads(),
+            steps: task.steps(),
+            warm_up: task.warm_up(),
         }
     }
 
@@ -203,27 +204,28 @@ impl Ppo {
 
     fn collect(&mut self) {
         let actor = &self.actor;
-        let [one, other] = &mut self.crews;
-        let play = |crew: &mut Crew| {
-            crew.run(actor, true);
+        let [one, other] = &mut self.vectors;
+        let play = |environments: &mut VectorEnvironment| {
+            environments.run(actor, true);
         };
         both(self.config.threads, || play(one), || play(other));
         self.batch.clear();
-        for crew in &self.crews {
-            self.batch.add(crew.episodes(), self.steps, self.warm_up);
+        for environments in &self.vectors {
+            self.batch.add(environments.episodes(), self.steps, self.warm_up);
         }
     }
 
     /// Advantages and returns, with the critic as it was before this batch.
     fn weigh(&mut self) {
-        let Self { batch, critic, critic_room, crews, steps, .. } = self;
+        let Self { batch, critic, critic_room, vectors, steps, .. } = self;
         let steps = *steps;
         let rows = batch.samples.log_densities.len();
         let values = critic.net.forward(&batch.samples.states, &mut critic_room.tape).to_vec();
         let last = critic.net.forward(&batch.last, &mut critic_room.tape);
         batch.samples.advantages.resize(rows, 0.0);
-        let rewards = crews.iter().flat_map(|crew| crew.episodes().rewards.chunks_exact(steps));
-        let ended = crews.iter().flat_map(|crew| crew.episodes().ended.iter().copied());
+        let rewards =
+            vectors.iter().flat_map(|environments| environments.episodes().rewards.chunks_exact(steps));
+        let ended = vectors.iter().flat_map(|environments| environments.episodes().ended.iter().copied());
         let mut worth = Vec::with_capacity(steps + 1);
         for (i, (rewards, ended)) in rewards.zip(ended).enumerate() {
             worth.clear();
@@ -288,7 +290,7 @@ pub struct Exam {
     settle: usize,
     seed: u64,
     starts: usize,
-    crew: Option<Crew>,
+    environments: Option<VectorEnvironment>,
 }
 
 /// What an exam showed.
@@ -307,18 +309,18 @@ const SETTLE: usize = 3;
 
 impl Exam {
     /// From `starts` random starts that `seed` determines, the same in every exam.
-    pub fn new(course: &dyn Course, starts: usize, seed: u64) -> Self {
-        let settle = course.warm_up().max(SETTLE).min(course.steps() - 1);
-        Self { course_steps: course.steps(), settle, seed, starts, crew: None }
+    pub fn new(task: &dyn TrainingTask, starts: usize, seed: u64) -> Self {
+        let settle = task.warm_up().max(SETTLE).min(task.steps() - 1);
+        Self { course_steps: task.steps(), settle, seed, starts, environments: None }
     }
 
     /// Examines `actor`.
-    pub fn hold(&mut self, course: &dyn Course, actor: &Actor) -> ExamResult {
-        let fresh = || Crew::new(course, self.starts, &mut Rng::new(self.seed));
-        let crew = self.crew.get_or_insert_with(fresh);
-        crew.reseed(&mut Rng::new(self.seed));
+    pub fn hold(&mut self, task: &dyn TrainingTask, actor: &Actor) -> ExamResult {
+        let fresh = || VectorEnvironment::new(task, self.starts, &mut Rng::new(self.seed));
+        let environments = self.environments.get_or_insert_with(fresh);
+        environments.reseed(&mut Rng::new(self.seed));
         let steps = self.course_steps;
-        let episodes = crew.run(actor, false);
+        let episodes = environments.run(actor, false);
         let mean = |skip: usize| {
             let scores = episodes.scores.chunks_exact(steps).flat_map(|scores| &scores[skip..]);
             let count = (episodes.scores.len() / steps * (steps - skip)).max(1);

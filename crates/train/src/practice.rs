@@ -1,8 +1,8 @@
 //! What is practised: paths, what is seen of them, what is done, and what it earns.
 //!
-//! A [`Course`] hands out equal, independent [`Practice`] grounds, one an environment; each draws
-//! its path and its start anew on every reset, from its own stream of numbers. [`PathCourse`] is
-//! the course of the recipes that act through `control::policy::Features`.
+//! A [`TrainingTask`] hands out equal, independent [`Practice`] environments; each draws
+//! its path and its start anew on every reset, from its own stream of numbers. [`PathTask`] is
+//! the task of the recipes that act through `control::policy::Features`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tidegate_control::{
     BitRate, Concurrency, Environment, Observation, PerStage, Rng, Scenario, Simulator, SimulatorOptions,
 };
 
-use crate::reward::Worth;
+use crate::reward::MaxReward;
 
 /// What a recipe has to say to be trained.
-pub trait Course: Send + Sync {
+pub trait TrainingTask: Send + Sync {
     /// Values a policy is shown.
     fn inputs(&self) -> usize;
 
@@ -43,7 +43,7 @@ pub trait Course: Send + Sync {
 
 /// One environment to practise in.
 pub trait Practice: Send {
-    /// Begins an episode, on another path if the course has several, and shows its first state.
+    /// Begins an episode, on another path if the task has several, and shows its first state.
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]);
 
     /// Acts, and shows what came of it.
@@ -69,7 +69,7 @@ pub type Paths = Arc<dyn Fn(&mut Rng) -> Scenario + Send + Sync>;
 /// Simulated paths, seen and acted on through a recipe's features; the reward is the end-to-end
 /// utility as a share of R_max.
 #[derive(Clone)]
-pub struct PathCourse {
+pub struct PathTask {
     /// How paths are seen and acted on.
     pub recipe: Recipe,
     /// What the features know.
@@ -86,7 +86,7 @@ pub struct PathCourse {
     pub epoch: Duration,
 }
 
-impl PathCourse {
+impl PathTask {
     /// The one path of `scenario`, without an end and without changes, as the papers train.
     pub fn of(scenario: &Scenario, recipe: Recipe, k: f64) -> Self {
         let scenario = Scenario { dataset: None, timeline: Vec::new(), ..scenario.clone() };
@@ -106,7 +106,7 @@ impl PathCourse {
     }
 }
 
-impl Course for PathCourse {
+impl TrainingTask for PathTask {
     fn inputs(&self) -> usize {
         self.recipe.features(&self.scales).inputs()
     }
@@ -128,8 +128,8 @@ impl Course for PathCourse {
     }
 
     fn practice(&self) -> Box<dyn Practice> {
-        Box::new(Ground {
-            course: self.clone(),
+        Box::new(SimulatedPath {
+            task: self.clone(),
             features: self.recipe.features(&self.scales),
             run: None,
             before: 0.0,
@@ -152,8 +152,8 @@ pub fn sign_of_change(now: f32, before: f32) -> f32 {
 }
 
 /// A path being practised on.
-struct Ground {
-    course: PathCourse,
+struct SimulatedPath {
+    task: PathTask,
     features: Box<dyn Features>,
     run: Option<Run>,
     /// The score of the step before.
@@ -163,7 +163,7 @@ struct Ground {
 /// What an episode goes on with.
 struct Run {
     simulator: Simulator,
-    worth: Worth,
+    worth: MaxReward,
     noise: f64,
 }
 
@@ -182,13 +182,13 @@ impl Run {
     }
 }
 
-impl Practice for Ground {
+impl Practice for SimulatedPath {
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]) {
-        let mut scenario = (self.course.paths)(rng);
+        let mut scenario = (self.task.paths)(rng);
         // The simulator shows the truth; noise comes on top, so that the reward is free of it.
         let noise = std::mem::take(&mut scenario.noise.throughput);
-        let worth = Worth::new(&scenario, self.course.k);
-        let mut options = SimulatorOptions::new(0, self.course.epoch, 0);
+        let worth = MaxReward::new(&scenario, self.task.k);
+        let mut options = SimulatorOptions::new(0, self.task.epoch, 0);
         options.epochs = None;
         let mut run = Run { simulator: Simulator::new(scenario, options), worth, noise };
         let bounds = run.simulator.bounds();
@@ -210,7 +210,7 @@ impl Practice for Ground {
         let Some((seen, score)) = run.step(rng, setpoint) else { return Outcome { setpoint, ..nothing } };
         self.features.encode(&seen, bounds, state);
         let before = std::mem::replace(&mut self.before, score);
-        let signs = self.course.recipe == Recipe::DiscreteRl;
+        let signs = self.task.recipe == Recipe::DiscreteRl;
         let reward = if signs { sign_of_change(score, before) } else { score };
         Outcome { reward, score, setpoint, ended: false }
     }

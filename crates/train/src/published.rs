@@ -22,7 +22,7 @@ use crate::adam;
 use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
-use crate::reward::Worth;
+use crate::reward::MaxReward;
 use crate::session::{Facts, Progress, Trainer};
 
 /// What the papers and their code fix.
@@ -116,7 +116,7 @@ impl Seconds {
 pub struct Published {
     recipe: Recipe,
     scales: Scales,
-    worth: Worth,
+    worth: MaxReward,
     features: Box<dyn Features>,
     simulator: Seconds,
     /// Free staging as the last step left it: it carries over from episode to episode.
@@ -145,7 +145,7 @@ impl Published {
             // It knows of nothing but streams.
             (scenario.read, scenario.write) = (None, None);
         }
-        let worth = Worth::new(&scenario, constants.k);
+        let worth = MaxReward::new(&scenario, constants.k);
         let bounds = scenario.bounds();
         let scales = Scales { rate_bps: BitRate::from_mbps(worth.best_mbps), bounds, start: None };
         let features = recipe.features(&scales);

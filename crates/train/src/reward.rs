@@ -10,7 +10,7 @@ use tidegate_control::{Concurrency, Path, PerStage, Scenario, Stage};
 
 /// The papers' R_max and the utility it is the most of, for one path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Worth {
+pub struct MaxReward {
     /// K, the price of one more worker.
     pub k: f64,
     /// The stages that are paid for.
@@ -21,7 +21,7 @@ pub struct Worth {
     pub r_max: f64,
 }
 
-impl Worth {
+impl MaxReward {
     /// Of a scenario at its start, with `k` as the price.
     pub fn new(scenario: &Scenario, k: f64) -> Self {
         let path = Path::at(scenario, Duration::ZERO);
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn r_max_is_that_of_the_papers() {
-        let one = Worth::new(&scenario("[network]\nworker_rate = \"100Mbit/s\"\n"), 1.02);
+        let one = MaxReward::new(&scenario("[network]\nworker_rate = \"100Mbit/s\"\n"), 1.02);
         assert!((one.r_max - 1000.0 * 1.02f64.powi(-10)).abs() < 1e-6);
         let three = "[read]\nworker_rate = \"80Mbit/s\"\n[network]\nworker_rate = \"160Mbit/s\"\n\
                      [write]\nworker_rate = \"200Mbit/s\"\n";
-        let three = Worth::new(&scenario(three), 1.02);
+        let three = MaxReward::new(&scenario(three), 1.02);
         let wanted: f64 = [12.5, 6.25, 5.0].iter().map(|n| 1000.0 * 1.02f64.powf(-n)).sum();
         assert!((three.r_max - wanted).abs() < 1e-6);
         let best = three.share(PerStage::all(1000.0), PerStage::new(13, 7, 5));
@@ -80,7 +80,7 @@ mod tests {
     fn reading_into_staging_pays_only_in_the_papers() {
         let three = "[read]\nworker_rate = \"400Mbit/s\"\n[network]\nworker_rate = \"100Mbit/s\"\n\
                      [write]\nworker_rate = \"400Mbit/s\"\n";
-        let worth = Worth::new(&scenario(three), 1.02);
+        let worth = MaxReward::new(&scenario(three), 1.02);
         let (over, n) = (PerStage::new(4000.0, 1000.0, 1000.0), PerStage::new(10, 10, 3));
         assert!(worth.published_share(over, n) > 1.5);
         assert!(worth.share(over, n) < 1.0);

@@ -4,10 +4,10 @@ use tidegate_control::{Concurrency, Rng};
 
 use crate::actor::Actor;
 use crate::net::Tape;
-use crate::practice::{Course, Practice};
+use crate::practice::{Practice, TrainingTask};
 
 /// Some environments, driven together by one thread.
-pub struct Crew {
+pub struct VectorEnvironment {
     places: Vec<Place>,
     inputs: usize,
     heads: usize,
@@ -22,10 +22,10 @@ struct Place {
     rng: Rng,
 }
 
-/// What a crew brought back: episode after episode, step after step; E episodes of S steps, row by row.
+/// What a vector environment brought back: episode after episode, step after step; E episodes of S steps, row by row.
 #[derive(Clone, Debug, Default)]
 pub struct Episodes {
-    /// What was seen before each step: E·S rows of the course's inputs.
+    /// What was seen before each step: E·S rows of the task's inputs.
     pub states: Vec<f32>,
     /// What was done: E·S rows, one value an action, or the choice itself
     /// where there are choices.
@@ -46,11 +46,11 @@ pub struct Episodes {
     pub ended: Vec<bool>,
 }
 
-impl Crew {
-    /// `count` environments of `course`, each with its own stream from `rng`.
-    pub fn new(course: &dyn Course, count: usize, rng: &mut Rng) -> Self {
-        let places = (0..count).map(|_| Place { practice: course.practice(), rng: rng.fork() }).collect();
-        let (inputs, heads, steps) = (course.inputs(), course.heads(), course.steps());
+impl VectorEnvironment {
+    /// `count` environments of `task`, each with its own stream from `rng`.
+    pub fn new(task: &dyn TrainingTask, count: usize, rng: &mut Rng) -> Self {
+        let places = (0..count).map(|_| Place { practice: task.practice(), rng: rng.fork() }).collect();
+        let (inputs, heads, steps) = (task.inputs(), task.heads(), task.steps());
         let rows = count * steps;
         let episodes = Episodes {
             states: vec![0.0; rows * inputs],

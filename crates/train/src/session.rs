@@ -12,7 +12,7 @@ use tidegate_control::policy::{Policy, Recipe, Scales};
 
 use crate::actor::{Actor, Critic};
 use crate::ppo::{Exam, ExamResult, Ppo, PpoConfig};
-use crate::practice::Course;
+use crate::practice::TrainingTask;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,27 +79,27 @@ pub trait Trainer {
     fn rest(&self) -> Option<Concurrency>;
 }
 
-/// One training of a recipe that acts on its course through `control`'s features.
+/// One training of a recipe that acts on its task through `control`'s features.
 ///
 /// ```
 /// use tidegate_control::Scenario;
 /// use tidegate_control::policy::Recipe;
 /// use tidegate_train::ppo::PpoConfig;
-/// use tidegate_train::practice::PathCourse;
+/// use tidegate_train::practice::PathTask;
 /// use tidegate_train::session::{Session, Stop, Trainer};
 ///
 /// let text = "name = 'memory'\ndescription = ''\n[network]\nworker_rate = '100Mbit/s'\n[link]\nrate = '1Gbit/s'";
-/// let course = PathCourse::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
+/// let task = PathTask::of(&Scenario::from_toml(text)?, Recipe::Fast, 1.02);
 /// let stop = Stop { most: 32, ..Stop::default() };
 /// let small = PpoConfig { width: 8, threads: 1, ..PpoConfig::default() };
-/// let mut session = Session::new(&course, (Recipe::Fast, course.scales), small, stop, 1);
+/// let mut session = Session::new(&task, (Recipe::Fast, task.scales), small, stop, 1);
 /// while !session.advance().done {}
 /// let policy = session.policy(Default::default()).expect("its weights are numbers");
 /// assert_eq!(policy.recipe, Recipe::Fast);
 /// # Ok::<(), tidegate_control::scenario::ScenarioError>(())
 /// ```
 pub struct Session<'a> {
-    course: &'a dyn Course,
+    task: &'a dyn TrainingTask,
     recipe: Recipe,
     scales: Scales,
     stop: Stop,
@@ -113,9 +113,9 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begins on `course`; `recipe` and `scales` go into the policy.
+    /// Begins on `task`; `recipe` and `scales` go into the policy.
     pub fn new(
-        course: &'a dyn Course,
+        task: &'a dyn TrainingTask,
         (recipe, scales): (Recipe, Scales),
         config: PpoConfig,
         stop: Stop,
@@ -124,10 +124,10 @@ impl<'a> Session<'a> {
         Self {
             recipe,
             scales,
-            ppo: Ppo::new(course, config, seed),
+            ppo: Ppo::new(task, config, seed),
             // Starts that training does not see.
-            exam: Exam::new(course, stop.starts, seed ^ 0x6578_616d),
-            course,
+            exam: Exam::new(task, stop.starts, seed ^ 0x6578_616d),
+            task,
             stop,
             recent: VecDeque::new(),
             progress: Progress::default(),
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
     /// Judges the deterministic policy, and keeps it if it is the best so far.
     pub fn examine(&mut self) {
         self.examined_at = self.progress.episodes;
-        let marks = self.exam.hold(self.course, self.ppo.actor());
+        let marks = self.exam.hold(self.task, self.ppo.actor());
         self.progress.greedy = Some(marks.settled);
         if self.best.is_none() || marks.settled > self.progress.best {
             if marks.settled > self.progress.best + self.stop.margin {

@@ -26,7 +26,7 @@ use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
 use crate::ppo::{self, Ppo};
-use crate::practice::{Course, Outcome, Practice};
+use crate::practice::{Outcome, Practice, TrainingTask};
 use crate::session::{Facts, Progress, Trainer};
 
 /// How to learn.
@@ -118,7 +118,7 @@ pub fn scales() -> Scales {
 }
 
 /// One environment.
-struct Ground {
+struct SimulatedPath {
     features: Box<dyn Features>,
     rng: Rng,
     simulator: Option<Simulator>,
@@ -126,7 +126,7 @@ struct Ground {
     spread: f64,
 }
 
-impl Ground {
+impl SimulatedPath {
     fn new(rng: Rng) -> Self {
         Self {
             features: Recipe::Universal.features(&scales()),
@@ -205,7 +205,7 @@ impl Ground {
     }
 }
 
-impl Practice for Ground {
+impl Practice for SimulatedPath {
     fn reset(&mut self, rng: &mut Rng, state: &mut [f32]) {
         self.rng = rng.fork();
         self.draw(state);
@@ -226,10 +226,10 @@ fn reward(share: f32, workers: f32) -> f32 {
     share.min(1.0) - WORKERS_PRICE * (workers - 1.0).clamp(0.0, 3.0)
 }
 
-/// Every path, as a course to practise.
+/// Every path, as a task to practise.
 struct EveryPath;
 
-impl Course for EveryPath {
+impl TrainingTask for EveryPath {
     fn inputs(&self) -> usize {
         Recipe::Universal.features(&scales()).inputs()
     }
@@ -243,13 +243,13 @@ impl Course for EveryPath {
     }
 
     fn practice(&self) -> Box<dyn Practice> {
-        Box::new(Ground::new(Rng::new(0)))
+        Box::new(SimulatedPath::new(Rng::new(0)))
     }
 }
 
 /// Environments of one thread, what they saw, and what would have been best.
-struct Crew {
-    grounds: Vec<Ground>,
+struct VectorEnvironment {
+    grounds: Vec<SimulatedPath>,
     inputs: usize,
     tape: Tape,
     now: Vec<f32>,
@@ -260,9 +260,9 @@ struct Crew {
     workers: Vec<f32>,
 }
 
-impl Crew {
+impl VectorEnvironment {
     fn new(count: usize, rng: &mut Rng) -> Self {
-        let grounds: Vec<Ground> = (0..count).map(|_| Ground::new(rng.fork())).collect();
+        let grounds: Vec<SimulatedPath> = (0..count).map(|_| SimulatedPath::new(rng.fork())).collect();
         let inputs = Recipe::Universal.features(&scales()).inputs();
         Self {
             grounds,
@@ -346,7 +346,7 @@ pub struct UniversalExamResult {
 pub struct Universal {
     config: UniversalConfig,
     rng: Rng,
-    crews: [Crew; 2],
+    vectors: [VectorEnvironment; 2],
     net: Net,
     /// The running mean of the weights: what is examined and kept.
     mean: Net,
@@ -370,14 +370,15 @@ impl Universal {
             Shape { inputs, width: config.width, blocks: config.blocks, block: Block::Dense, outputs: 3 };
         let net = Net::new(shape, 0.01, &mut rng);
         let first = config.environments.div_ceil(2);
-        let crews = [first, config.environments - first].map(|count| Crew::new(count, &mut rng));
+        let vectors =
+            [first, config.environments - first].map(|count| VectorEnvironment::new(count, &mut rng));
         let exam = (0..config.exam_paths).map(|i| {
             let scenario = training(EXAM_SEEDS + i);
             (if i % 2 == 0 { scenario.ideal() } else { scenario }, EXAM_SEEDS + i)
         });
         Self {
             config,
-            crews,
+            vectors,
             adam: Adam::new(net.parameters.len(), adam::AdamConfig { rate: config.rate, longest: 1.0 }),
             mean: net.clone(),
             ppo: None,
@@ -405,15 +406,15 @@ impl Universal {
 
     fn collect(&mut self) {
         let net = &self.net;
-        let [one, other] = &mut self.crews;
+        let [one, other] = &mut self.vectors;
         both(self.config.threads, || one.run(net), || other.run(net));
     }
 
     fn improve(&mut self) {
         let UniversalConfig { passes, minibatches, price, threads, .. } = self.config;
-        let rows: usize = self.crews.iter().map(|crew| crew.shares.len()).sum();
-        let inputs = self.crews[0].inputs;
-        let first = self.crews[0].shares.len();
+        let rows: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
+        let inputs = self.vectors[0].inputs;
+        let first = self.vectors[0].shares.len();
         let mut order: Vec<usize> = (0..rows).collect();
         for _ in 0..passes {
             for i in (1..rows).rev() {
@@ -425,10 +426,13 @@ impl Universal {
                     half.states.clear();
                     half.wanted.clear();
                     for &row in rows {
-                        let (crew, row) =
-                            if row < first { (&self.crews[0], row) } else { (&self.crews[1], row - first) };
-                        half.states.extend_from_slice(&crew.states[row * inputs..(row + 1) * inputs]);
-                        half.wanted.extend_from_slice(&crew.wanted[row * 3..(row + 1) * 3]);
+                        let (environments, row) = if row < first {
+                            (&self.vectors[0], row)
+                        } else {
+                            (&self.vectors[1], row - first)
+                        };
+                        half.states.extend_from_slice(&environments.states[row * inputs..(row + 1) * inputs]);
+                        half.wanted.extend_from_slice(&environments.wanted[row * 3..(row + 1) * 3]);
                     }
                 }
                 let (net, [one, other], count) = (&self.net, &mut self.halves, part.len());
@@ -451,8 +455,8 @@ impl Universal {
         self.adam.set_rate(self.config.rate * falling(done));
         self.collect();
         self.improve();
-        let shares = self.crews.iter().flat_map(|crew| &crew.shares);
-        let count: usize = self.crews.iter().map(|crew| crew.shares.len()).sum();
+        let shares = self.vectors.iter().flat_map(|environments| &environments.shares);
+        let count: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
         self.progress.recent = shares.sum::<f32>() / count.max(1) as f32;
     }
 
@@ -492,12 +496,13 @@ impl Universal {
 
     /// Plays the exam's paths without noise of its own.
     pub fn examine(&mut self) -> UniversalExamResult {
-        let mut crew = Crew::new(self.exam.len(), &mut Rng::new(1));
-        let places = crew.grounds.iter_mut().zip(crew.now.chunks_exact_mut(crew.inputs));
+        let mut environments = VectorEnvironment::new(self.exam.len(), &mut Rng::new(1));
+        let places =
+            environments.grounds.iter_mut().zip(environments.now.chunks_exact_mut(environments.inputs));
         for ((ground, state), (scenario, seed)) in places.zip(&self.exam) {
             ground.begin(scenario.clone(), *seed, None, state);
         }
-        crew.play(&self.mean);
+        environments.play(&self.mean);
         let count = self.exam.len();
         let mean = |values: &[f32], odd: usize, from: usize| {
             let kept = values.iter().enumerate().skip(from * count).filter(|(i, _)| i % count % 2 == odd);
@@ -506,12 +511,16 @@ impl Universal {
         };
         let half = EPOCHS as usize / 2;
         let marks = UniversalExamResult {
-            share: [mean(&crew.shares, 0, 0), mean(&crew.shares, 1, 0)],
-            workers: [mean(&crew.workers, 0, half), mean(&crew.workers, 1, half)],
+            share: [mean(&environments.shares, 0, 0), mean(&environments.shares, 1, 0)],
+            workers: [mean(&environments.workers, 0, half), mean(&environments.workers, 1, half)],
         };
         self.marks = marks;
-        let rewards = crew.shares.iter().zip(&crew.workers).map(|(&share, &workers)| reward(share, workers));
-        let worth = rewards.sum::<f32>() / crew.shares.len().max(1) as f32;
+        let rewards = environments
+            .shares
+            .iter()
+            .zip(&environments.workers)
+            .map(|(&share, &workers)| reward(share, workers));
+        let worth = rewards.sum::<f32>() / environments.shares.len().max(1) as f32;
         self.progress.greedy = Some(worth);
         if worth > self.progress.best || self.best.is_none() {
             self.progress.best = worth;

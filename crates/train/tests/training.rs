@@ -8,7 +8,7 @@ use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
 use tidegate_train::online::Online;
 use tidegate_train::ppo::PpoConfig;
-use tidegate_train::practice::PathCourse;
+use tidegate_train::practice::PathTask;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Session, Stop, Trainer};
 use tidegate_train::universal::{self, Universal};
@@ -27,9 +27,8 @@ fn small(threads: usize) -> PpoConfig {
 }
 
 fn trained(threads: usize, seed: u64, batches: usize) -> Policy {
-    let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
-    let mut session =
-        Session::new(&course, (Recipe::Fast, course.scales), small(threads), Stop::default(), seed);
+    let task = PathTask::of(&scenario(), Recipe::Fast, 1.02);
+    let mut session = Session::new(&task, (Recipe::Fast, task.scales), small(threads), Stop::default(), seed);
     for _ in 0..batches {
         session.advance();
     }
@@ -48,9 +47,9 @@ fn the_same_seed_gives_the_same_weights_with_one_thread_and_with_two() {
 #[test]
 fn a_policy_learns_its_path_and_drives_it() {
     let seed = 1;
-    let course = PathCourse::of(&scenario(), Recipe::Fast, 1.02);
+    let task = PathTask::of(&scenario(), Recipe::Fast, 1.02);
     let stop = Stop { idle: 300, most: 6_000, ..Stop::default() };
-    let mut session = Session::new(&course, (Recipe::Fast, course.scales), small(2), stop, seed);
+    let mut session = Session::new(&task, (Recipe::Fast, task.scales), small(2), stop, seed);
     let progress = loop {
         let progress = session.advance();
         if progress.done {
@@ -71,9 +70,9 @@ fn a_policy_learns_its_path_and_drives_it() {
 #[test]
 fn steps_up_and_down_are_learned_too() {
     let seed = 2;
-    let course = PathCourse::of(&scenario(), Recipe::DiscreteRl, 1.02);
+    let task = PathTask::of(&scenario(), Recipe::DiscreteRl, 1.02);
     let stop = Stop { exam_every: 64, ..Stop::default() };
-    let mut session = Session::new(&course, (Recipe::DiscreteRl, course.scales), small(2), stop, seed);
+    let mut session = Session::new(&task, (Recipe::DiscreteRl, task.scales), small(2), stop, seed);
     session.examine();
     let before = session.progress().best;
     let mut progress = session.progress();

@@ -8,8 +8,8 @@ mod iperf3;
 mod log_limiter;
 mod reach;
 mod report;
-mod strangers;
 mod turns;
+mod unauthenticated;
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -41,8 +41,8 @@ use accounts::{Account, Accounts};
 use hosted::Hosted;
 use iperf3::Servers;
 use log_limiter::LogLimiter;
-use strangers::{Answer, Caps, Origin, Strangers};
 use turns::Turns;
+use unauthenticated::{Answer, Caps, Origin, UnauthenticatedPeers};
 
 /// How long a one-time ticket holds.
 const ONE_TIME: Duration = Duration::from_secs(120);
@@ -107,8 +107,8 @@ pub struct Endpoint {
     tls: Arc<ServerConfig>,
     secret: Digest,
     catalogues: Catalogues,
-    strangers: Mutex<Strangers<TcpStream>>,
-    /// Strangers that had to make room, arrivals that failed, and arrivals that could not be served.
+    unauthenticated: Mutex<UnauthenticatedPeers<TcpStream>>,
+    /// UnauthenticatedPeers that had to make room, arrivals that failed, and arrivals that could not be served.
     crowded: LogLimiter,
     failed: LogLimiter,
     unserved: LogLimiter,
@@ -153,7 +153,7 @@ impl Endpoint {
             tls,
             secret,
             catalogues,
-            strangers: Mutex::new(Strangers::new(Caps::within(host::descriptors() as u64))),
+            unauthenticated: Mutex::new(UnauthenticatedPeers::new(Caps::within(host::descriptors() as u64))),
             crowded: LogLimiter::default(),
             failed: LogLimiter::default(),
             unserved: LogLimiter::default(),
@@ -201,10 +201,10 @@ impl Endpoint {
                 Ok((socket, peer)) => self.receive(socket, Origin::of(peer.ip())),
                 Err(error) => {
                     self.could_not_serve(&error);
-                    // Out of descriptors, most likely: those of a stranger are free in a moment.
-                    let stranger = self.strangers.lock().expect("not poisoned").relieve(Instant::now());
-                    if let Some(stranger) = stranger {
-                        let _ = stranger.shutdown(Shutdown::Both);
+                    // Out of descriptors, most likely: those of an unauthenticated peer are free in a moment.
+                    let peer = self.unauthenticated.lock().expect("not poisoned").relieve(Instant::now());
+                    if let Some(peer) = peer {
+                        let _ = peer.shutdown(Shutdown::Both);
                     }
                     thread::sleep(Duration::from_millis(10));
                 }
@@ -248,7 +248,7 @@ impl Endpoint {
             Err(error) => return self.could_not_serve(&error),
         };
         let now = Instant::now();
-        let answer = self.strangers.lock().expect("not poisoned").arrive(origin, now, known);
+        let answer = self.unauthenticated.lock().expect("not poisoned").arrive(origin, now, known);
         let number = match answer {
             Answer::Welcome(number, None) => number,
             Answer::Welcome(number, Some(ended)) => {
@@ -261,7 +261,7 @@ impl Endpoint {
         let endpoint = Arc::clone(self);
         let welcome = move || {
             let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
-            endpoint.strangers.lock().expect("not poisoned").leave(number);
+            endpoint.unauthenticated.lock().expect("not poisoned").leave(number);
             match arrival {
                 Ok(arrival) => {
                     if let Err(error) = endpoint.admit(arrival, origin) {
@@ -276,7 +276,7 @@ impl Endpoint {
             }
         };
         if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
-            self.strangers.lock().expect("not poisoned").leave(number);
+            self.unauthenticated.lock().expect("not poisoned").leave(number);
             self.could_not_serve(&error);
         }
     }
@@ -293,12 +293,12 @@ impl Endpoint {
         match opening {
             Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
-                Ok(guest) => {
+                Ok(session) => {
                     let _here = Here::new(self, origin);
-                    let welcome = encode(&Message::Welcome(guest.version));
+                    let welcome = encode(&Message::Welcome(session.version));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", error))?;
-                    hosted::host(self, channel, &guest)
+                    hosted::host(self, channel, &session)
                 }
                 Err(error) => {
                     let _ =
@@ -311,7 +311,7 @@ impl Endpoint {
     }
 
     /// What the peer may, whose account that is and its place there, and the version to speak.
-    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<Guest> {
+    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<SessionContext> {
         let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
         if !matches!(channel, Channel::Tls(_)) {
             return refuse("sessions need TLS");
@@ -354,7 +354,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
-        Ok(Guest { claims, within, account, _place: place, version, learns_hashes })
+        Ok(SessionContext { claims, within, account, _place: place, version, learns_hashes })
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -369,8 +369,8 @@ impl Endpoint {
         hosted.stream_arrived(hello.index, channel)
     }
 
-    fn issue_one_time(&self, path: &[u8], guest: &Guest) -> Result<String> {
-        let Guest { account, learns_hashes, within, .. } = guest;
+    fn issue_one_time(&self, path: &[u8], session: &SessionContext) -> Result<String> {
+        let SessionContext { account, learns_hashes, within, .. } = session;
         let nonce = *random::bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
@@ -379,7 +379,7 @@ impl Endpoint {
         once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, within, _held: held });
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
         // What is done with it ends when the ticket that it came of expires.
-        let expires = guest.claims.expires;
+        let expires = session.claims.expires;
         Ok(self.ticket(&Claims { read: false, write: true, path, expires, once: Some(nonce) }).encode())
     }
 
@@ -413,7 +413,7 @@ struct OneTime {
 
 /// A peer that has proved itself.
 #[derive(Debug)]
-struct Guest {
+struct SessionContext {
     /// What its ticket allows.
     claims: Claims,
     /// What links that it names may lead to: the path of its ticket, or of the one that a one-time ticket came of.
@@ -435,14 +435,14 @@ struct Here<'a> {
 
 impl<'a> Here<'a> {
     fn new(endpoint: &'a Endpoint, origin: Origin) -> Self {
-        endpoint.strangers.lock().expect("not poisoned").session_began(origin);
+        endpoint.unauthenticated.lock().expect("not poisoned").session_began(origin);
         Self { endpoint, origin }
     }
 }
 
 impl Drop for Here<'_> {
     fn drop(&mut self) {
-        self.endpoint.strangers.lock().expect("not poisoned").session_ended(self.origin);
+        self.endpoint.unauthenticated.lock().expect("not poisoned").session_ended(self.origin);
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate_control::{BitRate, Concurrency};
 
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::lanes::{Dialer, in_vain_pause};
+use crate::pipeline::data_streams::{Dialer, in_vain_pause};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::sys::clock::Instant;

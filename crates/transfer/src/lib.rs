@@ -32,7 +32,8 @@
 //!
 //! ```
 //! use std::os::unix::ffi::OsStrExt;
-//! use tidegate_control::{Concurrency, control_loop, optimizer::fixed::Fixed};
+//! use tidegate_control::optimizer::{OptimizerOptions, build};
+//! use tidegate_control::run;
 //! use tidegate_transfer::endpoint::{Config, Endpoint};
 //! use tidegate_transfer::transfer::route::{From, STALL, Setup, To, begin, random_run};
 //! use tidegate_transfer::transfer::{Interrupt, Pace};
@@ -56,7 +57,8 @@
 //! };
 //! let from = From::Local(vec![here.path().join("file").as_os_str().as_bytes().to_vec()]);
 //! let mut transfer = begin(&from, &To::Endpoint(address.with_path("copy")), &setup)?;
-//! control_loop::run(&mut transfer, &mut Fixed::new(Default::default()), Concurrency::all(2), |_| {})?;
+//! let mut rule = build("auto", &OptimizerOptions::default())?;
+//! run(transfer.as_mut(), rule.as_mut(), None, |_epoch, _next| {})?;
 //! assert_eq!(std::fs::read(there.path().join("copy"))?, b"content");
 //! endpoint.drain();
 //! # Ok::<(), Box<dyn std::error::Error>>(())

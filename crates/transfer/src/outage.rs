@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::sys::clock::Instant;
 
 /// How long who never answered is waited for at most.
-const STRANGER: Duration = Duration::from_secs(30);
+const NEVER_REACHED: Duration = Duration::from_secs(30);
 
 /// How often people are told that the wait goes on.
 const TELLING: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ impl Outage {
         let now = now.into();
         let since = *self.since.get_or_insert(now);
         self.failures = self.failures.saturating_add(1);
-        let most = if self.known { retry_for } else { retry_for.min(STRANGER) };
+        let most = if self.known { retry_for } else { retry_for.min(NEVER_REACHED) };
         let lasted = now.saturating_duration_since(since);
         if lasted >= most {
             return Next::GiveUp(lasted);
@@ -95,7 +95,7 @@ mod tests {
     fn a_stranger_is_given_up_soon_and_somebody_known_late() {
         let (mut outage, now) = (Outage::default(), Instant::now());
         let second = Duration::from_secs(1);
-        assert_eq!(tries(&mut outage.clone(), now, HOUR, second), (31, STRANGER, 1));
+        assert_eq!(tries(&mut outage.clone(), now, HOUR, second), (31, NEVER_REACHED, 1));
         outage.is_over();
         assert_eq!(tries(&mut outage.clone(), now, HOUR, second), (3601, HOUR, 60));
         // Pauses longer than what is left are cut, and the last try is at the end.

@@ -11,7 +11,7 @@ pub mod staging;
 pub mod work;
 
 // The sender.
-pub(crate) mod lanes;
+pub(crate) mod data_streams;
 pub(crate) mod send;
 
 // What writes what arrives, whoever brings it.

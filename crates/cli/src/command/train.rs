@@ -14,7 +14,7 @@ use tidegate_control::policy::Recipe;
 use tidegate_control::policy::network::MAX_WIDTH;
 use tidegate_control::{Concurrency, Scenario};
 use tidegate_train::ppo::PpoConfig;
-use tidegate_train::practice::PathCourse;
+use tidegate_train::practice::PathTask;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Facts, Progress, Session, Stop, Trainer};
 use tidegate_train::universal::{self, Universal};
@@ -144,12 +144,12 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     if args.recipe == Recipe::Universal {
         return Err(usage("the recipe universal learns no path of its own: use --universal").into());
     }
-    let course = PathCourse::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
+    let task = PathTask::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
     let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
         let config = PpoConfig { threads: args.threads.into(), ..PpoConfig::default() };
         let mut stop = Stop::default();
         stop.most = args.episodes.unwrap_or(stop.most);
-        Box::new(Session::new(&course, (args.recipe, course.scales), config, stop, args.seed))
+        Box::new(Session::new(&task, (args.recipe, task.scales), config, stop, args.seed))
     } else {
         let mut constants = Constants::of(args.recipe);
         constants.k = args.utility_k.unwrap_or(constants.k);

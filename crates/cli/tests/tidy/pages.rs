@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::rust::contains_word;
+use super::rust::{code_lines, contains_word, declared_module};
 use super::{has_extension, read, report, text_files};
 
 #[test]
@@ -69,4 +69,75 @@ fn every_test_that_the_protocol_names_is_there() {
         }
     }
     report("a promise is held by a test:", &problems);
+}
+
+/// The part of ARCHITECTURE.md from the heading that begins with `from` to the next one.
+fn architecture(from: &str) -> String {
+    let text = read(Path::new("ARCHITECTURE.md")).unwrap_or_default();
+    let section = text.split("\n## ").find(|section| section.starts_with(from));
+    section.unwrap_or_else(|| panic!("ARCHITECTURE.md has no heading that begins with {from:?}")).to_owned()
+}
+
+#[test]
+fn the_picture_of_the_floors_names_every_module() {
+    let floors = architecture("The floors");
+    let mut problems = Vec::new();
+    for lib in text_files().iter().filter(|path| path.ends_with("src/lib.rs")) {
+        let name = lib.iter().nth(1).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some((_, floor)) = floors.split_once(&format!("\n crates/{name} ")) else {
+            problems.push(format!("ARCHITECTURE.md: the floors have no crates/{name}"));
+            continue;
+        };
+        let floor = floor.split("\n crates/").next().unwrap_or_default();
+        let text = read(lib).unwrap_or_default();
+        let declared = code_lines(&text);
+        // What only makes the crate a library of another language has no floor of its own.
+        for module in declared.iter().filter_map(|line| declared_module(line)).filter(|_| name != "python") {
+            if !floor.lines().any(|line| contains_word(line, module)) {
+                problems
+                    .push(format!("ARCHITECTURE.md: the floor of crates/{name} does not name `{module}`"));
+            }
+        }
+    }
+    report("the picture of the floors is whole:", &problems);
+}
+
+#[test]
+fn every_function_that_the_walks_pass_is_there() {
+    let code: String = text_files()
+        .iter()
+        .filter(|path| {
+            path.starts_with("crates") && path.iter().any(|part| part == "src") && has_extension(path, "rs")
+        })
+        .map(|path| read(path).unwrap_or_default())
+        .collect();
+    let mut problems = Vec::new();
+    for walk in ["A walk with an observation", "A walk with a block"] {
+        let text = architecture(walk);
+        let words = text.split('`').skip(1).step_by(2).filter(|word| !word.starts_with('-'));
+        for word in words {
+            let (home, name) = word.rsplit_once("::").unwrap_or(("", word));
+            let is_function = name.starts_with(|c: char| c.is_ascii_lowercase());
+            let is_there = |what: &str, name: &str| {
+                ["(", "<", " ", ";", "\n", ":"]
+                    .iter()
+                    .any(|end| code.contains(&format!("{what} {name}{end}")))
+            };
+            let here = match is_function {
+                true => is_there("fn", name),
+                false => {
+                    ["struct", "trait", "enum"].iter().any(|what| is_there(what, name)) || {
+                        code.contains(&format!("\n    {name}(")) || code.contains(&format!("\n    {name},"))
+                    }
+                }
+            };
+            let home_is_there = home.is_empty()
+                || home.starts_with(|c: char| c.is_ascii_lowercase())
+                || ["struct", "trait", "enum", "type"].iter().any(|what| is_there(what, home));
+            if !here || !home_is_there {
+                problems.push(format!("ARCHITECTURE.md, {walk:?}: there is no `{word}` any more"));
+            }
+        }
+    }
+    report("the walks pass what is there:", &problems);
 }

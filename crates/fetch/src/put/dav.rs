@@ -13,7 +13,7 @@ use tidegate_transfer::path::RelPath;
 use url::Url;
 
 use crate::foreign::io_words;
-use crate::put::target::{Content, Lane, Md5Sum, Plan, Present, Stored, Target, UploadFile};
+use crate::put::target::{Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile};
 use crate::remote::http::answer::why;
 use crate::remote::request::{HttpClient, Payload, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
@@ -127,9 +127,9 @@ impl DavContext {
 }
 
 impl Target for DavTarget {
-    fn lane(&self) -> Result<Box<dyn Lane>> {
+    fn connection(&self) -> Result<Box<dyn UploadConnection>> {
         let client = self.shared.requests.client(&self.shared.base)?;
-        Ok(Box::new(DavLane { client, shared: Arc::clone(&self.shared) }))
+        Ok(Box::new(DavConnection { client, shared: Arc::clone(&self.shared) }))
     }
 
     fn server(&self) -> Result<Url> {
@@ -153,12 +153,12 @@ impl Target for DavTarget {
     }
 }
 
-struct DavLane {
+struct DavConnection {
     client: HttpClient,
     shared: Arc<DavContext>,
 }
 
-impl DavLane {
+impl DavConnection {
     /// One request; the answer whatever its status.
     fn ask(
         &self,
@@ -318,7 +318,7 @@ impl DavLane {
     }
 }
 
-impl Lane for DavLane {
+impl UploadConnection for DavConnection {
     fn survey(&mut self) -> Result<bool, Refusal> {
         let reply = self.ask("HEAD", &self.shared.base, &[], Payload::None)?;
         match reply.status {

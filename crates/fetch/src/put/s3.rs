@@ -11,7 +11,9 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
 use url::Url;
 
-use crate::put::target::{Content, Lane, Md5Sum, Plan, Present, Stored, Target, UploadFile, tag_of_parts};
+use crate::put::target::{
+    Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
+};
 use crate::put::unfinished::UnfinishedUploads;
 use crate::remote::request::{Payload, Requests};
 use crate::remote::s3::S3Context;
@@ -88,8 +90,8 @@ impl S3Target {
 }
 
 impl Target for S3Target {
-    fn lane(&self) -> Result<Box<dyn Lane>> {
-        Ok(Box::new(S3Lane {
+    fn connection(&self) -> Result<Box<dyn UploadConnection>> {
+        Ok(Box::new(S3Connection {
             client: self.shared.client(&self.place.bucket)?,
             place: self.place.clone(),
             single: self.single,
@@ -117,14 +119,14 @@ impl Target for S3Target {
     }
 }
 
-struct S3Lane {
+struct S3Connection {
     client: S3Client,
     place: Object,
     single: bool,
     under_way: Arc<UnderWay>,
 }
 
-impl S3Lane {
+impl S3Connection {
     fn object(&self, file: &UploadFile) -> Object {
         if self.single {
             return self.place.clone();
@@ -192,7 +194,7 @@ impl S3Lane {
     }
 }
 
-impl Lane for S3Lane {
+impl UploadConnection for S3Connection {
     fn survey(&mut self) -> Result<bool, Refusal> {
         let prefix = self.place.clone();
         let inhabited = match self.client.list(&prefix, 1, None) {

@@ -13,7 +13,7 @@ use tidegate_transfer::throttle::Throttle;
 
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Content, DEFAULT_PART, Lane, Md5Sum, Stored, UploadFile};
+use crate::put::target::{Content, DEFAULT_PART, Md5Sum, Stored, UploadConnection, UploadFile};
 use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -25,8 +25,8 @@ const SIP: usize = 64 << 10;
 /// A network worker's life.
 pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.network);
-    let mut worker = match shared.target.lane() {
-        Ok(lane) => Worker { shared, lane, proven: false },
+    let mut worker = match shared.target.connection() {
+        Ok(connection) => Worker { shared, connection, proven: false },
         Err(error) => return shared.queue.stop(Some(error)),
     };
     while gate.pass_or_rest(index, WARM, || worker.disconnect()) && !shared.is_over() {
@@ -42,8 +42,8 @@ pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
 
 /// Asks the target what it has, before the first file; tries again as with everything.
 pub fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
-    let mut worker = Worker { shared, lane: shared.target.lane()?, proven: false };
-    let inhabited = worker.again(|lane| lane.survey()).map_err(|refusal| refusal.error)?;
+    let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
+    let inhabited = worker.again(|connection| connection.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);
     Ok(())
 }
@@ -51,7 +51,7 @@ pub fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
 /// One worker, its connection, and whether its last request was answered.
 struct Worker<'a> {
     shared: &'a Arc<UploadState>,
-    lane: Box<dyn Lane>,
+    connection: Box<dyn UploadConnection>,
     proven: bool,
 }
 
@@ -66,14 +66,17 @@ impl Drop for Worker<'_> {
 impl Worker<'_> {
     /// Closes its connection; the next request opens another.
     fn disconnect(&mut self) {
-        match self.shared.target.lane() {
-            Ok(lane) => self.lane = lane,
+        match self.shared.target.connection() {
+            Ok(connection) => self.connection = connection,
             Err(error) => tracing::debug!("a connection is kept: {error}"),
         }
     }
 
     /// Does `what` once the server bears another request.
-    fn request<T>(&mut self, what: impl FnOnce(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    fn request<T>(
+        &mut self,
+        what: impl FnOnce(&mut dyn UploadConnection) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let (shared, host) = (self.shared, &self.shared.host);
         while !host.enter(Instant::now(), self.proven) {
             if shared.is_over() || shared.settings.interrupt.is_raised() {
@@ -82,7 +85,7 @@ impl Worker<'_> {
             }
             thread::sleep(NAP);
         }
-        let result = what(self.lane.as_mut());
+        let result = what(self.connection.as_mut());
         let now = Instant::now();
         match &result {
             Err(refusal) if refusal.why == Why::Busy => {
@@ -123,7 +126,10 @@ impl Worker<'_> {
     }
 
     /// Does `what`, again after a pause where that may help.
-    fn again<T>(&mut self, mut what: impl FnMut(&mut dyn Lane) -> Result<T, Refusal>) -> Result<T, Refusal> {
+    fn again<T>(
+        &mut self,
+        mut what: impl FnMut(&mut dyn UploadConnection) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let mut tries = 0;
         loop {
             let refusal = match self.request(&mut what) {
@@ -141,7 +147,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let compared = file.state.lock().expect("not poisoned").differs;
         if shared.inhabited.load(Relaxed) && !compared {
-            match self.again(|lane| lane.look(file)) {
+            match self.again(|connection| connection.look(file)) {
                 Ok(Some(present)) if present.bytes == Some(file.size) => {
                     if shared.remembers(file, &present) {
                         return shared.same(file, &present);
@@ -160,7 +166,7 @@ impl Worker<'_> {
             return shared.would(file);
         }
         if file.is_multipart() {
-            let (id, have) = match self.again(|lane| lane.begin(file)) {
+            let (id, have) = match self.again(|connection| connection.begin(file)) {
                 Ok(started) => started,
                 Err(refusal) => return shared.give_up(file, refusal.error),
             };
@@ -186,9 +192,9 @@ impl Worker<'_> {
         let Ok(upload) = upload else { return shared.part_done(&file) };
         let mut body = Outgoing::new(shared, &content, file.size, throttle);
         shared.active.fetch_add(1, Relaxed);
-        let result = self.request(|lane| match (&upload, number) {
-            (Some(id), 1..) => lane.put_part(&file, id, number, &mut body).map(Sent::Part),
-            _ => lane.put(&file, &mut body).map(Sent::Whole),
+        let result = self.request(|connection| match (&upload, number) {
+            (Some(id), 1..) => connection.put_part(&file, id, number, &mut body).map(Sent::Part),
+            _ => connection.put(&file, &mut body).map(Sent::Whole),
         });
         shared.active.fetch_sub(1, Relaxed);
         let (moved, md5) = (body.moved, body.md5());
@@ -257,14 +263,14 @@ impl Worker<'_> {
             let error = Error::new(ErrorKind::Io, format!("{}: parts are missing", file.path));
             return shared.give_up(file, error);
         };
-        match self.again(|lane| lane.complete(file, &id, &parts)) {
+        match self.again(|connection| connection.complete(file, &id, &parts)) {
             Ok(stored) => shared.stored(file, &stored),
             Err(refusal) => shared.give_up(file, refusal.error),
         }
     }
 
     fn abort(&mut self, file: &Arc<UploadFile>, id: &str) {
-        if let Err(refusal) = self.again(|lane| lane.abort(file, id)) {
+        if let Err(refusal) = self.again(|connection| connection.abort(file, id)) {
             tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
         }
         self.shared.failed(file);

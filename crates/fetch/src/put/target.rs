@@ -180,7 +180,7 @@ pub trait Content: Read {
 /// Where files go.
 pub trait Target: Send + Sync {
     /// One worker's way there.
-    fn lane(&self) -> Result<Box<dyn Lane>>;
+    fn connection(&self) -> Result<Box<dyn UploadConnection>>;
 
     /// The server, whose name counts its connections.
     fn server(&self) -> Result<Url>;
@@ -201,7 +201,7 @@ pub trait Target: Send + Sync {
 }
 
 /// One worker's way to the target, with its warm connection.
-pub trait Lane: Send {
+pub trait UploadConnection: Send {
     /// Whether files can go there, and whether anything that a file could meet is there already. Asked
     /// once, before everything else; finds what an interrupted run left.
     fn survey(&mut self) -> Result<bool, Refusal>;

@@ -12,7 +12,7 @@ use super::App;
 use super::frame::{QueryParams, Routes};
 use super::problem::Problem;
 use crate::database::DatabaseError;
-use crate::estimate::Drawn;
+use crate::estimate::PlottedCurve;
 use crate::history::{self, Decision, Estimate, Kind, Page, PairSummary, Sample, Timestamp, Transfer};
 use crate::pair::Site;
 
@@ -95,7 +95,7 @@ struct Shown {
     #[serde(flatten)]
     estimate: Estimate,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    curves: Vec<Drawn>,
+    curves: Vec<PlottedCurve>,
 }
 
 #[derive(Serialize)]
@@ -119,14 +119,14 @@ async fn estimates(
 }
 
 /// The curves through the samples of an estimate, worked out anew: only their samples are kept.
-fn curves(estimate: &Estimate) -> Vec<Drawn> {
+fn curves(estimate: &Estimate) -> Vec<PlottedCurve> {
     let small = |streams: u32| u16::try_from(streams).unwrap_or(u16::MAX);
     let samples: Vec<Known> =
         estimate.samples.iter().map(|point| Known::new(small(point.streams), point.throughput)).collect();
     let widest = samples.iter().map(|sample| sample.streams).max().unwrap_or(1).max(small(estimate.streams));
     let end = widest.saturating_add(widest / 4);
     let choice = choose(&samples, end);
-    let drawn = choice.fits().enumerate().map(|(i, fit)| Drawn {
+    let drawn = choice.fits().enumerate().map(|(i, fit)| PlottedCurve {
         model: fit.curve.model(),
         chosen: i == 0 && choice.fit.is_some(),
         points: fit.curve.points(end, POINTS),

@@ -53,7 +53,7 @@ pub enum EstimateOrigin {
 
 /// A fitted curve, as it is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Drawn {
+pub struct PlottedCurve {
     /// Which model.
     pub model: Model,
     /// Whether it is the one believed.
@@ -97,7 +97,7 @@ pub struct Answer {
     /// What it rests on, in the order of sampling.
     pub samples: Vec<Sampled>,
     /// The curves through that.
-    pub curves: Vec<Drawn>,
+    pub curves: Vec<PlottedCurve>,
     /// All about the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
@@ -159,7 +159,7 @@ impl Answer {
             choice.samples.iter().map(|sample| sample.streams).max().unwrap_or(1).max(choice.streams);
         // The part of the axis that anything is known of, and a little more.
         let end = widest.saturating_add(widest / 4).min(most.max(widest));
-        let drawn = choice.fits().enumerate().map(|(i, fit)| Drawn {
+        let drawn = choice.fits().enumerate().map(|(i, fit)| PlottedCurve {
             model: fit.curve.model(),
             chosen: i == 0 && choice.fit.is_some(),
             points: fit.curve.points(end, POINTS),

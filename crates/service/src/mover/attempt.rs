@@ -19,12 +19,12 @@ pub trait Mover: Send + Sync + 'static {
     fn run(&self, run: Run) -> BoxFuture<Ended>;
 
     /// How many streams a job of that kind can use.
-    fn appetite(&self, request: &Request) -> Appetite;
+    fn demand(&self, request: &Request) -> StreamDemand;
 }
 
 /// How many streams a job can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appetite {
+pub struct StreamDemand {
     /// No more than these.
     pub most: u16,
     /// Whether that can be changed while it runs; otherwise it keeps what it begins with.

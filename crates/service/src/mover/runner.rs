@@ -12,7 +12,7 @@ use crate::job::{JobId, Request};
 use crate::output_file;
 use tidegate_contract::text::one_line;
 
-use super::attempt::{Appetite, BoxFuture, Class, Ended, Mover, Run};
+use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;
 use super::command::{Files, MAX_STREAMS, Plan, Streams};
 use super::epochs::Epochs;
@@ -43,13 +43,15 @@ impl Mover for Runner {
         Box::pin(async move { runner.run(run).await })
     }
 
-    fn appetite(&self, request: &Request) -> Appetite {
+    fn demand(&self, request: &Request) -> StreamDemand {
         match request.route() {
             Ok(Route::GridFtp) => {
-                Appetite { most: if request.optimization { MAX_STREAMS } else { 1 }, adapts: false }
+                StreamDemand { most: if request.optimization { MAX_STREAMS } else { 1 }, adapts: false }
             }
-            _ if !request.optimization && request.optimizer().is_none() => Appetite { most: 1, adapts: true },
-            _ => Appetite { most: MAX_STREAMS, adapts: true },
+            _ if !request.optimization && request.optimizer().is_none() => {
+                StreamDemand { most: 1, adapts: true }
+            }
+            _ => StreamDemand { most: MAX_STREAMS, adapts: true },
         }
     }
 }

@@ -73,8 +73,8 @@ impl SchedulerState {
             self.run_estimation(&mut board, id, pair, request);
             return Ok(true);
         }
-        let appetite = self.mover.appetite(&request);
-        board.table.begin(id, pair.clone(), appetite);
+        let demand = self.mover.demand(&request);
+        board.table.begin(id, pair.clone(), demand);
         let shares = board.table.shares(&pair);
         let share = shares.iter().find(|(job, _)| *job == id).map_or(1, |(_, share)| *share);
         let active = Active::new(share);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::job::JobId;
-use crate::mover::Appetite;
+use crate::mover::StreamDemand;
 use crate::pair::{Pair, Site};
 
 /// How much may run at the same time.
@@ -72,11 +72,11 @@ impl Table {
 
     /// Takes in a job that is admitted. One that cannot change its streams gets the part of a job when all that may
     /// run do, so that it never keeps others from beginning.
-    pub fn begin(&mut self, id: JobId, pair: Pair, appetite: Appetite) {
+    pub fn begin(&mut self, id: JobId, pair: Pair, demand: StreamDemand) {
         let left = self.budget().saturating_sub(self.floor(&pair));
         let part = self.budget() / u16::try_from(self.limits.jobs_per_pair.max(1)).unwrap_or(u16::MAX);
-        let most = appetite.most.max(1);
-        let kept = (!appetite.adapts).then(|| part.min(left).min(most).max(1));
+        let most = demand.most.max(1);
+        let kept = (!demand.adapts).then(|| part.min(left).min(most).max(1));
         self.jobs.insert(id, Running { pair, most, kept });
     }
 
@@ -139,7 +139,7 @@ mod tests {
         JobId::new(n + 1).expect("a number")
     }
 
-    const ADAPTS: Appetite = Appetite { most: 512, adapts: true };
+    const ADAPTS: StreamDemand = StreamDemand { most: 512, adapts: true };
 
     #[test]
     fn a_budget_is_divided_evenly_and_again_when_one_ends() {
@@ -154,11 +154,11 @@ mod tests {
         table.end(id(0));
         assert_eq!(shares(&table), [5, 5]);
         // One that is not optimized has one stream, and the others have the rest.
-        table.begin(id(3), pair(0), Appetite { most: 1, adapts: true });
+        table.begin(id(3), pair(0), StreamDemand { most: 1, adapts: true });
         assert_eq!(shares(&table), [5, 4, 1]);
         table.end(id(1));
         // One that cannot adapt keeps its part, less what it does not need.
-        table.begin(id(4), pair(0), Appetite { most: 512, adapts: false });
+        table.begin(id(4), pair(0), StreamDemand { most: 512, adapts: false });
         assert_eq!(shares(&table), [6, 1, 3]);
         table.settle(id(4), 2);
         assert_eq!(shares(&table), [7, 1, 2]);
@@ -178,7 +178,7 @@ mod tests {
                     let gone = running.swap_remove(index.index(running.len()));
                     prop_assert!(table.end(gone).is_some());
                 } else if table.admits(&pair(which)) {
-                    table.begin(id(n as u64), pair(which), Appetite { most, adapts });
+                    table.begin(id(n as u64), pair(which), StreamDemand { most, adapts });
                     running.push(id(n as u64));
                     if most % 3 == 0 {
                         table.settle(id(n as u64), most / 3);

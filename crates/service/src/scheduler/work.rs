@@ -83,9 +83,9 @@ impl Task {
             Ok(start) => start,
             Err(stopped) => return (stopped, past),
         };
-        let appetite = shared.mover.appetite(request);
+        let demand = shared.mover.demand(request);
         let share = *self.share.borrow();
-        if !appetite.adapts {
+        if !demand.adapts {
             let streams = start.unwrap_or(share).min(share);
             shared.settle(*id, &self.pair, streams).await;
         }
@@ -95,7 +95,7 @@ impl Task {
             attempt: job.attempts,
             request: Arc::clone(request),
             start: start.map(|start| start.min(share)),
-            most: appetite.most.min(shared.limits.streams_per_pair).max(1),
+            most: demand.most.min(shared.limits.streams_per_pair).max(1),
             share: self.share.clone(),
             stop: self.stop.clone(),
             epochs,

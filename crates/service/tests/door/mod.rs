@@ -13,7 +13,7 @@ use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
 use tidegate_service::history::{History, Recorder};
 use tidegate_service::job::{Request, Summary};
-use tidegate_service::mover::{Appetite, BoxFuture, Ended, Mover, Outcome, Run};
+use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{self, Estimated, Limits, Scheduler};
 
@@ -38,8 +38,8 @@ impl Mover for Still {
         })
     }
 
-    fn appetite(&self, _: &Request) -> Appetite {
-        Appetite { most: 8, adapts: true }
+    fn demand(&self, _: &Request) -> StreamDemand {
+        StreamDemand { most: 8, adapts: true }
     }
 }
 

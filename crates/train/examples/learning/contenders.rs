@@ -5,7 +5,7 @@ use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_train::ppo::PpoConfig;
-use tidegate_train::practice::PathCourse;
+use tidegate_train::practice::PathTask;
 use tidegate_train::published::{Constants, Published};
 use tidegate_train::session::{Session, Stop, Trainer};
 
@@ -57,9 +57,9 @@ pub fn trained(recipe: Recipe, path: &str) -> Result<Policy> {
         let constants = Constants { most: EPISODES, ..Constants::of(recipe) };
         return finish(&mut Published::new(&scenario, recipe, constants, 1));
     }
-    let course = PathCourse::of(&scenario, recipe, 1.02);
-    let scales = (recipe, course.scales);
-    finish(&mut Session::new(&course, scales, PpoConfig::default(), Stop::default(), 1))
+    let task = PathTask::of(&scenario, recipe, 1.02);
+    let scales = (recipe, task.scales);
+    finish(&mut Session::new(&task, scales, PpoConfig::default(), Stop::default(), 1))
 }
 
 /// The agent with that policy, deciding as its paper does.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidegate_control::policy::Recipe;
 use tidegate_control::{Concurrency, Path, Stage};
 use tidegate_train::ppo::PpoConfig;
-use tidegate_train::practice::PathCourse;
+use tidegate_train::practice::PathTask;
 use tidegate_train::session::{Session, Stop, Trainer};
 
 use crate::{Result, scenario};
@@ -36,10 +36,10 @@ fn most(values: impl Iterator<Item = f64>) -> f64 {
 fn train(name: &str, seed: u64) -> Result<Training> {
     let scenario = scenario(name)?;
     let best = Path::at(&scenario, std::time::Duration::ZERO).oracle().setpoint;
-    let course = PathCourse::of(&scenario, Recipe::Fast, 1.02);
+    let task = PathTask::of(&scenario, Recipe::Fast, 1.02);
     let begin = Instant::now();
-    let scales = (Recipe::Fast, course.scales);
-    let mut session = Session::new(&course, scales, PpoConfig::default(), Stop::default(), seed);
+    let scales = (Recipe::Fast, task.scales);
+    let mut session = Session::new(&task, scales, PpoConfig::default(), Stop::default(), seed);
     let mut converged = f64::INFINITY;
     let progress = loop {
         let progress = session.advance();

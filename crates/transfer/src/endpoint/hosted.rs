@@ -12,7 +12,7 @@ use crate::catalogue::Catalogues;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Guest, Seen, accounts, reach};
+use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
@@ -100,7 +100,7 @@ impl Hosted {
 #[derive(Debug)]
 struct Caller<'a> {
     /// Who it is, and what its ticket allows.
-    guest: &'a Guest,
+    session: &'a SessionContext,
     /// The address of ours that it reached.
     reached: Option<IpAddr>,
     /// Where it is.
@@ -111,20 +111,20 @@ impl Caller<'_> {
     /// Who it is, for the log.
     fn name(&self, endpoint: &Endpoint) -> String {
         let what = if endpoint.identity.is_mutual() { "certificate" } else { "ticket" };
-        format!("{} ({what} {})", self.peer, accounts::name(&self.guest.account.id))
+        format!("{} ({what} {})", self.peer, accounts::name(&self.session.account.id))
     }
 }
 
 /// Serves one authenticated session to its end.
-pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, guest: &Guest) -> Result<()> {
+pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, session: &SessionContext) -> Result<()> {
     let peer =
         channel.socket().peer_addr().map_or_else(|_| "a peer".to_owned(), |address| address.to_string());
     let reached = channel.socket().local_addr().ok().map(|address| address.ip().to_canonical());
-    let (outbox, inbox) = session::start_within(channel, &peer, &guest.account.share.metadata)?;
-    if let Some(end) = guest.claims.end() {
+    let (outbox, inbox) = session::start_within(channel, &peer, &session.account.share.metadata)?;
+    if let Some(end) = session.claims.end() {
         inbox.end_at(end, EXPIRED);
     }
-    let caller = Caller { guest, reached, peer: &peer };
+    let caller = Caller { session, reached, peer: &peer };
     let mut report = None;
     let result = answer(endpoint, &caller, &outbox, &inbox, &mut report);
     if let Err(error) = &result {
@@ -148,7 +148,7 @@ fn answer(
     inbox: &Inbox,
     report: &mut Option<Report>,
 ) -> Result<()> {
-    let Guest { claims, account, version, .. } = caller.guest;
+    let SessionContext { claims, account, version, .. } = caller.session;
     let mut run = None;
     let mut roots = Vec::new();
     let request = loop {
@@ -170,7 +170,7 @@ fn answer(
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.guest)?));
+            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.session)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
@@ -178,7 +178,7 @@ fn answer(
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
             let terms = agree(endpoint, terms)?;
-            if terms.compare == Compare::Checksum && !caller.guest.learns_hashes {
+            if terms.compare == Compare::Checksum && !caller.session.learns_hashes {
                 let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
                 return Err(Error::new(ErrorKind::Denied, why));
             }
@@ -190,7 +190,7 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, caller.guest, &sink, &id, (&terms, &roots))?;
+            let destination = open_sink(endpoint, caller.session, &sink, &id, (&terms, &roots))?;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -202,7 +202,7 @@ fn answer(
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source, single) = open_source(endpoint, caller.guest, &source, &terms)?;
+            let (source, single) = open_source(endpoint, caller.session, &source, &terms)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
@@ -216,7 +216,7 @@ fn answer(
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) = open_source(endpoint, caller.guest, &source, &terms)?;
+            let (source_store, single) = open_source(endpoint, caller.session, &source, &terms)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -260,7 +260,7 @@ fn serve_iperf3(
     inbox: &Inbox,
     limit: Duration,
 ) -> Result<()> {
-    let Guest { claims, version, .. } = caller.guest;
+    let SessionContext { claims, version, .. } = caller.session;
     if *version < IPERF3_SINCE {
         let why =
             format!("an iperf3 server is asked for in protocol version {IPERF3_SINCE}, this session has 1");
@@ -326,14 +326,14 @@ fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
     Ok(terms)
 }
 
-/// What of this host `guest` may name.
-fn scope<'a>(endpoint: &'a Endpoint, guest: &'a Guest) -> Scope<'a> {
-    Scope { root: &endpoint.root, claim: &guest.within, followed: &endpoint.followed }
+/// What of this host `session` may name.
+fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Scope<'a> {
+    Scope { root: &endpoint.root, claim: &session.within, followed: &endpoint.followed }
 }
 
 fn open_sink(
     endpoint: &Endpoint,
-    guest: &Guest,
+    session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
     (terms, roots): (&Terms, &[SourceRoot]),
@@ -346,9 +346,9 @@ fn open_sink(
             asks_hashes: false,
         });
     };
-    let Reached { base, rest, by_link } = scope(endpoint, guest).reach(path)?;
+    let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
-    let journal = sink.work().map(|work| Journal::open(work, &guest.account.share.metadata)).transpose()?;
+    let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
         false => [&endpoint.absolute[..], b"/", sink.base_path()].concat(),
@@ -356,13 +356,13 @@ fn open_sink(
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
     let catalogue = endpoint.catalogues.of(&absolute);
-    let asks_hashes = guest.version >= TELL_SINCE && guest.learns_hashes;
+    let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
     Ok(Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
 }
 
 fn open_source(
     endpoint: &Endpoint,
-    guest: &Guest,
+    session: &SessionContext,
     spec: &SourceSpec,
     terms: &Terms,
 ) -> Result<(Box<dyn Source>, bool)> {
@@ -370,13 +370,13 @@ fn open_source(
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
         SourceSpec::Files(paths) => {
             for path in paths {
-                may_use(&guest.claims, path)?;
+                may_use(&session.claims, path)?;
             }
             let source = FileSource::beneath(
-                &scope(endpoint, guest),
+                &scope(endpoint, session),
                 paths,
                 terms.links,
-                &guest.account.share.descriptors,
+                &session.account.share.descriptors,
             )?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))

@@ -1,4 +1,4 @@
-//! Log lines about what a stranger can bring about as often as it likes: one a second, with a count.
+//! Log lines about what an unauthenticated peer can bring about as often as it likes: one a second, with a count.
 
 use std::time::Duration;
 

@@ -54,8 +54,8 @@ const MAX_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 
 /// The receiving end of one transfer.
 pub struct Receiver {
-    shared: Arc<Shared>,
-    threads: WriteThreads<Shared>,
+    shared: Arc<ReceiverState>,
+    threads: WriteThreads<ReceiverState>,
     streams: Mutex<Vec<Stream>>,
     offers: Mutex<Option<mpsc::Sender<(Intent, Held)>>>,
     background: Mutex<Vec<JoinHandle<()>>>,
@@ -98,7 +98,7 @@ struct Compared {
     _held: Held,
 }
 
-struct Shared {
+struct ReceiverState {
     path: WritePath<Incoming>,
     terms: Terms,
     outbox: Outbox,
@@ -156,7 +156,7 @@ impl Receiver {
         let Destination { sink, journal, catalogue, asks_hashes } = destination;
         let (offers, intents) = mpsc::channel();
         let (to_continue, continued) = mpsc::channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReceiverState {
             path: WritePath::new(WriteSettings {
                 sink,
                 journal,
@@ -426,7 +426,7 @@ impl Drop for Receiver {
     }
 }
 
-impl Shared {
+impl ReceiverState {
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();
@@ -441,9 +441,9 @@ impl Shared {
         let counts: Vec<_> = {
             let mut taken = self.taken.lock().expect("not poisoned");
             let news = taken.iter_mut().filter(|(_, taken)| taken.told < taken.frames);
-            news.map(|(lane, taken)| {
+            news.map(|(data_stream, taken)| {
                 taken.told = taken.frames;
-                (*lane, taken.frames)
+                (*data_stream, taken.frames)
             })
             .collect()
         };
@@ -453,7 +453,7 @@ impl Shared {
     }
 }
 
-impl WriteHandler for Shared {
+impl WriteHandler for ReceiverState {
     type File = Incoming;
 
     fn path(&self) -> &WritePath<Incoming> {

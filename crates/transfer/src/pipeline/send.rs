@@ -14,7 +14,7 @@ use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
 use crate::offer::{Again, Outcome, Verdict};
-use crate::pipeline::lanes::{Dialer, Lanes};
+use crate::pipeline::data_streams::{DataStreams, Dialer};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
@@ -114,7 +114,7 @@ struct SenderState {
     shortcut: Shortcut,
     /// Whether streams' workers read for themselves. Follows the shortcut, and whoever waits is told.
     direct: AtomicBool,
-    lanes: Lanes<Sent>,
+    data_streams: DataStreams<Sent>,
     link: Option<Throttle>,
     /// Works that have a connection of their own, without pipelining.
     owned: Mutex<HashSet<u64>>,
@@ -164,7 +164,7 @@ impl Sender {
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
-            lanes: Lanes::new(dialer),
+            data_streams: DataStreams::new(dialer),
             link: Throttle::new(terms.limits.link),
             owned: Mutex::default(),
             source,
@@ -225,7 +225,7 @@ impl Sender {
     pub fn stream_arrived(&self, index: u32, channel: Channel) {
         // As many as are wanted come at once; workers that are parked have theirs.
         let most = SPARE_STREAMS + usize::from(self.streams.size());
-        self.shared.lanes.arrived(index, channel, most);
+        self.shared.data_streams.arrived(index, channel, most);
     }
 
     /// Acts on a message of the receiver; `true` once everything is durable there.
@@ -237,25 +237,25 @@ impl Sender {
     /// others short, and sees whether the way around the read pool is open; called a few times a second.
     pub fn check_streams(&self) {
         self.shared.settle();
-        self.shared.lanes.shorten_queues();
+        self.shared.data_streams.shorten_queues();
         if let Some(patience) = self.shared.patience {
-            let streams = self.shared.lanes.overdue(patience);
+            let streams = self.shared.data_streams.overdue(patience);
             if !streams.is_empty() {
                 tracing::debug!("nothing is confirmed of streams {streams:?}");
                 let for_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
                 self.shared.outbox.send(&Message::Overdue { streams, for_ms });
             }
         }
-        for lane in self.shared.lanes.broken() {
-            tracing::debug!("stream {lane} was closed by the receiver");
-            self.shared.lost(lane);
+        for data_stream in self.shared.data_streams.broken() {
+            tracing::debug!("stream {data_stream} was closed by the receiver");
+            self.shared.lost(data_stream);
         }
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
-        let tcp = shared.lanes.tcp_info();
+        let tcp = shared.data_streams.tcp_info();
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
             read: shared.read_bytes.load(Relaxed),
@@ -317,7 +317,7 @@ impl SenderState {
             self.staging.close();
         } else {
             self.staging.abort();
-            self.lanes.abort();
+            self.data_streams.abort();
         }
         self.room.notify_all();
     }
@@ -356,11 +356,11 @@ impl SenderState {
                 }
             }
             Message::Taken(counts) => {
-                for (lane, count) in counts {
-                    self.lanes.confirm(lane, count).iter().for_each(Sent::arrived);
+                for (data_stream, count) in counts {
+                    self.data_streams.confirm(data_stream, count).iter().for_each(Sent::arrived);
                 }
             }
-            Message::StreamLost(lane) => self.lost(lane),
+            Message::StreamLost(data_stream) => self.lost(data_stream),
             Message::Again(ranges) => ranges.into_iter().try_for_each(|again| self.again(again))?,
             Message::Done(files) => {
                 for (id, outcome) in files {
@@ -484,8 +484,8 @@ impl SenderState {
     }
 
     /// A stream is gone: what was on its way comes again.
-    fn lost(&self, lane: u32) {
-        for sent in self.lanes.lose(lane) {
+    fn lost(&self, data_stream: u32) {
+        for sent in self.data_streams.lose(data_stream) {
             self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
         }
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Where blocks come from, what vouches for a file, and who is told is its [`WriteHandler`]'s business: the
-//! [receiver](super::receive) of a transfer, and downloads in `tidegate-fetch`. These know of receiving
+//! receiver of a transfer, and downloads in `tidegate-fetch`. These know of receiving
 //!
 //! - what is written: [`Incoming`], which each [`Arrived`] block of a staging [`Block`] is a part of,
 //! - the path: [`WriteSettings`], [`WritePath`], its [`WriteThreads`], and [`WrittenBy`],

@@ -2,7 +2,7 @@
 //!
 //! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 //! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined. The one exception looks
-//! where a link leads, for [`named`](crate::store::named).
+//! where a link leads, for `store::named`.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::pipeline::lanes::Dialer;
+use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::Share;
@@ -87,7 +87,7 @@ pub struct Setup {
     pub share: Share,
 }
 
-/// A transfer that has begun: [`LiveTransfer`] if one end is here, [`RelayedTransfer`] if both are elsewhere.
+/// A transfer that has begun: [`LiveTransfer`] if one end is here, one that is relayed if both are elsewhere.
 pub type Transfer = Box<dyn Tracked>;
 
 /// Begins to move `from` there `to` here or elsewhere.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Shared;
+use super::ReceiverState;
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
@@ -25,7 +25,7 @@ pub(super) struct Continued {
     pub(super) left: HashMap<u64, Digest>,
 }
 
-impl Shared {
+impl ReceiverState {
     /// Leaves a file to the thread that reads again what is left.
     pub(super) fn put_off(&self, file: Continued) -> Result<()> {
         let taken = file.entry.memory() + file.left.len() * size_of::<(u64, Digest)>();

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::continuing::Continued;
-use super::{Compared, Shared};
+use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -54,7 +54,7 @@ impl Intent {
     }
 }
 
-impl Shared {
+impl ReceiverState {
     pub(super) fn prepare(&self, intents: &mpsc::Receiver<(Intent, Held)>) {
         let stopped = || self.path.is_stopped();
         for (intent, _held) in intents {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::Shared;
+use super::ReceiverState;
 use crate::manifest::FileId;
 use crate::offer::Again;
 use crate::pipeline::incoming::Incoming;
@@ -14,7 +14,7 @@ use crate::wire::message::Message;
 
 /// One stream's handler.
 pub(super) struct StreamHandler<'s> {
-    pub(super) shared: &'s Shared,
+    pub(super) shared: &'s ReceiverState,
     pub(super) index: u32,
     /// Whether the stream is waited for right now.
     pub(super) waiting: &'s AtomicBool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::reading::{Outlet, ReaderState};
 use super::{SenderState, Sent};
-use crate::pipeline::lanes::{Lane, in_vain_pause};
+use crate::pipeline::data_streams::{DataStream, in_vain_pause};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
@@ -20,23 +20,23 @@ const DIAL_ATTEMPTS: u32 = 5;
 
 /// A worker's stream, if it has one.
 #[derive(Default)]
-struct Berth {
-    lane: Option<Lane>,
+struct StreamSlot {
+    data_stream: Option<DataStream>,
     /// Streams since the last one that carried anything: the receiver has no room for them.
     in_vain: u32,
 }
 
-impl Berth {
+impl StreamSlot {
     /// The stream is gone.
     fn lose(&mut self) {
-        if let Some(lane) = self.lane.take() {
-            self.in_vain = if lane.was_useful() { 0 } else { self.in_vain + 1 };
+        if let Some(data_stream) = self.data_stream.take() {
+            self.in_vain = if data_stream.was_useful() { 0 } else { self.in_vain + 1 };
         }
     }
 
     /// How long to wait before the next one.
     fn pause(&self) -> Duration {
-        if self.lane.is_some() { Duration::ZERO } else { in_vain_pause(self.in_vain) }
+        if self.data_stream.is_some() { Duration::ZERO } else { in_vain_pause(self.in_vain) }
     }
 }
 
@@ -45,7 +45,7 @@ struct Direct<'s> {
     shared: &'s SenderState,
     index: u16,
     gate: &'s Gate,
-    berth: &'s mut Berth,
+    slot: &'s mut StreamSlot,
     throttle: Option<&'s Throttle>,
     /// Times the block in hand.
     pass: Option<Pass<'s>>,
@@ -60,7 +60,7 @@ impl Outlet for Direct<'_> {
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
-        self.stranded = !self.shared.send_or_queue(self.berth, block, self.throttle);
+        self.stranded = !self.shared.send_or_queue(self.slot, block, self.throttle);
         if let Some(pass) = self.pass.take() {
             pass.done();
         }
@@ -76,30 +76,30 @@ impl SenderState {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
-        let mut berth = Berth::default();
+        let mut slot = StreamSlot::default();
         let mut reader = ReaderState::new(self);
         // Blocks that the read pool has left come first.
         let direct = || self.direct.load(Relaxed);
         let turn = || if direct() && self.staging.is_empty() { Admission::Take } else { Admission::Leave };
         while gate.pass(index) {
-            self.rest(berth.pause());
+            self.rest(slot.pause());
             if let Some(work) = self.work.take(turn) {
-                let (berth, throttle) = (&mut berth, throttle.as_ref());
+                let (slot, throttle) = (&mut slot, throttle.as_ref());
                 let mut outlet =
-                    Direct { shared: self, index, gate, berth, throttle, pass: None, stranded: false };
+                    Direct { shared: self, index, gate, slot, throttle, pass: None, stranded: false };
                 self.read_work(work, &mut outlet, &mut reader);
                 continue;
             }
             match self.staging.take_while(|| !direct() || self.stopped.load(Relaxed)) {
                 Some(block) => {
-                    self.send_or_queue(&mut berth, block, throttle.as_ref());
+                    self.send_or_queue(&mut slot, block, throttle.as_ref());
                 }
                 None if self.staging.is_closed() => break,
                 None => {}
             }
         }
-        if let Some(lane) = berth.lane {
-            self.lanes.finish(lane);
+        if let Some(data_stream) = slot.data_stream {
+            self.data_streams.finish(data_stream);
         }
     }
 
@@ -119,19 +119,19 @@ impl SenderState {
             let free = |block: &Block<Sent>| self.owned.lock().expect("not poisoned").insert(block.work.0);
             let Some(mut block) = self.staging.take_only(free) else { return };
             let (work, mut last) = block.work;
-            let mut berth = Berth::default();
+            let mut slot = StreamSlot::default();
             loop {
                 if !block.frames.is_empty() {
                     let sent = loop {
-                        self.rest(berth.pause());
-                        match self.lane(&mut berth) {
+                        self.rest(slot.pause());
+                        match self.data_stream(&mut slot) {
                             Some(open) => break self.send_block(open, &mut block, throttle.as_ref()),
                             None if self.stopped.load(Relaxed) => return,
                             None => {}
                         }
                     };
                     if !sent {
-                        berth.lose();
+                        slot.lose();
                     }
                 }
                 self.staging.release(block);
@@ -143,44 +143,54 @@ impl SenderState {
                 block = next;
             }
             self.owned.lock().expect("not poisoned").remove(&work);
-            if let Some(lane) = berth.lane {
-                while !self.lanes.is_settled(&lane) && !self.stopped.load(Relaxed) {
+            if let Some(data_stream) = slot.data_stream {
+                while !self.data_streams.is_settled(&data_stream) && !self.stopped.load(Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
-                self.lanes.finish(lane);
+                self.data_streams.finish(data_stream);
             }
         }
     }
 
     /// Sends a block on the worker's stream; `false` if there is none, and the block is the next one
     /// for whoever has a stream.
-    fn send_or_queue(&self, berth: &mut Berth, mut block: Block<Sent>, throttle: Option<&Throttle>) -> bool {
-        let Some(open) = self.lane(berth) else {
+    fn send_or_queue(
+        &self,
+        slot: &mut StreamSlot,
+        mut block: Block<Sent>,
+        throttle: Option<&Throttle>,
+    ) -> bool {
+        let Some(open) = self.data_stream(slot) else {
             self.staging.put_back(block);
             return false;
         };
         if !self.send_block(open, &mut block, throttle) {
-            berth.lose();
+            slot.lose();
         }
         self.staging.release(block);
         true
     }
 
     /// Sends a block within the limits; `false` if the stream was lost, with what was on it sent again.
-    fn send_block(&self, lane: &mut Lane, block: &mut Block<Sent>, throttle: Option<&Throttle>) -> bool {
+    fn send_block(
+        &self,
+        data_stream: &mut DataStream,
+        block: &mut Block<Sent>,
+        throttle: Option<&Throttle>,
+    ) -> bool {
         let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
         for throttle in throttle.into_iter().chain(&self.link) {
             throttle.take(block.wire_length(), &self.stopped);
         }
-        match self.lanes.send(lane, block) {
+        match self.data_streams.send(data_stream, block) {
             Ok(()) => {
                 self.sent_bytes.fetch_add(bytes, Relaxed);
                 self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
                 true
             }
             Err(error) => {
-                tracing::debug!("stream {} is lost: {error}", lane.index());
-                self.lost(lane.index());
+                tracing::debug!("stream {} is lost: {error}", data_stream.index());
+                self.lost(data_stream.index());
                 // Frames that never left the block.
                 for sent in block.frames.drain(..) {
                     self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
@@ -191,11 +201,11 @@ impl SenderState {
     }
 
     /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
-    fn lane<'l>(&self, berth: &'l mut Berth) -> Option<&'l mut Lane> {
-        if berth.lane.is_none() {
+    fn data_stream<'l>(&self, slot: &'l mut StreamSlot) -> Option<&'l mut DataStream> {
+        if slot.data_stream.is_none() {
             let mut attempt = 0;
-            berth.lane = loop {
-                match self.lanes.open() {
+            slot.data_stream = loop {
+                match self.data_streams.open() {
                     Ok(opened) => break opened,
                     Err(error)
                         if error.is_retryable() && attempt < DIAL_ATTEMPTS && !self.stopped.load(Relaxed) =>
@@ -211,6 +221,6 @@ impl SenderState {
                 }
             };
         }
-        berth.lane.as_mut()
+        slot.data_stream.as_mut()
     }
 }

@@ -96,7 +96,7 @@ enum Supply {
 
 /// All data streams of a sender. `F` is what it remembers of a frame.
 #[derive(Debug)]
-pub struct Lanes<F> {
+pub struct DataStreams<F> {
     supply: Supply,
     flights: Mutex<Flights<F>>,
 }
@@ -123,13 +123,13 @@ struct Flight<F> {
 
 /// One stream in the hands of one worker.
 #[derive(Debug)]
-pub struct Lane {
+pub struct DataStream {
     index: u32,
     channel: Channel,
     useful: Arc<AtomicBool>,
 }
 
-impl<F> Lanes<F> {
+impl<F> DataStreams<F> {
     /// Streams that we dial, or for `None` streams that the peer dials.
     pub fn new(dialer: Option<Dialer>) -> Self {
         let supply = match dialer {
@@ -157,7 +157,7 @@ impl<F> Lanes<F> {
 
     /// A stream for a worker: dialled now, or the next one to arrive. `None` once closed, or if none
     /// arrived for a while.
-    pub fn open(&self) -> Result<Option<Lane>> {
+    pub fn open(&self) -> Result<Option<DataStream>> {
         let (index, channel) = match &self.supply {
             Supply::Dial(dialer) => dialer.dial()?,
             Supply::Await(queue, changed) => {
@@ -189,12 +189,12 @@ impl<F> Lanes<F> {
             return Ok(None);
         }
         flights.live.insert(index, flight);
-        Ok(Some(Lane { index, channel, useful }))
+        Ok(Some(DataStream { index, channel, useful }))
     }
 
     /// Sends `block`; its frames are remembered until confirmed, also when this fails.
-    pub fn send(&self, lane: &mut Lane, block: &mut Block<F>) -> io::Result<()> {
-        match self.flights.lock().expect("not poisoned").live.get_mut(&lane.index) {
+    pub fn send(&self, data_stream: &mut DataStream, block: &mut Block<F>) -> io::Result<()> {
+        match self.flights.lock().expect("not poisoned").live.get_mut(&data_stream.index) {
             Some(flight) => {
                 if flight.unconfirmed.len() >= MAX_UNCONFIRMED {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing of it is confirmed"));
@@ -208,8 +208,8 @@ impl<F> Lanes<F> {
             None => return Err(io::ErrorKind::ConnectionReset.into()),
         }
         match &block.tail {
-            None => lane.channel.write_all(&block.bytes[..block.length]),
-            Some(tail) => lane.channel.write_with_file(
+            None => data_stream.channel.write_all(&block.bytes[..block.length]),
+            Some(tail) => data_stream.channel.write_with_file(
                 &block.bytes[..block.length],
                 tail.file.as_fd(),
                 tail.offset,
@@ -218,10 +218,10 @@ impl<F> Lanes<F> {
         }
     }
 
-    /// Whether the receiver has taken everything sent on `lane`.
-    pub fn is_settled(&self, lane: &Lane) -> bool {
+    /// Whether the receiver has taken everything sent on `data_stream`.
+    pub fn is_settled(&self, data_stream: &DataStream) -> bool {
         let flights = self.flights.lock().expect("not poisoned");
-        flights.live.get(&lane.index).is_none_or(|flight| flight.unconfirmed.is_empty())
+        flights.live.get(&data_stream.index).is_none_or(|flight| flight.unconfirmed.is_empty())
     }
 
     /// The receiver has taken `count` frames of stream `index` so far; answers with those that it had not before.
@@ -288,14 +288,15 @@ impl<F> Lanes<F> {
         }
     }
 
-    /// Ends `lane` properly: the receiver will not miss it.
-    pub fn finish(&self, mut lane: Lane) {
-        let ended = lane.channel.write_all(&Frame::END.encode()).and_then(|()| lane.channel.finish());
+    /// Ends `data_stream` properly: the receiver will not miss it.
+    pub fn finish(&self, mut data_stream: DataStream) {
+        let ended =
+            data_stream.channel.write_all(&Frame::END.encode()).and_then(|()| data_stream.channel.finish());
         if let Err(error) = ended {
-            tracing::debug!("ending stream {}: {error}", lane.index);
+            tracing::debug!("ending stream {}: {error}", data_stream.index);
         }
         let mut flights = self.flights.lock().expect("not poisoned");
-        if let Some(flight) = flights.live.remove(&lane.index) {
+        if let Some(flight) = flights.live.remove(&data_stream.index) {
             retire(&mut flights.retired, &flight.socket);
         }
     }
@@ -324,7 +325,7 @@ impl<F> Lanes<F> {
     }
 }
 
-impl Lane {
+impl DataStream {
     /// The stream's number.
     pub fn index(&self) -> u32 {
         self.index
@@ -349,19 +350,19 @@ mod tests {
     use std::net::TcpListener;
 
     /// Bytes that a stream whose peer reads nothing takes before it would block.
-    fn taken(lanes: &Lanes<()>, index: u32, shorten: bool) -> usize {
+    fn taken(data_streams: &DataStreams<()>, index: u32, shorten: bool) -> usize {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let (_peer, _) = listener.accept().expect("connected");
         stream.set_nonblocking(true).expect("a socket");
-        lanes.arrived(index, Channel::Clear(stream), 1);
-        let mut lane = lanes.open().expect("arrived").expect("open");
+        data_streams.arrived(index, Channel::Clear(stream), 1);
+        let mut data_stream = data_streams.open().expect("arrived").expect("open");
         if shorten {
-            lanes.shorten_queues();
+            data_streams.shorten_queues();
         }
         let piece = vec![0; BLOCK as usize];
         let mut taken = 0;
-        while let Ok(n) = lane.channel.write(&piece) {
+        while let Ok(n) = data_stream.channel.write(&piece) {
             taken += n;
         }
         taken
@@ -369,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_stream_that_stands_still_does_not_fill_the_kernel() {
-        let lanes = Lanes::new(None);
-        let (free, short) = (taken(&lanes, 0, false), taken(&lanes, 1, true));
+        let data_streams = DataStreams::new(None);
+        let (free, short) = (taken(&data_streams, 0, false), taken(&data_streams, 1, true));
         assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
     }
 }

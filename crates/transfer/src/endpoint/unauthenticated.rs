@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use crate::sys::clock::Instant;
 
-/// Most strangers at a time, however many descriptors there are: each has a thread.
-const MAX_STRANGERS: usize = 1024;
+/// Most unauthenticated peers at a time, however many descriptors there are: each has a thread.
+const MAX_UNAUTHENTICATED_PEERS: usize = 1024;
 
 /// Fewest of them that are worth listening for.
-const MIN_STRANGERS: usize = 8;
+const MIN_UNAUTHENTICATED_PEERS: usize = 8;
 
-/// One stranger for so many descriptors. It takes two of them, so three quarters are left to sessions and files.
-const DESCRIPTORS_A_STRANGER: u64 = 8;
+/// One unauthenticated peer for so many descriptors. It takes two of them, so three quarters are left to sessions and files.
+const DESCRIPTORS_A_UNAUTHENTICATED_PEERS: u64 = 8;
 
-/// How long a stranger is left alone: three round trips of a slow satellite link.
+/// How long one is left alone: three round trips of a slow satellite link.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that one host chooses beneath.
@@ -40,7 +40,7 @@ impl Origin {
     }
 }
 
-/// How many strangers are borne.
+/// How many unauthenticated peers are borne.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// In all.
@@ -54,8 +54,9 @@ pub struct Caps {
 impl Caps {
     /// As a process with so many descriptors can bear.
     pub fn within(descriptors: u64) -> Self {
-        let total = usize::try_from(descriptors / DESCRIPTORS_A_STRANGER).unwrap_or(MAX_STRANGERS);
-        let total = total.clamp(MIN_STRANGERS, MAX_STRANGERS);
+        let total = usize::try_from(descriptors / DESCRIPTORS_A_UNAUTHENTICATED_PEERS)
+            .unwrap_or(MAX_UNAUTHENTICATED_PEERS);
+        let total = total.clamp(MIN_UNAUTHENTICATED_PEERS, MAX_UNAUTHENTICATED_PEERS);
         Self { total, proven: total / 2, unproven: total / 4 }
     }
 }
@@ -71,24 +72,24 @@ pub enum Answer<T> {
 
 /// Everybody who has not proved himself, with what ends the connection.
 #[derive(Debug)]
-pub struct Strangers<T> {
+pub struct UnauthenticatedPeers<T> {
     caps: Caps,
     next: u64,
     /// By number, so the oldest first.
-    all: BTreeMap<u64, Stranger<T>>,
+    all: BTreeMap<u64, UnauthenticatedPeer<T>>,
     by_origin: HashMap<Origin, BTreeSet<u64>>,
     /// How many sessions each origin has.
     sessions: HashMap<Origin, usize>,
 }
 
 #[derive(Debug)]
-struct Stranger<T> {
+struct UnauthenticatedPeer<T> {
     origin: Origin,
     since: Instant,
     handle: T,
 }
 
-impl<T> Strangers<T> {
+impl<T> UnauthenticatedPeers<T> {
     /// None yet.
     pub fn new(caps: Caps) -> Self {
         Self { caps, next: 0, all: BTreeMap::new(), by_origin: HashMap::new(), sessions: HashMap::new() }
@@ -103,21 +104,21 @@ impl<T> Strangers<T> {
         let ended = payer.and_then(|number| self.leave(number));
         let number = self.next;
         self.next += 1;
-        self.all.insert(number, Stranger { origin, since: now, handle });
+        self.all.insert(number, UnauthenticatedPeer { origin, since: now, handle });
         self.by_origin.entry(origin).or_default().insert(number);
         Answer::Welcome(number, ended)
     }
 
-    /// A stranger has proved himself, has failed to, or has left.
+    /// One has proved itself, has failed to, or has left.
     pub fn leave(&mut self, number: u64) -> Option<T> {
-        let stranger = self.all.remove(&number)?;
-        if let Some(numbers) = self.by_origin.get_mut(&stranger.origin) {
+        let peer = self.all.remove(&number)?;
+        if let Some(numbers) = self.by_origin.get_mut(&peer.origin) {
             numbers.remove(&number);
             if numbers.is_empty() {
-                self.by_origin.remove(&stranger.origin);
+                self.by_origin.remove(&peer.origin);
             }
         }
-        Some(stranger.handle)
+        Some(peer.handle)
     }
 
     /// Descriptors have run out: one that must end, if there is any.
@@ -162,7 +163,7 @@ impl<T> Strangers<T> {
         self.had_its_time(oldest, now).then_some(Some(oldest))
     }
 
-    /// Which of an origin's strangers ends: the oldest if it has had its time, else the one that came last, so that
+    /// Which of an origin's unauthenticated peers ends: the oldest if it has had its time, else the one that came last, so that
     /// one who shares the origin with a flood and came before it may finish.
     fn payer_of(&self, origin: Origin, now: Instant) -> Option<u64> {
         let oldest = self.oldest_of(origin)?;
@@ -190,7 +191,7 @@ impl<T> Strangers<T> {
     }
 
     fn had_its_time(&self, number: u64, now: Instant) -> bool {
-        self.all.get(&number).is_some_and(|stranger| now.saturating_duration_since(stranger.since) >= GRACE)
+        self.all.get(&number).is_some_and(|peer| now.saturating_duration_since(peer.since) >= GRACE)
     }
 }
 
@@ -203,19 +204,19 @@ mod tests {
     }
 
     /// 64 in all, 32 of an origin with a session, 16 of any other.
-    fn some() -> Strangers<()> {
-        Strangers::new(Caps::within(512))
+    fn some() -> UnauthenticatedPeers<()> {
+        UnauthenticatedPeers::new(Caps::within(512))
     }
 
     /// How many of `times` newcomers get in, one every `every`.
     fn flood(
-        strangers: &mut Strangers<()>,
+        unauthenticated: &mut UnauthenticatedPeers<()>,
         origin: Origin,
         times: u32,
         start: Instant,
         every: Duration,
     ) -> u32 {
-        let came = |i| matches!(strangers.arrive(origin, start + i * every, ()), Answer::Welcome(..));
+        let came = |i| matches!(unauthenticated.arrive(origin, start + i * every, ()), Answer::Welcome(..));
         (0..times).map(came).filter(|in_it| *in_it).count() as u32
     }
 
@@ -230,101 +231,105 @@ mod tests {
     #[test]
     fn few_descriptors_bear_few_strangers() {
         assert_eq!(Caps::within(256), Caps { total: 32, proven: 16, unproven: 8 });
-        assert_eq!(Caps::within(0).total, MIN_STRANGERS);
+        assert_eq!(Caps::within(0).total, MIN_UNAUTHENTICATED_PEERS);
         assert_eq!(
             Caps::within(1 << 20),
-            Caps { total: MAX_STRANGERS, proven: MAX_STRANGERS / 2, unproven: MAX_STRANGERS / 4 }
+            Caps {
+                total: MAX_UNAUTHENTICATED_PEERS,
+                proven: MAX_UNAUTHENTICATED_PEERS / 2,
+                unproven: MAX_UNAUTHENTICATED_PEERS / 4
+            }
         );
-        assert_eq!(Caps::within(u64::MAX).total, MAX_STRANGERS);
+        assert_eq!(Caps::within(u64::MAX).total, MAX_UNAUTHENTICATED_PEERS);
     }
 
     #[test]
     fn a_flood_from_one_address_ends_nobody_elsewhere() {
-        let (mut strangers, now) = (some(), Instant::now());
-        let Answer::Welcome(honest, None) = strangers.arrive(at("10.0.0.1"), now, ()) else { panic!() };
-        let came = flood(&mut strangers, at("10.0.0.66"), 40_000, now, Duration::from_micros(250));
+        let (mut unauthenticated, now) = (some(), Instant::now());
+        let Answer::Welcome(honest, None) = unauthenticated.arrive(at("10.0.0.1"), now, ()) else { panic!() };
+        let came = flood(&mut unauthenticated, at("10.0.0.66"), 40_000, now, Duration::from_micros(250));
         // Ten seconds: its cap once every grace.
         assert!(came <= 16 * 6, "{came}");
-        assert_eq!(strangers.leave(honest), Some(()));
+        assert_eq!(unauthenticated.leave(honest), Some(()));
         // And one that comes in the midst of it gets in at once.
         let later = now + Duration::from_secs(11);
-        assert!(matches!(strangers.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, None)));
+        assert!(matches!(unauthenticated.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, None)));
     }
 
     #[test]
     fn when_all_is_full_the_address_with_most_pays() {
-        let (mut strangers, now) = (some(), Instant::now());
+        let (mut unauthenticated, now) = (some(), Instant::now());
         for host in 1..=4 {
             let origin = at(&format!("10.0.1.{host}"));
-            assert_eq!(flood(&mut strangers, origin, 100, now, Duration::ZERO), 16);
+            assert_eq!(flood(&mut unauthenticated, origin, 100, now, Duration::ZERO), 16);
         }
-        let Answer::Welcome(honest, Some(())) = strangers.arrive(at("10.0.0.1"), now, ()) else {
+        let Answer::Welcome(honest, Some(())) = unauthenticated.arrive(at("10.0.0.1"), now, ()) else {
             panic!("no room")
         };
         for host in 1..=4 {
-            flood(&mut strangers, at(&format!("10.0.1.{host}")), 1000, now, Duration::from_micros(250));
+            flood(&mut unauthenticated, at(&format!("10.0.1.{host}")), 1000, now, Duration::from_micros(250));
         }
-        assert_eq!(strangers.leave(honest), Some(()));
+        assert_eq!(unauthenticated.leave(honest), Some(()));
     }
 
     #[test]
     fn a_crowd_with_an_address_each_cannot_end_the_young() {
-        let (mut strangers, now) = (some(), Instant::now());
-        let Answer::Welcome(honest, None) = strangers.arrive(at("10.0.0.1"), now, ()) else { panic!() };
+        let (mut unauthenticated, now) = (some(), Instant::now());
+        let Answer::Welcome(honest, None) = unauthenticated.arrive(at("10.0.0.1"), now, ()) else { panic!() };
         let crowd = |i: u32| Origin::of(IpAddr::from([172, 16, (i >> 8) as u8, i as u8]));
         for i in 0..4000 {
-            strangers.arrive(crowd(i), now + i * Duration::from_micros(250), ());
+            unauthenticated.arrive(crowd(i), now + i * Duration::from_micros(250), ());
         }
-        assert_eq!(strangers.leave(honest), Some(()), "after a second");
+        assert_eq!(unauthenticated.leave(honest), Some(()), "after a second");
         // Silent ones make room once they have had their time, for one that tries again.
         let later = now + GRACE + Duration::from_secs(1);
         assert!(
-            matches!(strangers.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, None)),
+            matches!(unauthenticated.arrive(at("10.0.0.2"), later, ()), Answer::Welcome(_, None)),
             "honest's place"
         );
-        assert!(matches!(strangers.arrive(at("10.0.0.3"), later, ()), Answer::Welcome(_, Some(()))));
+        assert!(matches!(unauthenticated.arrive(at("10.0.0.3"), later, ()), Answer::Welcome(_, Some(()))));
     }
 
     #[test]
     fn silent_neighbours_make_room_after_their_time() {
-        let (mut strangers, now) = (some(), Instant::now());
-        assert_eq!(flood(&mut strangers, at("10.0.0.1"), 100, now, Duration::ZERO), 16);
-        assert_eq!(strangers.arrive(at("10.0.0.1"), now + GRACE / 2, ()), Answer::TurnedAway);
-        let answer = strangers.arrive(at("10.0.0.1"), now + GRACE, ());
+        let (mut unauthenticated, now) = (some(), Instant::now());
+        assert_eq!(flood(&mut unauthenticated, at("10.0.0.1"), 100, now, Duration::ZERO), 16);
+        assert_eq!(unauthenticated.arrive(at("10.0.0.1"), now + GRACE / 2, ()), Answer::TurnedAway);
+        let answer = unauthenticated.arrive(at("10.0.0.1"), now + GRACE, ());
         assert_eq!(answer, Answer::Welcome(16, Some(())));
     }
 
     #[test]
     fn where_a_session_runs_streams_find_room() {
-        let (mut strangers, now) = (some(), Instant::now());
+        let (mut unauthenticated, now) = (some(), Instant::now());
         for i in 0..200 {
-            strangers.arrive(Origin::of(IpAddr::from([172, 16, 0, i])), now, ());
+            unauthenticated.arrive(Origin::of(IpAddr::from([172, 16, 0, i])), now, ());
         }
         let home = at("10.0.0.1");
-        assert_eq!(strangers.arrive(home, now, ()), Answer::TurnedAway);
-        strangers.session_began(home);
-        strangers.session_began(home);
-        strangers.session_ended(home);
-        assert_eq!(flood(&mut strangers, home, 100, now, Duration::ZERO), 32);
+        assert_eq!(unauthenticated.arrive(home, now, ()), Answer::TurnedAway);
+        unauthenticated.session_began(home);
+        unauthenticated.session_began(home);
+        unauthenticated.session_ended(home);
+        assert_eq!(flood(&mut unauthenticated, home, 100, now, Duration::ZERO), 32);
         // It leaves half to others all the same.
-        assert_eq!(strangers.all.len(), 64);
-        strangers.session_ended(home);
-        assert!(!strangers.is_proven(home) && strangers.sessions.is_empty());
+        assert_eq!(unauthenticated.all.len(), 64);
+        unauthenticated.session_ended(home);
+        assert!(!unauthenticated.is_proven(home) && unauthenticated.sessions.is_empty());
     }
 
     #[test]
     fn out_of_descriptors_the_fullest_address_pays() {
-        let (mut strangers, now) = (some(), Instant::now());
-        assert_eq!(strangers.relieve(now), None);
-        strangers.session_began(at("10.0.0.1"));
+        let (mut unauthenticated, now) = (some(), Instant::now());
+        assert_eq!(unauthenticated.relieve(now), None);
+        unauthenticated.session_began(at("10.0.0.1"));
         for host in ["10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.3"] {
-            strangers.arrive(at(host), now, ());
+            unauthenticated.arrive(at(host), now, ());
         }
-        assert_eq!(strangers.relieve(now), Some(()));
-        assert_eq!(strangers.count(at("10.0.0.3")), 1);
+        assert_eq!(unauthenticated.relieve(now), Some(()));
+        assert_eq!(unauthenticated.count(at("10.0.0.3")), 1);
         for _ in 0..5 {
-            assert_eq!(strangers.relieve(now), Some(()));
+            assert_eq!(unauthenticated.relieve(now), Some(()));
         }
-        assert!(strangers.all.is_empty() && strangers.by_origin.is_empty());
+        assert!(unauthenticated.all.is_empty() && unauthenticated.by_origin.is_empty());
     }
 }
