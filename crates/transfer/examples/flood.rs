@@ -30,7 +30,7 @@ use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
-use tidegate_transfer::wire::handshake::{self, DataStream};
+use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
@@ -385,7 +385,7 @@ fn problems(_: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, _: &[u8; 32]) {
 }
 
 fn open_stream(prey: &Prey, token: &[u8; 32], index: u32) -> Result<Channel> {
-    let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+    let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
     handshake::open_stream(&prey.address, &prey.config, &stream)
 }
 

@@ -17,7 +17,7 @@ use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
-use tidegate_transfer::wire::handshake::{self, DataStream};
+use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -54,7 +54,7 @@ fn files_that_are_begun_and_left_take_few_descriptors_and_are_completed_all_the_
         while !matches!(inbox.receive().expect("it goes on"), Message::Verdicts { .. }) {}
     }
     let data = content(size, 3);
-    let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
+    let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
     let mut stream = handshake::open_stream(&f.address, &trust, &stream).expect("opened");
     let parts = f.root.join("in/.tidegate").join("00".repeat(16));
     for offset in [0, BLOCK] {

@@ -18,7 +18,7 @@ use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Link;
-use tidegate_transfer::wire::handshake::{self, DataStream};
+use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
@@ -114,7 +114,7 @@ fn a_ticket_has_so_many_threads_and_no_more() {
     for (outbox, _, token) in &sessions {
         outbox.send(&Message::Setpoint(PerStage::all(512)));
         for index in 0..20 {
-            let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+            let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
             streams.extend(handshake::open_stream(&prey.address, &prey.config, &stream));
         }
     }

@@ -21,7 +21,7 @@ use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
-use tidegate_transfer::wire::handshake::{self, DataStream, Opening, StreamHello, session_name};
+use tidegate_transfer::wire::handshake::{self, Opening, StreamHello, StreamOpening, session_name};
 use tidegate_transfer::wire::message::{Message, PROMPT_SINCE, Request, VERSIONS, encode};
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::tls::Trust;
@@ -88,7 +88,7 @@ impl ByHand {
     }
 
     fn stream_of(&self, version: u16, index: u32, plane: DataPlane) -> Channel {
-        let stream = DataStream { plane, version, token: &self.token, index };
+        let stream = StreamOpening { plane, version, token: &self.token, index };
         handshake::open_stream(&self.f.address, &self.config, &stream).expect("opened")
     }
 
@@ -368,7 +368,7 @@ fn streams_with_a_wrong_proof_or_a_used_number_are_hung_up_on() {
     let mut token = hand.token;
     token[0] ^= 1;
     for plane in [DataPlane::Tls, DataPlane::Clear] {
-        let stream = DataStream { plane, version: VERSIONS.1, token: &token, index: 0 };
+        let stream = StreamOpening { plane, version: VERSIONS.1, token: &token, index: 0 };
         let forged = handshake::open_stream(address, &hand.config, &stream);
         refused(forged.expect("opened"));
     }

@@ -15,7 +15,7 @@ use tidegate_transfer::offer::{Outcome, Verdict};
 use tidegate_transfer::spec::SinkSpec;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::handshake::{self, DataStream};
+use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -127,7 +127,7 @@ fn a_second_offer_of_a_name_is_refused_whatever_the_sender_does() {
         };
         assert!(why.message.contains("offered twice"), "{why}");
         // Frames of the refused one change nothing, although they come with hashes that fit.
-        let stream = DataStream { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
+        let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
         let mut stream = handshake::open_stream(&f.address, &config, &stream).expect("opened");
         outbox.send(&Message::Hashes(vec![hash_of(0, b"good"), hash_of(1, b"evil")]));
         stream.write_all(&[whole(1, b"evil"), whole(0, b"good")].concat()).expect("written");

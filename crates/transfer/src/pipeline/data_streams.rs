@@ -22,7 +22,7 @@ use crate::sys::tcp::{self, TcpInfo};
 use crate::terms::DataPlane;
 use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
-use crate::wire::handshake::{self, DataStream};
+use crate::wire::handshake::{self, StreamOpening};
 use crate::wire::ticket::Address;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
@@ -79,7 +79,7 @@ impl Dialer {
     /// Opens the next stream.
     pub fn dial(&self) -> Result<(u32, Channel)> {
         let index = self.next.fetch_add(1, Relaxed);
-        let stream = DataStream { plane: self.plane, version: self.version, token: &self.token, index };
+        let stream = StreamOpening { plane: self.plane, version: self.version, token: &self.token, index };
         let channel = handshake::open_stream_at(&self.address, &[self.found], &self.config, &stream)?;
         Ok((index, channel))
     }

@@ -267,7 +267,7 @@ fn try_session(
 
 /// A data stream that is opened: of which session, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct DataStream<'a> {
+pub struct StreamOpening<'a> {
     /// Whether it is encrypted.
     pub plane: DataPlane,
     /// The protocol version that the session speaks.
@@ -282,7 +282,7 @@ pub struct DataStream<'a> {
 pub fn open_stream(
     address: &Address,
     config: &Arc<ClientConfig>,
-    stream: &DataStream<'_>,
+    stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
     open_stream_at(address, &resolve(address)?, config, stream)
 }
@@ -292,9 +292,9 @@ pub(crate) fn open_stream_at(
     address: &Address,
     candidates: &[SocketAddr],
     config: &Arc<ClientConfig>,
-    stream: &DataStream<'_>,
+    stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
-    let DataStream { plane, version, token, index } = *stream;
+    let StreamOpening { plane, version, token, index } = *stream;
     let place = address.place();
     let lost = |error: io::Error| Error::connection("lost the connection to", &place, error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
