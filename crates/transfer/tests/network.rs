@@ -43,11 +43,11 @@ fn both_ways(
     }
     assert_same_tree(&source, &f.root.join("in/source"));
     assert!(leftovers(&f.root).is_empty());
-    pulls_back(&mut f, Proxy::start(direct, plan));
+    pulls_back(&mut f, &Proxy::start(direct, plan));
 }
 
 /// Pulls by way of `proxy` what was pushed; it must end well.
-fn pulls_back(f: &mut Fixture, proxy: Proxy) {
+fn pulls_back(f: &mut Fixture, proxy: &Proxy) {
     f.address.port = proxy.port;
     let back = f.dir("back");
     let totals = f.pull(&["in/source"], &back);
@@ -117,7 +117,7 @@ fn a_stream_that_takes_everything_and_delivers_nothing_is_replaced() {
         assert_eq!((totals.files_done, totals.files_failed), (62, 0));
         assert!(totals.bytes_again > 0, "nothing was lost");
         assert_same_tree(&source, &f.root.join("in/source"));
-        pulls_back(&mut f, Proxy::start(direct, plan));
+        pulls_back(&mut f, &Proxy::start(direct, plan));
     }
 }
 
