@@ -9,7 +9,7 @@
 //! `tidegate_control`'s loop runs it.
 //!
 //! ```text
-//! transfer    route: From, To, Setup, begin · link: Link · Transfer, Interrupt, Pace, Running, Stepper
+//! transfer    route: From, To, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
 //! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
 //!
 //! error       Error, ErrorKind, Result
@@ -21,7 +21,7 @@
 //!
 //! store       Source, Sink and what they answer with · file_source, file_sink, abandoned
 //! record_log  RecordLog · journal: Journal · catalogue: Catalogues
-//! pipeline    pool, staging, shortcut, work, proof, recheck, incoming, commit: stages that `get` and `put` share
+//! pipeline    write_path, pool, staging, work, proof: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · processors: CpuTime · memory
 //!
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
