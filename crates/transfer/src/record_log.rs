@@ -41,6 +41,8 @@ pub struct RecordLog<R> {
     /// Where the last whole record or sync point ends.
     end: u64,
     synced: bool,
+    /// Why records may be missing from the medium for good: the system forgets what it could not write.
+    damaged: Option<Errno>,
     records: PhantomData<R>,
 }
 
@@ -98,7 +100,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             }
         }
         let end = sound.max(start);
-        Ok(Self { file, name: name.to_owned(), end, synced: false, records: PhantomData })
+        Ok(Self { file, name: name.to_owned(), end, synced: false, damaged: None, records: PhantomData })
     }
 
     /// Appends records; they are durable after the next [`sync`](Self::sync).
@@ -121,12 +123,16 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         Ok(())
     }
 
-    /// Makes what was appended durable, and says so in the log.
+    /// Makes what was appended durable, and says so in the log. Where that failed once it fails from then on: a sync
+    /// point behind a hole would void the records before it.
     pub fn sync(&mut self) -> Result<()> {
         if self.synced {
             return Ok(());
         }
-        fs::fdatasync(&self.file).map_err(|error| Error::io("write", self.name.as_bytes(), error))?;
+        if let Some(error) = self.damaged.or_else(|| fs::fdatasync(&self.file).err()) {
+            self.damaged = Some(error);
+            return Err(Error::io("write", self.name.as_bytes(), error));
+        }
         self.write(&sync_point(self.end))?;
         self.synced = true;
         Ok(())
@@ -152,7 +158,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         renameat(directory, &fresh, directory, &self.name).map_err(failed)?;
         self.file = file;
         self.end = bytes.len() as u64;
-        self.synced = false;
+        (self.synced, self.damaged) = (false, None);
         Ok(())
     }
 
@@ -306,7 +312,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::sys::confined::scratch;
-    use crate::sys::fs::faulty;
+    use crate::sys::fs::faulty::{self, Call};
     use tidegate_control::Rng;
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
@@ -429,7 +435,7 @@ mod tests {
         assert!(directory.path().join("log.bad").exists());
     }
 
-    /// One run of a log on `disk` after another, each ended by a crash; `draw` chooses.
+    /// One run of a log on `disk` after another, in which calls fail, each ended by a crash; `draw` chooses.
     fn crashes(disk: &faulty::Disk, draw: &mut impl FnMut(usize) -> usize) {
         let (_directory, root) = scratch();
         let (mut appended, mut next) = (Vec::new(), 0);
@@ -437,21 +443,29 @@ mod tests {
             let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
             let mut durable = appended.len();
             for _ in 0..draw(12) {
-                match draw(8) {
+                let failing = [Call::Write, Call::Sync, Call::Rename].get(draw(12)).copied();
+                disk.set_faults(move |call, _| Some(call) == failing);
+                let done = match draw(8) {
                     0..4 => {
-                        log.append([&next]).expect("appended");
-                        appended.push(next);
+                        let done = log.append([&next]);
+                        if done.is_ok() {
+                            appended.push(next);
+                        }
                         next += 1 << draw(40);
+                        done
                     }
                     4 => {
-                        appended = appended.split_off(draw(appended.len() + 1));
-                        log.rewrite(&root, MAGIC, &appended).expect("rewritten");
-                        durable = appended.len();
+                        let kept = appended[draw(appended.len() + 1)..].to_vec();
+                        log.rewrite(&root, MAGIC, &kept).map(|()| {
+                            durable = kept.len();
+                            appended = kept;
+                        })
                     }
-                    _ => {
-                        log.sync().expect("synced");
-                        durable = appended.len();
-                    }
+                    _ => log.sync().map(|()| durable = appended.len()),
+                };
+                disk.heal();
+                if let Err(error) = done {
+                    assert_eq!(error.kind, ErrorKind::Io, "{error}");
                 }
             }
             drop(log);

@@ -1,10 +1,10 @@
-//! Files. What changes content or makes it durable is ours, so that a test's disk can fail, or lose at a crash what was
-//! not synced; the rest is the kernel's as it is. Paths are resolved in [`confined`](super::confined).
+//! Files. What changes content, makes it durable or gives it a name is ours, so that a test's disk can fail, or lose at a
+//! crash what was not synced; the rest is the kernel's as it is. Paths are resolved in [`confined`](super::confined).
 
 pub use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
-    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, mkdirat, openat, readlinkat, renameat,
-    seek, statat, symlinkat, unlinkat, utimensat,
+    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, mkdirat, openat, readlinkat, seek,
+    statat, symlinkat, unlinkat, utimensat,
 };
 
 use std::io::Write as _;
@@ -13,6 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::io::{Errno, pread};
+use rustix::path::Arg;
 
 #[cfg(test)]
 pub mod faulty;
@@ -89,10 +90,23 @@ pub fn fdatasync(file: impl AsFd) -> Result<(), Errno> {
 #[inline]
 fn sync<'f>(file: BorrowedFd<'f>, how: fn(BorrowedFd<'f>) -> Result<(), Errno>) -> Result<(), Errno> {
     #[cfg(test)]
-    if faulty::synced(file) {
+    if faulty::synced(file)? {
         return Ok(());
     }
     how(file)
+}
+
+/// Gives `new_name` in `new_dir` to what is called `old_name` in `old_dir`.
+#[inline]
+pub fn renameat(
+    old_dir: impl AsFd,
+    old_name: impl Arg,
+    new_dir: impl AsFd,
+    new_name: impl Arg,
+) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::before_rename(new_name.as_str().unwrap_or_default())?;
+    rustix::fs::renameat(old_dir, old_name, new_dir, new_name)
 }
 
 /// The text in the file that the local user calls `path`.

@@ -1,5 +1,5 @@
-//! A disk that fills up, and one that loses at a crash what was not synced, for tests of one thread: what others write
-//! does not count. Names are kept, as by a file system that journals them.
+//! A disk that fills up, whose calls fail, and that loses at a crash what was not synced, for tests of one thread: what
+//! others write does not count. Names are kept, as by a file system that journals them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,10 +15,26 @@ thread_local! {
 /// So many bytes reach the medium together.
 const SECTOR: usize = 16;
 
-#[derive(Debug, Default)]
+/// What is asked of a disk and may fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Bytes are to be written.
+    Write,
+    /// What was written is to be made durable.
+    Sync,
+    /// A file is to get a name.
+    Rename,
+}
+
+/// Whether a call fails: told what is called, and the name of the file, or the one that it is to get.
+type Faults = Box<dyn FnMut(Call, &str) -> bool>;
+
+#[derive(Default)]
 struct State {
     /// Bytes that still fit; `None` for any number.
     room: Option<usize>,
+    /// Which calls fail; `None` for none.
+    faults: Option<Faults>,
     /// By inode: the file, and what of it is durable.
     unsynced: BTreeMap<u64, (OwnedFd, Vec<u8>)>,
 }
@@ -39,6 +55,18 @@ impl Disk {
         with(|state| state.room = room);
     }
 
+    /// Lets the calls fail with `EIO` that `fails` names, which must not use the disk itself.
+    ///
+    /// What cannot be synced is lost, and the next sync of the file knows nothing of it: so Linux does.
+    pub fn set_faults(&self, fails: impl FnMut(Call, &str) -> bool + 'static) {
+        with(|state| state.faults = Some(Box::new(fails)));
+    }
+
+    /// Lets no call fail from now on.
+    pub fn heal(&self) {
+        with(|state| state.faults = None);
+    }
+
     /// Power fails: of what was not synced some sectors are on the medium and others are not, as `draw` has it, which
     /// answers with numbers below the one given.
     pub fn crash(&self, mut draw: impl FnMut(usize) -> usize) {
@@ -53,8 +81,7 @@ impl Disk {
                     *to = *byte;
                 }
             }
-            rustix::fs::ftruncate(&file, 0).expect("truncated");
-            assert_eq!(pwrite(&file, &left, 0), Ok(left.len()));
+            replace(&file, &left);
         }
     }
 }
@@ -86,9 +113,27 @@ fn content(file: BorrowedFd<'_>) -> Vec<u8> {
     bytes
 }
 
+fn replace(file: &OwnedFd, content: &[u8]) {
+    rustix::fs::ftruncate(file, 0).expect("truncated");
+    assert_eq!(pwrite(file, content, 0), Ok(content.len()));
+}
+
+/// What the file or directory is called now.
+fn name(file: BorrowedFd<'_>) -> String {
+    let path = crate::sys::confined::path_of(&file).expect("an open file");
+    String::from_utf8_lossy(path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()).into_owned()
+}
+
+fn fails(call: Call, name: impl FnOnce() -> String) -> bool {
+    with(|state| state.faults.as_mut().is_some_and(|faults| faults(call, &name()))).unwrap_or(false)
+}
+
 /// As much of `data` as fits.
 pub(super) fn before_write<'d>(file: BorrowedFd<'_>, data: &'d [u8]) -> Result<&'d [u8], Errno> {
     before_change(file);
+    if fails(Call::Write, || name(file)) {
+        return Err(Errno::IO);
+    }
     let taken = with(|state| {
         let taken = state.room.map_or(data.len(), |room| room.min(data.len()));
         state.room = state.room.map(|room| room - taken);
@@ -108,6 +153,24 @@ pub(super) fn before_change(file: BorrowedFd<'_>) {
 }
 
 /// Takes what is in `file` for durable; `false` if the real disk is to see to that.
-pub(super) fn synced(file: BorrowedFd<'_>) -> bool {
-    with(|state| state.unsynced.remove(&inode(file))).is_some()
+pub(super) fn synced(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let fails = fails(Call::Sync, || name(file));
+    let unsynced = with(|state| state.unsynced.remove(&inode(file))).flatten();
+    if fails {
+        // Its length is known already, and where its bytes are lost there is nothing.
+        if let Some((file, mut durable)) = unsynced {
+            durable.resize(content(file.as_fd()).len(), 0);
+            replace(&file, &durable);
+        }
+        return Err(Errno::IO);
+    }
+    Ok(unsynced.is_some())
+}
+
+/// Fails if nothing can be called `name`.
+pub(super) fn before_rename(name: &str) -> Result<(), Errno> {
+    match fails(Call::Rename, || name.to_owned()) {
+        true => Err(Errno::IO),
+        false => Ok(()),
+    }
 }
