@@ -108,8 +108,11 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     where
         R: 'r,
     {
-        self.write(&encode(records))?;
-        self.synced = false;
+        let bytes = encode(records);
+        if !bytes.is_empty() {
+            self.write(&bytes)?;
+            self.synced = false;
+        }
         Ok(())
     }
 
@@ -310,17 +313,29 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::sys::confined::scratch;
     use crate::sys::fs::faulty::{self, Call};
+    use crate::sys::thread;
     use tidegate_control::Rng;
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
 
+    fn open(root: &Root) -> (RecordLog<u64>, Vec<u64>) {
+        loop {
+            let mut seen = Vec::new();
+            match RecordLog::open(root, "log", MAGIC, |record| seen.push(record)) {
+                // A process that another test starts has our lock for a moment.
+                Err(error) if error.kind == ErrorKind::Busy => thread::sleep(Duration::from_millis(1)),
+                opened => return (opened.expect("opened"), seen),
+            }
+        }
+    }
+
     fn read(root: &Root) -> Vec<u64> {
-        let mut seen = Vec::new();
-        RecordLog::<u64>::open(root, "log", MAGIC, |record| seen.push(record)).expect("opened");
-        seen
+        open(root).1
     }
 
     #[test]
@@ -330,7 +345,7 @@ mod tests {
         let numbers = [1u64, 300, 70_000, u64::MAX];
         let mut ends = vec![8];
         {
-            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut log = open(&root).0;
             for number in &numbers {
                 log.append([number]).expect("appended");
                 ends.push(std::fs::metadata(&path).expect("there").len() as usize);
@@ -363,7 +378,7 @@ mod tests {
         let (directory, root) = scratch();
         let path = directory.path().join("log");
         let (durable, end) = {
-            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut log = open(&root).0;
             log.append([&1, &300]).expect("appended");
             log.sync().expect("synced");
             log.append([&70_000]).expect("appended");
@@ -392,7 +407,7 @@ mod tests {
         std::fs::write(&path, [&whole[..9], &whole[12..]].concat()).expect("written");
         assert!(read(&root).is_empty());
         // And what is written after the damage is read again.
-        let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+        let mut log = open(&root).0;
         log.append([&9]).expect("appended");
         drop(log);
         assert_eq!(read(&root), [9]);
@@ -404,7 +419,7 @@ mod tests {
         let path = directory.path().join("log");
         let numbers: Vec<u64> = (0..40_000).collect();
         {
-            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut log = open(&root).0;
             for some in numbers.chunks(900) {
                 log.append(some).expect("appended");
                 log.sync().expect("synced");
@@ -440,7 +455,7 @@ mod tests {
         let (_directory, root) = scratch();
         let (mut appended, mut next) = (Vec::new(), 0);
         for _ in 0..4 {
-            let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+            let mut log = open(&root).0;
             let mut durable = appended.len();
             for _ in 0..draw(12) {
                 let failing = [Call::Write, Call::Sync, Call::Rename].get(draw(12)).copied();
@@ -491,7 +506,7 @@ mod tests {
     fn a_full_disk_costs_what_did_not_fit_and_no_more() {
         let (_directory, root) = scratch();
         let disk = faulty::disk();
-        let mut log = RecordLog::<u64>::open(&root, "log", MAGIC, |_| {}).expect("opened");
+        let mut log = open(&root).0;
         log.append([&1]).expect("appended");
         // Part of a record fits: it must not stay.
         disk.set_room(Some(5));

@@ -98,7 +98,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)>
         Ok(()) => Some(file),
         Err(error) => {
             if error.kind != ErrorKind::NoSpace {
-                committer.sink.discard(&file.entry);
+                discard(committer, &file.entry);
             }
             outcomes.push((file.id, Outcome::Failed(error)));
             None
@@ -143,6 +143,18 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)>
     }
     outcomes.extend(named.into_iter().map(|file| (file.id, Outcome::Committed)));
     outcomes
+}
+
+/// Removes an unfinished file. The journal is told before: what it calls complete, the next run would take for renamed.
+fn discard(committer: &Committer, entry: &Entry) {
+    let forgotten = match &committer.journal {
+        Some(journal) => journal.lock().expect("not poisoned").anew(std::iter::once(entry)),
+        None => Ok(()),
+    };
+    match forgotten {
+        Ok(()) => committer.sink.discard(entry),
+        Err(error) => tracing::warn!("the journal cannot be written: {error}"),
+    }
 }
 
 /// Makes files durable, several at a time: a file system that is asked for many at once writes its own
@@ -195,5 +207,309 @@ fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>)
         .segments(alive.map(|progress| (&*F::as_ref(&progress.file).entry, progress.segments.clone())));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tidegate_control::Rng;
+
+    use super::*;
+    use crate::hash::block_digest;
+    use crate::manifest::{Kind, Timestamp};
+    use crate::path::RelPath;
+    use crate::store::file_sink::FileSink;
+    use crate::sys::confined::{Root, scratch};
+    use crate::sys::fs::faulty::{self, Call, Disk};
+    use crate::sys::sync::{MutexGuard, mpsc};
+    use crate::terms::Verify;
+
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+
+    /// Files are recorded in pieces of this size, as if they were segments.
+    const PIECE: usize = 40;
+    const PIECES: u64 = 3;
+
+    fn content(name: &str, version: u8) -> Vec<u8> {
+        let mut bytes = vec![0; PIECE * PIECES as usize];
+        blake3::Hasher::new_derive_key(name).update(&[version]).finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    /// One run of a transfer, on a thread of its own: the test's.
+    struct Run {
+        sink: Arc<FileSink>,
+        committer: Committer,
+    }
+
+    impl Run {
+        fn begin(root: &Root) -> Self {
+            let sink = Arc::new(FileSink::new((root, b""), false, &[1; 16], false, &[]).expect("a sink"));
+            let work = sink.work().expect("it writes");
+            let journal = loop {
+                match Journal::open(work, &Quota::unlimited()) {
+                    // A process that another test starts has our lock for a moment.
+                    Err(error) if error.kind == ErrorKind::Busy => thread::sleep(Duration::from_millis(1)),
+                    opened => break Some(Arc::new(Mutex::new(opened.expect("opened")))),
+                }
+            };
+            let committer =
+                Committer { sink: sink.clone(), journal, catalogue: None, threads: Quota::new(0) };
+            Self { sink, committer }
+        }
+
+        fn journal(&self) -> MutexGuard<'_, Journal> {
+            self.committer.journal.as_ref().expect("one").lock().expect("not poisoned")
+        }
+
+        fn expect(&self, id: FileId, resumed: bool) -> Arc<Incoming> {
+            let path = RelPath::new(NAMES[id as usize]).expect("a name");
+            let kind = Kind::File { size: PIECE as u64 * PIECES, fingerprint: [2; 16] };
+            let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+            // Of pieces it knows nothing.
+            let left = resumed.then(HashMap::new);
+            Arc::new(Incoming::new(id, entry, Verify::Block, left, &Quota::unlimited()).expect("room"))
+        }
+
+        fn write(&self, file: &Incoming, piece: u64) -> Result<()> {
+            let at = piece as usize * PIECE;
+            let bytes = &content(NAMES[file.id as usize], 2)[at..at + PIECE];
+            file.part(&*self.sink, None)?.write_at(at as u64, bytes)
+        }
+
+        fn record(&self, file: &Arc<Incoming>, piece: u64) {
+            let part = file.part(&*self.sink, None).expect("open");
+            let segments = vec![(piece, [piece as u8; 32])];
+            record(&self.committer, vec![Progress { file: Arc::clone(file), part, segments }]);
+        }
+
+        /// Hands in files that are written; answers with those that have their names, and the others.
+        fn commit(&self, files: &[&Arc<Incoming>]) -> (Vec<FileId>, Vec<FileId>) {
+            let (complete, completed) = mpsc::channel();
+            for file in files {
+                let part = file.part(&*self.sink, None).expect("open");
+                part.seal(&file.entry).expect("sealed");
+                let whole = content(NAMES[file.id as usize], 2);
+                let root = block_digest(&whole, 0, file.size);
+                let (id, entry) = (file.id, Arc::clone(&file.entry));
+                complete.send(Complete { id, entry, part, root }).expect("listened to");
+            }
+            drop(complete);
+            let ended = Mutex::new((Vec::new(), Vec::new()));
+            let nothing = Vec::<Progress<Incoming>>::new;
+            commit_all(&self.committer, &completed, nothing, |outcomes| {
+                let mut ended = ended.lock().expect("not poisoned");
+                for (id, outcome) in outcomes {
+                    match outcome {
+                        Outcome::Committed => ended.0.push(id),
+                        Outcome::Failed(_) => ended.1.push(id),
+                    }
+                }
+            });
+            ended.into_inner().expect("not poisoned")
+        }
+    }
+
+    /// A directory in which files of these names lie in another version.
+    fn destination() -> (tempfile::TempDir, Root) {
+        let (directory, root) = scratch();
+        for name in NAMES {
+            std::fs::write(directory.path().join(name), content(name, 1)).expect("written");
+        }
+        (directory, root)
+    }
+
+    /// Which version a file has; none if it is neither the old nor the new one.
+    fn version(directory: &tempfile::TempDir, name: &str) -> Option<u8> {
+        let there = std::fs::read(directory.path().join(name)).expect("there");
+        [1, 2].into_iter().find(|&version| there == content(name, version))
+    }
+
+    fn versions(directory: &tempfile::TempDir) -> [Option<u8>; 3] {
+        NAMES.map(|name| version(directory, name))
+    }
+
+    fn written(run: &Run) -> Vec<Arc<Incoming>> {
+        let files: Vec<_> = (0..3).map(|id| run.expect(id, false)).collect();
+        for (file, piece) in files.iter().flat_map(|file| (0..PIECES).map(move |piece| (file, piece))) {
+            run.write(file, piece).expect("written");
+        }
+        files
+    }
+
+    #[test]
+    fn a_step_is_durable_before_the_next_one_begins() {
+        let (directory, root) = destination();
+        let disk = faulty::disk();
+        let run = Run::begin(&root);
+        let files = written(&run);
+        let (called, calls) = mpsc::channel();
+        disk.set_faults(move |call, name| {
+            let name = if name.len() == 32 { "part" } else { name };
+            called.send(format!("{call:?} {name}")).is_err()
+        });
+        assert_eq!(run.commit(&[&files[0]]), (vec![0], vec![]));
+        let place = directory.path().file_name().expect("a name").to_string_lossy().into_owned();
+        let synced = ["Sync part", "Write journal", "Sync journal", "Write journal"];
+        let named = ["Rename a".to_owned(), format!("Sync {place}")];
+        assert!(calls.try_iter().eq(synced.map(str::to_owned).into_iter().chain(named)));
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_written_costs_no_file() {
+        let journal = |call| move |called: Call, name: &str| called == call && name == "journal";
+        let faults: [&dyn Fn(&Disk); 4] = [
+            &|disk| disk.set_room(Some(0)),
+            &|disk| disk.set_room(Some(50)),
+            &|disk| disk.set_faults(journal(Call::Write)),
+            &|disk| disk.set_faults(journal(Call::Sync)),
+        ];
+        for (number, fault) in faults.iter().enumerate() {
+            let (directory, root) = destination();
+            let disk = faulty::disk();
+            let run = Run::begin(&root);
+            let files = written(&run);
+            run.record(&files[2], 1);
+            fault(&disk);
+            assert_eq!(run.commit(&[&files[0], &files[1]]), (vec![0, 1], vec![]), "fault {number}");
+            // What is verified of the third is not recorded: it is not lost, but comes again.
+            run.record(&files[2], 0);
+            drop(run);
+            disk.heal();
+            disk.set_room(None);
+            disk.crash(|_| 0);
+            assert_eq!(versions(&directory), [Some(2), Some(2), Some(1)], "fault {number}");
+            let run = Run::begin(&root);
+            let left = run.journal().take_left(&files[2].entry).expect("recorded before");
+            assert_eq!(left.segments.into_keys().collect::<Vec<_>>(), [1], "fault {number}");
+            // And the journal of the next run is as good as new.
+            run.record(&files[2], 2);
+            drop(run);
+            disk.crash(|_| 0);
+            let left = Run::begin(&root).journal().take_left(&files[2].entry).expect("recorded");
+            assert_eq!(left.segments.len(), 2, "fault {number}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_made_durable_once_gets_no_name_later() {
+        let (directory, root) = destination();
+        let disk = faulty::disk();
+        let run = Run::begin(&root);
+        let files = written(&run);
+        disk.set_faults(|call, name| call == Call::Sync && name.len() == 32);
+        run.record(&files[0], 0);
+        disk.heal();
+        assert_eq!(run.commit(&[&files[0], &files[1]]), (vec![1], vec![0]));
+        assert_eq!(versions(&directory), [Some(1), Some(2), Some(1)]);
+        drop(run);
+        assert_eq!(Run::begin(&root).journal().take_left(&files[0].entry), None);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_given_leaves_what_bears_it_and_is_not_taken_for_given() {
+        let (directory, root) = destination();
+        let disk = faulty::disk();
+        let run = Run::begin(&root);
+        let files = written(&run);
+        disk.set_faults(|call, name| call == Call::Rename && name == "b");
+        let files: Vec<_> = files.iter().collect();
+        assert_eq!(run.commit(&files), (vec![0, 2], vec![1]));
+        assert_eq!(versions(&directory), [Some(2), Some(1), Some(2)]);
+        drop(run);
+        // The next run must not see that it was complete and has no unfinished file, and conclude that it was renamed.
+        let run = Run::begin(&root);
+        assert_eq!(
+            NAMES.map(|name| run.journal().has_left(&RelPath::new(name).expect("a name"))),
+            [true, false, true]
+        );
+    }
+
+    /// Receives what is missing of a file, as a receiver does, until something fails; `None` if it is not whole.
+    fn receive(
+        run: &Run,
+        named: bool,
+        id: FileId,
+        draw: &mut dyn FnMut(usize) -> usize,
+    ) -> Option<Arc<Incoming>> {
+        let file = run.expect(id, true);
+        let left = run.journal().take_left(&file.entry);
+        let has_part = run.sink.has_part(&file.entry);
+        let (file, there) = match left {
+            Some(left) if left.root.is_some() && !has_part => {
+                assert!(named, "what was complete and has no unfinished file is taken for renamed");
+                return None;
+            }
+            Some(left) if has_part => {
+                let recorded = |piece: &u64| left.root.is_some() || left.segments.contains_key(piece);
+                (file, (0..PIECES).filter(recorded).collect())
+            }
+            Some(_) => {
+                run.journal().anew([&*file.entry].into_iter()).ok()?;
+                (run.expect(id, false), Vec::new())
+            }
+            None => (run.expect(id, false), Vec::new()),
+        };
+        let whole = content(NAMES[id as usize], 2);
+        for piece in 0..PIECES {
+            if there.contains(&piece) {
+                let mut bytes = [0; PIECE];
+                let at = piece as usize * PIECE;
+                file.part(&*run.sink, None).ok()?.read_at(at as u64, &mut bytes).expect("read");
+                assert_eq!(bytes, whole[at..at + PIECE], "what is recorded is there");
+                continue;
+            }
+            run.write(&file, piece).ok()?;
+            if draw(3) == 0 {
+                run.record(&file, piece);
+            }
+            if draw(8) == 0 {
+                return None;
+            }
+        }
+        Some(file)
+    }
+
+    /// Runs of one transfer in which calls fail, each ended by a crash, and a last one without; `draw` chooses.
+    fn runs(disk: &Disk, draw: &mut dyn FnMut(usize) -> usize) {
+        let (directory, root) = destination();
+        let mut safe = [false; 3];
+        for _ in 0..5 {
+            let run = Run::begin(&root);
+            let mut whole = Vec::new();
+            for id in 0..3 {
+                let (mut luck, rate) = (Rng::new(draw(1 << 30) as u64), [0, 4, 8][draw(3)]);
+                disk.set_faults(move |_, _| rate > 0 && luck.next_u64() % rate == 0);
+                let named = version(&directory, NAMES[id as usize]) == Some(2);
+                whole.extend(receive(&run, named, id, draw));
+            }
+            for id in run.commit(&whole.iter().collect::<Vec<_>>()).0 {
+                safe[id as usize] = true;
+            }
+            disk.heal();
+            drop((run, whole));
+            disk.crash(&mut *draw);
+            for (id, version) in versions(&directory).into_iter().enumerate() {
+                assert!(version.is_some(), "a part of {} has its name", NAMES[id]);
+                assert!(!safe[id] || version == Some(2), "{} was said to be done", NAMES[id]);
+            }
+        }
+        let run = Run::begin(&root);
+        let rest = |id| receive(&run, version(&directory, NAMES[id as usize]) == Some(2), id, &mut |_| 1);
+        let whole: Vec<_> = (0..3).filter_map(rest).collect();
+        assert!(run.commit(&whole.iter().collect::<Vec<_>>()).1.is_empty());
+        assert_eq!(versions(&directory), [Some(2); 3]);
+    }
+
+    #[test]
+    fn whatever_fails_and_whenever_power_does_names_are_whole_and_the_next_run_goes_on() {
+        let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 1000 } else { 50 };
+        for seed in 0..seeds {
+            println!("seed {seed}");
+            let mut rng = Rng::new(seed);
+            runs(&faulty::disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{Entry, FileId, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::{Sink, SinkFile};
-use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::sync::{Mutex, MutexGuard, OnceLock};
 use crate::terms::Verify;
 
 /// What a hash that waits for its segment takes in memory, about, and the steps that what changes is counted in.
@@ -33,6 +33,8 @@ pub struct Incoming {
     resumed: bool,
     state: Mutex<State>,
     ended: AtomicBool,
+    /// Why some of what was written may be missing from the medium.
+    unsynced: Arc<OnceLock<Error>>,
     /// Whether a writer is at it right now.
     busy: AtomicBool,
 }
@@ -64,9 +66,11 @@ struct State {
     held: Held,
 }
 
-/// An unfinished file whose descriptor counts as one of the peer's.
+/// An unfinished file whose descriptor counts as one of the peer's. Where it could not be made durable once it cannot be
+/// later, opened anew or not: the system forgets what it could not write, and says so once.
 struct Counted {
     file: Box<dyn SinkFile>,
+    unsynced: Arc<OnceLock<Error>>,
     _descriptor: Option<Held>,
 }
 
@@ -92,7 +96,10 @@ impl SinkFile for Counted {
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync()
+        match self.unsynced.get() {
+            Some(error) => Err(error.clone()),
+            None => self.file.sync().inspect_err(|error| drop(self.unsynced.set(error.clone()))),
+        }
     }
 }
 
@@ -157,6 +164,7 @@ impl Incoming {
             resumed,
             state: Mutex::new(state),
             ended: AtomicBool::new(false),
+            unsynced: Arc::default(),
             busy: AtomicBool::new(false),
         })
     }
@@ -269,7 +277,8 @@ impl Incoming {
             return Ok(Arc::clone(part));
         }
         let file = sink.open(&self.entry, self.resumed || state.opened)?;
-        let part: Arc<dyn SinkFile> = Arc::new(Counted { file, _descriptor: descriptor });
+        let part: Arc<dyn SinkFile> =
+            Arc::new(Counted { file, unsynced: Arc::clone(&self.unsynced), _descriptor: descriptor });
         (state.part, state.opened) = (Some(Arc::clone(&part)), true);
         Ok(part)
     }

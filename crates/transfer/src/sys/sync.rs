@@ -1,6 +1,6 @@
 //! What threads wait on, as `std::sync`. Only waits for a time are ours: they go by the [`clock`](super::clock).
 
-pub use std::sync::{Mutex, MutexGuard, RwLock, WaitTimeoutResult, mpsc};
+pub use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, WaitTimeoutResult, mpsc};
 
 use std::sync::LockResult;
 use std::time::Duration;
