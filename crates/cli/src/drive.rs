@@ -14,7 +14,7 @@ use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
-use tidegate_transfer::outage::{Next, Outage};
+use tidegate_transfer::outage::{Next, Outage, pause};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
@@ -24,10 +24,6 @@ use crate::progress::{UnderWay, View};
 use crate::recorder::Recorder;
 use crate::settings::ControlArgs;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
-
-/// First and longest pause before a lost connection is made again.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What moves data once it has begun.
 pub struct Begun {
@@ -156,8 +152,7 @@ impl Job<'_> {
             if tell {
                 tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
             }
-            let pause = FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(16)).min(LONGEST_PAUSE).min(left);
-            if !sleep(pause, &self.work.interrupt) {
+            if !sleep(pause(failures, left), &self.work.interrupt) {
                 break Some(Error::new(
                     ErrorKind::Interrupted,
                     "interrupted; run the same command again to continue",

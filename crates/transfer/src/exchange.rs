@@ -9,7 +9,7 @@ use tidegate_control::{BitRate, Concurrency};
 
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::data_streams::{Dialer, in_vain_pause};
+use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::sys::clock::Instant;
@@ -33,9 +33,6 @@ const TALK_RATE: BitRate = BitRate::mbps(8);
 
 /// What a message takes besides its text, with the answer to it.
 const TALK_EACH: usize = 256;
-
-/// How often a stream is dialled in vain before the transfer is given up.
-const DIAL_ATTEMPTS: u32 = 5;
 
 /// One end of a transfer.
 #[derive(Debug)]
@@ -240,23 +237,19 @@ impl StreamKeeper {
         });
         let (keeping, receiver) = (Arc::clone(&shared), Arc::downgrade(receiver));
         let work = move || {
-            let mut failures = 0;
             while keeping.wait_for_want() {
-                match dialer.dial() {
+                match open_patiently(|| dialer.dial(), || !keeping.wants()) {
                     Ok((index, channel)) => {
-                        failures = 0;
                         let Some(receiver) = receiver.upgrade() else { return };
                         let lost = Arc::clone(&keeping);
                         // Counted before it can be lost.
                         keeping.add(1);
                         receiver.stream_arrived(index, channel, move |useful| lost.lose(useful));
                     }
-                    Err(error) if error.is_retryable() && failures < DIAL_ATTEMPTS => {
-                        thread::sleep(Duration::from_millis(50 << failures));
-                        failures += 1;
-                    }
+                    // Nobody misses it.
+                    Err(_) if !keeping.wants() => {}
                     Err(error) => {
-                        *keeping.failure.lock().expect("not poisoned") = Some(error.within("no data stream"));
+                        *keeping.failure.lock().expect("not poisoned") = Some(error);
                         return;
                     }
                 }
@@ -289,6 +282,12 @@ impl StreamKeeper {
 }
 
 impl Keeping {
+    /// Whether fewer streams are open than wanted.
+    fn wants(&self) -> bool {
+        let wanted = self.wanted.lock().expect("not poisoned");
+        wanted.1 < wanted.0 && !self.over.load(Relaxed)
+    }
+
     /// Waits until fewer streams are open than wanted; `false` once over.
     fn wait_for_want(&self) -> bool {
         let mut wanted = self.wanted.lock().expect("not poisoned");

@@ -8,6 +8,10 @@ use crate::sys::clock::Instant;
 /// How long who never answered is waited for at most.
 const NEVER_REACHED: Duration = Duration::from_secs(30);
 
+/// First and longest pause before a lost connection is made again.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// How often people are told that the wait goes on.
 const TELLING: Duration = Duration::from_secs(60);
 
@@ -18,6 +22,11 @@ pub struct Outage {
     since: Option<Instant>,
     failures: u32,
     told: Option<Instant>,
+}
+
+/// How long to wait after so many failures in a row, of which the last leaves so much time.
+pub fn pause(failures: u32, left: Duration) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_PAUSE).min(left)
 }
 
 /// What follows from a failure that may pass.
@@ -108,6 +117,13 @@ mod tests {
         assert!(matches!(outage.failed(now, HOUR), Next::Again { failures: 1, tell: true, .. }));
         outage.is_over();
         assert_eq!(outage.failed(now + 9 * HOUR, HOUR), Next::Again { failures: 1, left: HOUR, tell: true });
+    }
+
+    #[test]
+    fn pauses_grow_to_half_a_minute_and_end_when_the_wait_does() {
+        let seconds = [1, 2, 3, 6, 7, 8, u32::MAX].map(|failures| pause(failures, HOUR).as_secs_f64());
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 16.0, 30.0, 30.0, 30.0]);
+        assert_eq!(pause(9, Duration::from_secs(3)), Duration::from_secs(3));
     }
 
     #[test]

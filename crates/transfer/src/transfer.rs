@@ -216,7 +216,9 @@ impl Running for LiveTransfer {
         };
         self.rtt = sender.rtt().or(self.rtt);
         let snapshot = Snapshot { sender, receiver };
-        self.standstill.see(&snapshot, self.ledger.totals().files_done);
+        if let Some(standstill) = self.standstill.see(&snapshot, self.ledger.totals().files_done) {
+            tracing::warn!("{standstill}");
+        }
         Ok(Some(snapshot))
     }
 
@@ -286,5 +288,134 @@ impl Drop for LiveTransfer {
         while result.is_none() && Instant::now() < end {
             result = self.end.changed.wait_timeout(result, GLANCE).expect("not poisoned").0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    use tidegate_control::Environment;
+
+    use super::*;
+    use crate::catalogue::Catalogues;
+    use crate::endpoint::{Config, Endpoint};
+    use crate::manifest::SEGMENT;
+    use crate::outage::{Next, Outage, pause};
+    use crate::pipeline::send::Sender;
+    use crate::quota::Share;
+    use crate::spec::Memory;
+    use crate::store::memory::ZeroSource;
+    use crate::sys::clock::manual;
+    use crate::sys::confined::Root;
+    use crate::sys::net::faulty;
+    use crate::terms::Terms;
+    use crate::throttle::Limits;
+    use crate::transfer::route::{From, STALL, To, begin, random_run};
+    use crate::wire::session;
+    use crate::wire::ticket::Claims;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn setup(directory: &Path) -> Setup {
+        let state = Root::open(directory.as_os_str().as_bytes()).expect("opened");
+        Setup {
+            terms: Terms::default(),
+            pace: Pace::new(Duration::from_millis(100)),
+            run: random_run(),
+            stall: STALL,
+            interrupt: Interrupt::default(),
+            pki: None,
+            catalogues: Catalogues::new(&state).expect("opened"),
+            share: Share::own(),
+        }
+    }
+
+    #[test]
+    fn a_peer_that_stays_away_without_leaving_is_given_up() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let setup = setup(directory.path());
+        let (ours, theirs) = session::pair();
+        let (outbox, inbox) = session::start(ours, "the peer").expect("started");
+        // It hears everything and says nothing.
+        let _theirs = session::start(theirs, "us").expect("started");
+        let ledger = Arc::new(Ledger::default());
+        let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
+        let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
+        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, None);
+        let bounds = PerStage::all(Bounds::new(1, 1));
+        let transfer = LiveTransfer::start(Side::Send(sender), (outbox, inbox), ledger, bounds, &setup);
+        let mut transfer = transfer.expect("started");
+        let clock = manual::stop();
+        let began = Instant::now();
+        let error = transfer.step(PerStage::all(1)).expect_err("nobody answers");
+        let waited = began.elapsed();
+        drop(clock);
+        assert!(error.is_retryable() && error.message.contains("silent"), "{error}");
+        assert!((SILENCE..SILENCE + setup.pace.epoch).contains(&waited), "{waited:?}");
+    }
+
+    #[test]
+    fn a_transfer_goes_on_where_it_was_when_the_network_is_back_after_an_hour() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [root, state, file] = ["root", "state", "file"].map(|name| directory.path().join(name));
+        std::fs::create_dir(&root).expect("made");
+        let content: Vec<u8> = (0..6 * SEGMENT).map(|at| (at % 251) as u8).collect();
+        std::fs::write(&file, &content).expect("written");
+        let endpoint = Endpoint::bind(Config::local(&root, state)).expect("bound");
+        let serving = Arc::clone(&endpoint);
+        thread::spawn(move || serving.serve());
+        let from = From::Local(vec![file.as_os_str().as_bytes().to_vec()]);
+        let to = To::Endpoint(endpoint.address(&Claims::FULL).expect("an address").with_path("copy"));
+        let mut setup = setup(directory.path());
+        setup.terms.limits = Limits { link: Some(BitRate::mbps(100)), ..Limits::default() };
+        let network = faulty::network();
+
+        let mut transfer = begin(&from, &to, &setup).expect("begun");
+        let ended = loop {
+            if transfer.ledger().totals().bytes_moved > 3 * SEGMENT {
+                network.lose();
+            }
+            match transfer.step(PerStage::all(1)) {
+                Ok(Some(_)) => {}
+                ended => break ended,
+            }
+        };
+        let error = ended.expect_err("lost before its end");
+        assert!(error.is_retryable(), "{error}");
+        drop(transfer);
+        assert!(!root.join("copy").exists());
+
+        // Nobody waits for that hour but this thread's clock.
+        let clock = manual::stop();
+        let (mut outage, began) = (Outage::default(), Instant::now());
+        outage.is_over();
+        let (mut tries, mut told) = (0, 0);
+        while began.elapsed() < HOUR {
+            match outage.failed(Instant::now(), 2 * HOUR) {
+                Next::Again { failures, left, tell } => {
+                    told += u32::from(tell);
+                    thread::sleep(pause(failures, left));
+                }
+                Next::GiveUp(lasted) => panic!("given up after {lasted:?}"),
+            }
+            tries += 1;
+            let error = begin(&from, &to, &setup).err().expect("there is no network");
+            assert!(error.is_retryable(), "{error}");
+        }
+        drop(clock);
+        // 31.5 s until pauses are half a minute, and one of these each time from then on.
+        assert_eq!((tries, told), (6 + 119, 60));
+
+        network.restore();
+        setup.terms.limits = Limits::default();
+        let mut transfer = begin(&from, &to, &setup).expect("there it is again");
+        while transfer.step(PerStage::all(1)).expect("no error").is_some() {}
+        let totals = transfer.ledger().totals();
+        assert_eq!((totals.files_done, totals.files_failed), (1, 0));
+        assert!(totals.bytes_skipped >= SEGMENT, "nothing was kept: {totals:?}");
+        assert!(std::fs::read(root.join("copy")).expect("there") == content);
+        endpoint.drain();
     }
 }

@@ -19,6 +19,7 @@ use crate::sys::clock::Instant;
 use crate::sys::net::{self, Shutdown, TcpStream};
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::tcp::{self, TcpInfo};
+use crate::sys::thread;
 use crate::terms::DataPlane;
 use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
@@ -27,6 +28,10 @@ use crate::wire::ticket::Address;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
 const QUEUED: Duration = Duration::from_millis(50);
+
+/// How often a stream is opened in vain before the transfer is given up, and the pause after the first time.
+const ATTEMPTS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Longest pause between streams that carry nothing.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
@@ -43,6 +48,21 @@ pub fn in_vain_pause(streams: u32) -> Duration {
     match streams {
         0 => Duration::ZERO,
         _ => LONGEST_PAUSE.min(Duration::from_millis(50) * 2u32.pow(streams.min(8))),
+    }
+}
+
+/// Opens a stream, again after growing pauses where that fails in a way that may pass, unless it is `over`.
+pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() -> bool) -> Result<T> {
+    let mut failures = 0;
+    loop {
+        match open() {
+            Err(error) if error.is_retryable() && failures < ATTEMPTS && !over() => {
+                tracing::debug!("no stream yet: {error}");
+                thread::sleep(FIRST_PAUSE * (1 << failures));
+                failures += 1;
+            }
+            opened => return opened.map_err(|error| error.within("no data stream")),
+        }
     }
 }
 
@@ -347,7 +367,10 @@ fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::staging::Staging;
+    use crate::sys::clock::manual;
     use std::net::TcpListener;
+    use tidegate_control::ByteCount;
 
     /// Bytes that a stream whose peer reads nothing takes before it would block.
     fn taken(data_streams: &DataStreams<()>, index: u32, shorten: bool) -> usize {
@@ -373,5 +396,60 @@ mod tests {
         let data_streams = DataStreams::new(None);
         let (free, short) = (taken(&data_streams, 0, false), taken(&data_streams, 1, true));
         assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
+    }
+
+    #[test]
+    fn a_stream_is_opened_again_after_growing_pauses_and_not_for_ever() {
+        let _clock = manual::stop();
+        let lasting = |outage: u32, kind, over| {
+            let (began, mut opened) = (Instant::now(), 0);
+            let result = open_patiently(
+                || {
+                    opened += 1;
+                    if opened <= outage { Err(Error::new(kind, "away")) } else { Ok(opened) }
+                },
+                || over,
+            );
+            (result.map_err(|error| error.message), opened, began.elapsed())
+        };
+        let pauses =
+            |count: u32| (0..count).map(|n| Duration::from_millis(50) * 2u32.pow(n)).sum::<Duration>();
+        let given_up = || Err("no data stream: away".to_owned());
+        assert_eq!(lasting(0, ErrorKind::Connection, false), (Ok(1), 1, Duration::ZERO));
+        assert_eq!(lasting(5, ErrorKind::Connection, false), (Ok(6), 6, pauses(5)));
+        assert_eq!(lasting(6, ErrorKind::Connection, false), (given_up(), 6, pauses(5)));
+        assert_eq!(lasting(6, ErrorKind::Authentication, false), (given_up(), 1, Duration::ZERO));
+        assert_eq!(lasting(6, ErrorKind::Connection, true), (given_up(), 1, Duration::ZERO));
+    }
+
+    #[test]
+    fn a_stream_of_which_nothing_is_confirmed_for_so_long_is_named_and_then_again() {
+        let clock = manual::stop();
+        let patience = Duration::from_secs(30);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let data_streams = DataStreams::new(None);
+        data_streams.arrived(3, Channel::Clear(stream), 1);
+        let mut data_stream = data_streams.open().expect("arrived").expect("open");
+        clock.advance(10 * patience);
+        assert!(data_streams.overdue(patience).is_empty(), "nothing was sent");
+        let staging = Staging::new(ByteCount::mib(1), 1);
+        let mut block = staging.acquire().expect("room");
+        block.frames.extend([1, 2]);
+        data_streams.send(&mut data_stream, &mut block).expect("sent");
+        clock.advance(patience - Duration::from_secs(1));
+        assert!(data_streams.overdue(patience).is_empty(), "it has a second left");
+        assert_eq!(data_streams.confirm(3, 1), [1]);
+        clock.advance(patience - Duration::from_secs(1));
+        assert!(data_streams.overdue(patience).is_empty(), "something was confirmed since");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(data_streams.overdue(patience), [3]);
+        assert!(data_streams.overdue(patience).is_empty(), "it was said just now");
+        clock.advance(patience / 3);
+        assert_eq!(data_streams.overdue(patience), [3]);
+        // Replaced: what was on its way comes again, and nobody waits for it here.
+        assert_eq!(data_streams.lose(3), [2]);
+        clock.advance(patience);
+        assert!(data_streams.overdue(patience).is_empty());
     }
 }

@@ -12,9 +12,17 @@ use rustix::fs::sendfile;
 use rustix::io::{Errno, pread};
 use rustix::net::{SendFlags, send};
 
+#[cfg(test)]
+pub mod faulty;
+
 /// Connects to `address` within `patience`.
 pub fn connect(address: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    TcpStream::connect_timeout(address, patience)
+    #[cfg(test)]
+    faulty::before_connect()?;
+    let stream = TcpStream::connect_timeout(address, patience)?;
+    #[cfg(test)]
+    faulty::connected(&stream)?;
+    Ok(stream)
 }
 
 /// Listens on `address`.

@@ -18,21 +18,20 @@ pub(super) struct Standstill {
 }
 
 impl Standstill {
-    /// Warns once every `patience` in which nothing has moved.
+    /// Says so once every `patience` in which nothing has moved.
     pub(super) fn new(patience: Duration) -> Self {
         Self { patience, last: None, since: Instant::now() }
     }
 
-    /// The counters, and the files that are done.
-    pub(super) fn see(&mut self, now: &Snapshot, done: u64) {
+    /// Sees the counters, and the files that are done; answers with what is to be said if nothing has moved for so long.
+    pub(super) fn see(&mut self, now: &Snapshot, done: u64) -> Option<String> {
         let still = self.last.as_ref().is_some_and(|(last, before)| *before == done && stands(last, now));
-        if !still {
-            self.since = Instant::now();
-        } else if self.since.elapsed() >= self.patience {
-            tracing::warn!("nothing has moved for {} s: {}", self.patience.as_secs(), place(now));
+        let stands = still && self.since.elapsed() >= self.patience;
+        if stands || !still {
             self.since = Instant::now();
         }
         self.last = Some((*now, done));
+        stands.then(|| format!("nothing has moved for {} s: {}", self.patience.as_secs(), place(now)))
     }
 }
 
@@ -59,6 +58,7 @@ fn place(now: &Snapshot) -> &'static str {
 mod tests {
     use super::*;
     use crate::counters::Counters;
+    use crate::sys::clock::manual;
 
     fn snapshot(at_s: u64, change: impl FnOnce(&mut Snapshot)) -> Snapshot {
         let counters = Counters { at_us: at_s * 1_000_000, ..Counters::default() };
@@ -74,6 +74,27 @@ mod tests {
         assert!(!stands(&before, &snapshot(2, |s| s.sender.read = 1)));
         assert!(!stands(&before, &snapshot(2, |s| s.receiver.written = 1)));
         assert!(!stands(&before, &snapshot(2, |s| s.receiver.cpu.ours_us = 100_000)), "it hashes");
+    }
+
+    #[test]
+    fn a_standstill_is_told_once_every_so_long_until_something_moves() {
+        let clock = manual::stop();
+        let minute = Duration::from_secs(60);
+        let mut standstill = Standstill::new(minute);
+        // Looks every ten seconds for so long, and says after which it was told.
+        let mut told = |looks: u64, now: &Snapshot, done: u64| -> Vec<u64> {
+            (1..=looks)
+                .filter(|_| {
+                    clock.advance(minute / 6);
+                    standstill.see(now, done).is_some()
+                })
+                .collect()
+        };
+        let (before, after) = (snapshot(1, |_| {}), snapshot(1, |s| s.receiver.written = 1));
+        assert_eq!(told(20, &before, 0), [7, 13, 19]);
+        assert!(told(6, &before, 1).is_empty(), "a file is done");
+        assert!(told(6, &after, 1).is_empty(), "a byte is written");
+        assert_eq!(told(1, &after, 1), [1]);
     }
 
     #[test]

@@ -409,3 +409,64 @@ fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::clock::manual;
+    use crate::wire::tls::{Identity, Trust};
+
+    /// A listener that hangs up on `away` connections and welcomes who comes then; tells of how many came.
+    fn away_for(away: u32, identity: &Identity) -> (SocketAddr, thread::JoinHandle<u32>) {
+        let listener = net::listen("127.0.0.1:0").expect("a port");
+        let place = listener.local_addr().expect("bound");
+        let config = identity.server().expect("a configuration");
+        let listening = thread::spawn(move || {
+            for came in 1.. {
+                let (socket, _) = listener.accept().expect("somebody came");
+                // As many as are ever made by one call.
+                let is_last = came == 1 + PAUSES.len() as u32;
+                if came > away {
+                    let mut arrival = accept(socket, &config, false).expect("a session");
+                    let welcome = encode(&Message::Welcome(VERSIONS.1));
+                    arrival.channel.write_all(&welcome).expect("welcomed");
+                    // The client leaves first.
+                    let _ = arrival.channel.read(&mut [0]);
+                    return came;
+                }
+                drop(socket);
+                if is_last {
+                    return came;
+                }
+            }
+            unreachable!("numbers do not end")
+        });
+        (place, listening)
+    }
+
+    #[test]
+    fn a_session_is_opened_again_when_whoever_hung_up_is_there_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let identity = Identity::load_or_create(directory.path()).expect("made");
+        let config = Trust::Pinned(identity.fingerprint()).client().expect("a configuration");
+        for away in 0..=5 {
+            let (place, listening) = away_for(away, &identity);
+            let address =
+                Address { ticket: None, host: place.ip().to_string(), port: place.port(), path: Vec::new() };
+            let clock = manual::stop();
+            let began = Instant::now();
+            let opened = open_session_at(&address, &[place], &config, VERSIONS).map(|(_, version)| version);
+            let waited = began.elapsed();
+            drop(clock);
+            let most: Duration = PAUSES.iter().take(away as usize).sum();
+            assert!((most / 2..=most).contains(&waited), "{waited:?} for {away}");
+            match opened {
+                Ok(version) => assert!(version == VERSIONS.1 && away <= 4),
+                Err(unopened) => {
+                    assert!(matches!(unopened, Unopened::Closed(_)) && away == 5, "{unopened:?}");
+                }
+            }
+            assert_eq!(listening.join().expect("heard"), 5.min(away + 1));
+        }
+    }
+}

@@ -451,37 +451,37 @@ fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Resu
     }
 }
 
+/// Both ends of a TLS connection.
+#[cfg(test)]
+pub(crate) fn pair() -> (Channel, Channel) {
+    use crate::sys::net::{TcpListener, TcpStream};
+    use crate::wire::tls::{Identity, Trust};
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, Connection, ServerConnection};
+    let directory = tempfile::tempdir().expect("a directory");
+    let identity = Identity::load_or_create(directory.path()).expect("made");
+    let client = Trust::Pinned(identity.fingerprint()).client().expect("a configuration");
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let client = Connection::Client(ClientConnection::new(client, name).expect("a client"));
+    let server = identity.server().expect("a configuration");
+    let server = Connection::Server(ServerConnection::new(server).expect("a server"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+    let mut ends = (Channel::tls(client, socket), Channel::tls(server, listener.accept().expect("came").0));
+    thread::scope(|scope| {
+        scope.spawn(|| ends.1.finish_handshake().expect("shaken"));
+        ends.0.finish_handshake().expect("shaken");
+    });
+    ends
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use rustls::pki_types::ServerName;
-    use rustls::{ClientConnection, Connection, ServerConnection};
 
     use super::*;
-    use crate::wire::tls::{Identity, Trust};
-
-    /// Both ends of a TLS connection.
-    fn pair() -> (Channel, Channel) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let identity = Identity::load_or_create(directory.path()).expect("made");
-        let client = Trust::Pinned(identity.fingerprint()).client().expect("a configuration");
-        let name = ServerName::try_from("127.0.0.1").expect("a name");
-        let client = Connection::Client(ClientConnection::new(client, name).expect("a client"));
-        let server = identity.server().expect("a configuration");
-        let server = Connection::Server(ServerConnection::new(server).expect("a server"));
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
-        let mut ends =
-            (Channel::tls(client, socket), Channel::tls(server, listener.accept().expect("came").0));
-        thread::scope(|scope| {
-            scope.spawn(|| ends.1.finish_handshake().expect("shaken"));
-            ends.0.finish_handshake().expect("shaken");
-        });
-        ends
-    }
 
     #[test]
     fn what_a_peer_said_before_it_left_is_heard_although_nothing_can_be_sent_to_it() {

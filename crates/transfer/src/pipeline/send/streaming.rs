@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::reading::{Outlet, ReaderState};
 use super::{SenderState, Sent};
-use crate::pipeline::data_streams::{DataStream, in_vain_pause};
+use crate::pipeline::data_streams::{DataStream, in_vain_pause, open_patiently};
 use crate::pipeline::pool::Gate;
 use crate::pipeline::shortcut::Pass;
 use crate::pipeline::staging::Block;
@@ -14,9 +14,6 @@ use crate::pipeline::work::Admission;
 use crate::sys::clock::Instant;
 use crate::sys::thread;
 use crate::throttle::Throttle;
-
-/// How often a worker tries to open a stream before the transfer is given up.
-const DIAL_ATTEMPTS: u32 = 5;
 
 /// A worker's stream, if it has one.
 #[derive(Default)]
@@ -203,23 +200,11 @@ impl SenderState {
     /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
     fn data_stream<'l>(&self, slot: &'l mut StreamSlot) -> Option<&'l mut DataStream> {
         if slot.data_stream.is_none() {
-            let mut attempt = 0;
-            slot.data_stream = loop {
-                match self.data_streams.open() {
-                    Ok(opened) => break opened,
-                    Err(error)
-                        if error.is_retryable() && attempt < DIAL_ATTEMPTS && !self.stopped.load(Relaxed) =>
-                    {
-                        tracing::debug!("no stream yet: {error}");
-                        thread::sleep(Duration::from_millis(50 << attempt));
-                        attempt += 1;
-                    }
-                    Err(error) => {
-                        self.fail(error.within("no data stream"));
-                        break None;
-                    }
-                }
-            };
+            let opened = open_patiently(|| self.data_streams.open(), || self.stopped.load(Relaxed));
+            slot.data_stream = opened.unwrap_or_else(|error| {
+                self.fail(error);
+                None
+            });
         }
         slot.data_stream.as_mut()
     }
