@@ -120,7 +120,7 @@ fn kind_of(error: &io::Error) -> ErrorKind {
 }
 
 /// The operating system's words without its number.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_owned(),

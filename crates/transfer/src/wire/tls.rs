@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, plain};
 use crate::hash::Digest;
 use crate::sys;
 
@@ -58,8 +58,22 @@ fn tls_error(action: &str, error: impl std::error::Error + Send + Sync + 'static
     Error::new(ErrorKind::Authentication, format!("{action}: {error}")).because(io::Error::other(error))
 }
 
-fn file_error(action: &str, path: &Path, error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Usage, format!("{action} {}: {error}", path.display()))
+fn file_error(action: &str, path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Usage, format!("{action} {}: {why}", path.display()))
+}
+
+/// The file at `path` that should hold `what` could not be read. Nothing that is in it is shown: it may be a key.
+fn pem_error(what: &str, path: &Path, error: pem::Error) -> Error {
+    let failed = |why: &str| file_error(&format!("cannot read the {what}"), path, why);
+    match error {
+        pem::Error::Io(error) => {
+            failed(&format!("{}; name a file that can be read", plain(&error))).because(error)
+        }
+        pem::Error::NoItemsFound => failed("it holds none in PEM; name the file that does")
+            .because(io::Error::other(pem::Error::NoItemsFound)),
+        error => failed("its PEM is damaged; copy or make it anew, or name another")
+            .because(io::Error::other(error)),
+    }
 }
 
 /// Where an identity of our own is kept.
@@ -101,14 +115,16 @@ impl Identity {
     /// The authorities in a file, of which there must be one.
     pub fn authorities(ca: &Path) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
-        let authorities =
-            CertificateDer::pem_file_iter(ca).map_err(|error| file_error("cannot read the CA", ca, error))?;
+        let authorities = CertificateDer::pem_file_iter(ca).map_err(|error| pem_error("CA", ca, error))?;
         for authority in authorities {
-            let authority = authority.map_err(|error| file_error("cannot read the CA", ca, error))?;
-            roots.add(authority).map_err(|error| file_error("cannot use the CA", ca, error))?;
+            let authority = authority.map_err(|error| pem_error("CA", ca, error))?;
+            roots.add(authority).map_err(|error| {
+                file_error("cannot use the CA", ca, format_args!("{error}; name another file"))
+                    .because(io::Error::other(error))
+            })?;
         }
         match roots.is_empty() {
-            true => Err(file_error("cannot use the CA", ca, "it holds no certificate")),
+            true => Err(pem_error("CA", ca, pem::Error::NoItemsFound)),
             false => Ok(roots),
         }
     }
@@ -232,12 +248,11 @@ impl ServerCertVerifier for Pinned {
 fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
     let chain: Vec<_> = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect)
-        .map_err(|error| file_error("cannot read the certificate", cert, error))?;
+        .map_err(|error| pem_error("certificate", cert, error))?;
     if chain.is_empty() {
-        return Err(file_error("cannot use the certificate", cert, "the file holds none"));
+        return Err(pem_error("certificate", cert, pem::Error::NoItemsFound));
     }
-    let key =
-        PrivateKeyDer::from_pem_file(key).map_err(|error| file_error("cannot read the key", key, error))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| pem_error("key", key, error))?;
     Ok((chain, key))
 }
 
@@ -245,4 +260,67 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     sys::fs::write_private(path, content)
         .map_err(|error| file_error("cannot write", path, &error).because(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    /// What an error came from, which is in an error of the operating system unless it is one.
+    fn source(error: &Error) -> &io::Error {
+        error.source().and_then(|source| source.downcast_ref()).expect("a source")
+    }
+
+    #[test]
+    fn a_file_of_a_pki_that_cannot_be_read_says_which_why_and_what_to_do_and_keeps_its_source() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let made = Identity::load_or_create(directory.path()).map(|_| files_in(directory.path()));
+        let (cert, key) = made.expect("made");
+        let [missing, empty, damaged] =
+            ["missing", "empty", "damaged"].map(|name| directory.path().join(name));
+        std::fs::write(&empty, "no PEM at all\n").expect("written");
+        let pem = std::fs::read_to_string(&key).expect("read");
+        std::fs::write(&damaged, pem.replace("-----END", "-----BEGIN")).expect("written");
+        let read = |[ca, cert, key]: [&PathBuf; 3]| {
+            let files = PkiFiles { ca: ca.clone(), cert: cert.clone(), key: key.clone() };
+            Identity::from_pki(&files).expect_err("cannot be read")
+        };
+        for (bad, why) in [(&missing, "No such file"), (&empty, "none in PEM"), (&damaged, "damaged")] {
+            for (what, files) in [
+                ("CA", [bad, &cert, &key]),
+                ("certificate", [&cert, bad, &key]),
+                ("key", [&cert, &cert, bad]),
+            ] {
+                let error = read(files);
+                let begin = format!("cannot read the {what} {}: ", bad.display());
+                let message = &error.message;
+                assert!(message.starts_with(&begin) && message.contains(why), "{message}");
+                assert!(message.contains("; name") || message.contains("; copy"), "{message}");
+                assert!(!message.contains('\n') && !message.contains(pem.lines().nth(1).expect("one")));
+                assert_eq!(error.kind, ErrorKind::Usage, "{message}");
+                let source = source(&error);
+                match bad == &missing {
+                    true => assert_eq!(source.kind(), io::ErrorKind::NotFound),
+                    false => {
+                        let inner = source.get_ref().and_then(|inner| inner.downcast_ref::<pem::Error>());
+                        let is_none = matches!(inner.expect("what PEM says"), pem::Error::NoItemsFound);
+                        assert_eq!(is_none, bad == &empty);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_authority_says_so_and_keeps_its_source() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+            .expect("written");
+        let error = Identity::authorities(&path).expect_err("no certificate");
+        assert!(error.message.starts_with(&format!("cannot use the CA {}: ", path.display())), "{error}");
+        assert!(source(&error).get_ref().is_some_and(|inner| inner.is::<rustls::Error>()));
+    }
 }
