@@ -380,8 +380,8 @@ mod tests {
 
     use clap::Parser;
     use tidegate_control::{
-        Bounds, Concurrency, Environment, Host, Observation, PerStage, Proposal, Scenario, SimulatorOptions,
-        run, simulate,
+        Bounds, Concurrency, Ends, Environment, Host, Observation, PerStage, Proposal, Remaining, Scenario,
+        SimulatorOptions, run, simulate,
     };
 
     use super::*;
@@ -425,6 +425,40 @@ mod tests {
         rule: Box<dyn Optimizer>,
         seen: VecDeque<Observation>,
         answers: Vec<Proposal>,
+    }
+
+    impl Recorded {
+        /// What was shown, as Python is told it, and the set-points that were answered, an epoch a line.
+        fn as_json(&self, scenario: &Scenario) -> String {
+            let numbers = |n: &Proposal| [n.setpoint.read, n.setpoint.network, n.setpoint.write];
+            let option = |value: Option<f64>| value.map_or("null".to_owned(), |value| format!("{value:?}"));
+            let epoch = |(seen, next): (&Observation, &Proposal)| {
+                let (at, interval) = (seen.at.as_secs_f64() * 1e3, seen.interval.as_secs_f64() * 1e3);
+                let PerStage { read, network, write } = seen.concurrency;
+                let rate = seen.throughput;
+                let ends = |ends: Ends<ByteCount>| [ends.sender.0, ends.receiver.0];
+                let left = |of: fn(Remaining) -> u64| {
+                    seen.remaining.map_or("null".to_owned(), |left| of(left).to_string())
+                };
+                let fields = [
+                    format!("\"concurrency\": {:?}", [read, network, write]),
+                    format!("\"throughput_bps\": {:?}", [rate.read.0, rate.network.0, rate.write.0]),
+                    format!("\"staging_free_bytes\": {:?}", ends(seen.staging_free)),
+                    format!("\"staging_capacity_bytes\": {:?}", ends(seen.staging_capacity)),
+                    format!("\"at_ms\": {at:?}, \"interval_ms\": {interval:?}"),
+                    format!("\"loss\": {}", option(seen.loss)),
+                    format!("\"rtt_us\": {}", option(seen.rtt.map(|rtt| rtt.as_secs_f64() * 1e6))),
+                    format!("\"remaining_bytes\": {}", left(|left| left.bytes.0)),
+                    format!("\"remaining_files\": {}", left(|left| left.files)),
+                ];
+                format!("{{\"seen\": {{{}}},\n \"next\": {:?}}}", fields.join(", "), numbers(next))
+            };
+            let PerStage { read, network, write } = scenario.bounds();
+            let bounds = [read, network, write].map(|bounds| [bounds.min, bounds.max]);
+            let epochs: Vec<String> = self.seen.iter().zip(&self.answers[1..]).map(epoch).collect();
+            let (start, epochs) = (numbers(&self.answers[0]), epochs.join(",\n"));
+            format!("{{\"bounds\": {bounds:?},\n\"start\": {start:?},\n\"epochs\": [\n{epochs}\n]}}\n")
+        }
     }
 
     impl Optimizer for Recorded {
@@ -496,6 +530,11 @@ mod tests {
             let start = python.start(scenario.bounds(), &Host::default());
             let next = simulated.seen.iter().map(|seen| python.propose(seen, scenario.bounds()));
             assert_eq!([start].into_iter().chain(next).collect::<Vec<_>>(), simulated.answers, "{name}");
+            // As Python's own tests do, from a file.
+            if name == "auto" {
+                let (text, file) = (simulated.as_json(&scenario), "../../python/tests/recorded.json");
+                assert!(text == include_str!("../../python/tests/recorded.json"), "{file} is to be\n{text}");
+            }
         }
     }
 }
