@@ -5,8 +5,8 @@ mod common;
 use std::collections::VecDeque;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,18 @@ use socket2::{Domain, Socket, Type};
 use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::transfer::route::begin;
 
-/// An endpoint in a process that may have few descriptors: 64 strangers, 16 of an address, 32 where a session runs.
-fn fixture() -> Fixture {
+/// A test's turn: the process, whose limit it is, has the crowd as well as the endpoint, up to 370 descriptors with the
+/// largest, and two at a time have more than there are.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// An endpoint in a process that may have few descriptors: 64 strangers, 16 of an address, 32 where a session runs. It
+/// is this test's turn until the first is dropped.
+fn fixture() -> (MutexGuard<'static, ()>, Fixture) {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = Some(512);
     setrlimit(Resource::Nofile, limit).expect("lowered");
-    Fixture::new()
+    (turn, Fixture::new())
 }
 
 /// A connection to the endpoint from `host` of the loopback; `None` if it was not to be had.
@@ -52,7 +58,7 @@ fn far_away(_: usize) -> Plan {
 
 #[test]
 fn a_flood_from_elsewhere_keeps_out_nobody_far_away() {
-    let mut f = fixture();
+    let (_turn, mut f) = fixture();
     let source = f.dir("source");
     for i in 0..20 {
         write(&source.join(format!("{i}")), 1000 * i, i);
@@ -91,7 +97,7 @@ fn a_flood_from_elsewhere_keeps_out_nobody_far_away() {
 
 #[test]
 fn an_idle_crowd_is_bounded_by_address_and_disturbs_no_running_copy() {
-    let mut f = fixture();
+    let (_turn, mut f) = fixture();
     f.terms.limits = limit(40);
     let source = f.dir("source");
     write(&source.join("file"), 5_000_000, 1);
@@ -111,7 +117,7 @@ fn an_idle_crowd_is_bounded_by_address_and_disturbs_no_running_copy() {
 
 #[test]
 fn whoever_shares_the_address_of_an_idle_crowd_gets_in_a_little_later() {
-    let f = fixture();
+    let (_turn, f) = fixture();
     let mut crowd: Vec<TcpStream> = (0..60).filter_map(|_| connect_from(1, f.address.port)).collect();
     assert_eq!(standing(&mut crowd), 16);
     drop(Link::open(&f.address, None).expect("let in"));
@@ -142,7 +148,7 @@ fn hanging_up(port: u16, lost: usize) -> (u16, Arc<AtomicBool>) {
 
 #[test]
 fn a_session_that_is_closed_before_its_welcome_is_opened_again_a_few_times() {
-    let mut f = fixture();
+    let (_turn, mut f) = fixture();
     let port = f.address.port;
     let (through, forwarded) = hanging_up(port, 3);
     f.address.port = through;
