@@ -43,6 +43,20 @@ pub struct Moved {
     pub seconds: f64,
     /// The share of segments lost, integrated over those seconds.
     pub lost_seconds: f64,
+    /// The share of a stage's workers that did not wait for staging, integrated over those seconds.
+    pub busy_seconds: PerStage<f64>,
+}
+
+impl Moved {
+    /// Adds what happened in the stretch after it.
+    pub fn add(&mut self, next: &Self) {
+        for stage in Stage::ALL {
+            self.bits[stage] += next.bits[stage];
+            self.busy_seconds[stage] += next.busy_seconds[stage];
+        }
+        self.seconds += next.seconds;
+        self.lost_seconds += next.lost_seconds;
+    }
 }
 
 impl Fluid {
@@ -85,6 +99,11 @@ impl Fluid {
     /// Bits that can be staged.
     pub const fn size(&self) -> Ends<f64> {
         self.size
+    }
+
+    /// The time constant, in seconds, with which a stage's new workers approach their rate.
+    pub fn ramp_up(&self, stage: Stage) -> f64 {
+        self.limits.ramp_up(stage)
     }
 
     /// The set-point in force.
@@ -145,11 +164,7 @@ impl Fluid {
                 (left, self.carried, self.loss)
             };
             let moved = self.flow(carried, length, unread);
-            total.bits.read += moved.bits.read;
-            total.bits.network += moved.bits.network;
-            total.bits.write += moved.bits.write;
-            total.seconds += moved.seconds;
-            total.lost_seconds += loss * moved.seconds;
+            total.add(&Moved { lost_seconds: loss * moved.seconds, ..moved });
             unread = (unread - moved.bits.read).max(0.0);
             left = if moved.seconds < length { 0.0 } else { left - length };
         }
@@ -241,7 +256,10 @@ impl Fluid {
             left -= length;
         }
         self.staged = Ends { sender, receiver };
-        Moved { bits: PerStage::new(read, network, write), seconds: seconds - left, lost_seconds: 0.0 }
+        let bits = PerStage::new(read, network, write);
+        // Whoever moves less than it could waits for the rest of the time.
+        let busy_seconds = PerStage::from_fn(|stage| bits[stage] / carried[stage].max(f64::MIN_POSITIVE));
+        Moved { bits, seconds: seconds - left, lost_seconds: 0.0, busy_seconds }
     }
 }
 

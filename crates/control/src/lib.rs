@@ -22,6 +22,7 @@
 
 // Words and numbers.
 pub mod gaussian_process;
+pub mod pace;
 pub mod rng;
 pub mod stage;
 pub mod units;
@@ -38,6 +39,8 @@ pub mod waiting;
 
 // What n streams would move.
 pub mod throughput_model;
+
+pub mod path_estimator;
 
 // The papers' simulators, to hold ours against.
 pub mod events;
@@ -67,8 +70,9 @@ pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, run};
 pub use environment::{Environment, Host};
 pub use fluid::Fluid;
-pub use observation::{CpuLoad, Observation, Remaining};
+pub use observation::{CpuLoad, Observation, Remaining, Streams};
 pub use optimizer::{Optimizer, Proposal};
+pub use pace::Pace;
 pub use path::{Oracle, Path};
 pub use policy::Policy;
 pub use rng::Rng;

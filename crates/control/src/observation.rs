@@ -25,6 +25,27 @@ pub struct CpuLoad {
     pub idle: f64,
 }
 
+/// What the sender's kernel told of the network streams (`TCP_INFO`), over all of them; shares are of the interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Streams {
+    /// Streams that were asked.
+    pub count: u16,
+    /// The shortest round trip that any of them has seen.
+    pub min_rtt: Option<Duration>,
+    /// What the peer acknowledged last, summed; of no use while streams are limited by the application.
+    pub delivery_rate: BitRate,
+    /// Their congestion windows, summed.
+    pub window: ByteCount,
+    /// The mean share of the time in which a stream had data under way, 0 to 1.
+    pub busy: f64,
+    /// The mean share of the time in which the receiver's window held a stream back, 0 to 1.
+    pub receiver_limited: f64,
+    /// The share of streams whose last measurement was limited by the application, 0 to 1.
+    pub app_limited: f64,
+    /// How unequal they are: the standard deviation of what they moved by its mean.
+    pub spread: f64,
+}
+
 /// What one epoch showed: the only thing an optimizer ever sees.
 ///
 /// ```
@@ -49,6 +70,13 @@ pub struct Observation {
     /// What each stage moved, in bit/s; a stage that a route lacks moves what the network does, so that it is never
     /// the slowest.
     pub throughput: PerStage<BitRate>,
+    /// The standard error of each throughput, as a share of it; 0 where nobody knows.
+    #[serde(default)]
+    pub standard_error: PerStage<f64>,
+    /// The share of the interval for which a stage's workers had no staging to take from or to fill, in the mean over
+    /// them, 0 to 1; not known of a stage that is not ours.
+    #[serde(default)]
+    pub waited: PerStage<Option<f64>>,
     /// Free staging at each end at the end of the interval.
     pub staging_free: Ends<ByteCount>,
     /// Size of the staging at each end; a full one holds up the stage before it, an empty one the stage after it.
@@ -58,6 +86,9 @@ pub struct Observation {
     pub loss: Option<f64>,
     /// Smoothed round-trip time, if the sender's kernel told it.
     pub rtt: Option<Duration>,
+    /// What the sender's kernel told of the network streams, if it is ours.
+    #[serde(default)]
+    pub streams: Option<Streams>,
     /// What each end's processors did; not known of an end that is not ours.
     #[serde(default)]
     pub cpu: Ends<Option<CpuLoad>>,

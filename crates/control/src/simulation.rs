@@ -102,15 +102,20 @@ pub fn summarize(delivered: &[Delivered], epoch: Duration) -> Summary {
         let mean = shares.iter().sum::<f64>() / count;
         (shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / count).sqrt() / mean
     });
+    let half = delivered.last().map_or(Duration::ZERO, |epoch| epoch.at / 2);
+    let second_half = delivered.partition_point(|epoch| epoch.at <= half);
     Summary {
         epochs: delivered.len() as u32,
         epoch_ms: epoch.as_millis() as u64,
         duration_ms: (seconds * 1000.0).round() as u64,
-        epochs_to_95: converged.map(|position| position as u32 + 1),
+        epochs_to_95: converged.map(|position| {
+            // The first steps may have been short ones.
+            (delivered[position].at.as_secs_f64() / epoch.as_secs_f64()).ceil().max(1.0) as u32
+        }),
         throughput_bps: BitRate::from_bps(mean(delivered, &goodput)),
         best_bps: BitRate::from_bps(mean(delivered, &best)),
         throughput_share: share(delivered),
-        second_half_share: share(&delivered[delivered.len() / 2..]),
+        second_half_share: share(&delivered[second_half..]),
         concurrency_mean: PerStage::from_fn(|stage| {
             mean(delivered, &|epoch| f64::from(epoch.concurrency[stage]))
         }),

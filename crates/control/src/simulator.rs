@@ -11,14 +11,18 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::fluid::{Fluid, Moved};
 use crate::observation::{Observation, Remaining};
+use crate::pace::Pace;
 use crate::path::Path;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::stage::{Bounds, Concurrency, Ends, PerStage};
+use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
 /// The time of what will not happen.
 const NEVER: u64 = u64::MAX;
+
+/// So many time constants until new workers are up to speed.
+const WARM_UP: f64 = 2.0;
 
 /// How a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub struct SimulatorOptions {
     pub epoch: Duration,
     /// What is left out of the measurement after each decision; less than an epoch.
     pub settle: Duration,
-    /// Epochs after which to stop; endless if absent, unless the data set ends.
+    /// The time after which to stop, in epochs of this length; endless if absent, unless the data set ends.
     pub epochs: Option<u32>,
 }
 
@@ -103,6 +107,8 @@ pub struct Simulator {
     next_change: u64,
     /// When the next of all that happens by itself is due.
     due: u64,
+    /// Whether the next epoch may be a short one.
+    short: bool,
     /// Nanoseconds since the start.
     now: u64,
     epochs: u32,
@@ -130,6 +136,7 @@ impl Simulator {
             next_burst: NEVER,
             next_change: NEVER,
             due: NEVER,
+            short: false,
             now: 0,
             epochs: 0,
             asked: VecDeque::new(),
@@ -158,6 +165,7 @@ impl Simulator {
         self.noise = Rng::new(seed);
         self.bursts = Rng::new(seed).fork();
         self.bursting = false;
+        self.short = false;
         self.now = 0;
         self.next_burst = self.draw_burst();
         self.next_change = self.change_after(0);
@@ -271,18 +279,31 @@ impl Simulator {
             self.unread = (self.unread - piece.bits.read).max(0.0);
             let passed = if piece.seconds < length { (piece.seconds * 1e9).ceil() as u64 } else { NEVER };
             self.now += passed.min(cut - self.now);
-            moved.bits.read += piece.bits.read;
-            moved.bits.network += piece.bits.network;
-            moved.bits.write += piece.bits.write;
-            moved.lost_seconds += piece.lost_seconds;
+            moved.add(&piece);
             *best += self.best * piece.seconds;
         }
     }
 
-    fn measured(&mut self, bits: f64, seconds: f64) -> BitRate {
-        let noise = self.scenario.noise.throughput;
+    /// What was moved, as far as it can be measured with this standard error.
+    fn measured(&mut self, bits: f64, seconds: f64, noise: f64) -> BitRate {
         let error = if noise > 0.0 { self.noise.normal(1.0, noise) } else { 1.0 };
         rate(bits / seconds * error)
+    }
+
+    /// The next epoch: a short one is a quarter, or what new workers take to get up to speed.
+    fn pace(&self) -> Pace {
+        let usual = Pace { epoch: self.options.epoch, settle: self.options.settle };
+        if !self.short {
+            return usual;
+        }
+        let slowest = Stage::ALL.into_iter().map(|stage| self.fluid.ramp_up(stage)).fold(0.0, f64::max);
+        usual.shortened(Duration::from_secs_f64(WARM_UP * slowest))
+    }
+
+    /// Whether the time is over.
+    fn is_over(&self) -> bool {
+        let end = self.options.epochs.map(|epochs| nanos(self.options.epoch).saturating_mul(epochs.into()));
+        end.is_some_and(|end| self.now >= end)
     }
 
     fn remaining(&self) -> Option<Remaining> {
@@ -337,14 +358,19 @@ impl Environment for Simulator {
         self.bounds
     }
 
+    fn short_epochs(&mut self, short: bool) {
+        self.short = short;
+    }
+
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Infallible> {
-        if self.options.epochs.is_some_and(|epochs| self.epochs >= epochs) || self.finished() {
+        if self.is_over() || self.finished() {
             return Ok(None);
         }
         self.ask(setpoint);
         let begin = self.now;
-        let epoch = nanos(self.options.epoch).max(1);
-        let settled = begin.saturating_add(nanos(self.options.settle).min(epoch - 1));
+        let pace = self.pace();
+        let epoch = nanos(pace.epoch).max(1);
+        let settled = begin.saturating_add(nanos(pace.settle).min(epoch - 1));
         let mut from = begin;
         let mut moved = Moved::default();
         let (mut delivered, mut best) = (0.0, 0.0);
@@ -373,9 +399,15 @@ impl Environment for Simulator {
             all.push(truth);
         }
         let interval = seconds(self.now - from);
-        let read = self.measured(moved.bits.read, interval);
-        let network = self.measured(moved.bits.network, interval);
-        let write = self.measured(moved.bits.write, interval);
+        // What strays is the mean of a whole epoch: that of a shorter one strays more.
+        let usual = seconds(nanos(self.options.epoch.saturating_sub(self.options.settle)));
+        let noise = self.scenario.noise.throughput * (usual / interval).sqrt().max(1.0);
+        let read = self.measured(moved.bits.read, interval, noise);
+        let network = self.measured(moved.bits.network, interval, noise);
+        let write = self.measured(moved.bits.write, interval, noise);
+        let waited = PerStage::from_fn(|stage| {
+            self.path().stages[stage].map(|_| (1.0 - moved.busy_seconds[stage] / interval).clamp(0.0, 1.0))
+        });
         let stages = &self.path().stages;
         let throughput = PerStage {
             read: if stages.read.is_some() { read } else { network },
@@ -389,10 +421,13 @@ impl Environment for Simulator {
             interval: Duration::from_nanos(self.now - from),
             concurrency: self.fluid.setpoint(),
             throughput,
+            standard_error: PerStage::all(noise),
+            waited,
             staging_free,
             staging_capacity,
             loss: Some(moved.lost_seconds / interval),
             rtt: (!rtt.is_zero()).then_some(rtt),
+            streams: None,
             cpu: Ends::default(),
             remaining: self.remaining(),
         }))

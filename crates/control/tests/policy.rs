@@ -47,6 +47,8 @@ fn seen(mbps: u64, n: u16) -> Observation {
         interval: Duration::from_secs(1),
         concurrency: PerStage::all(n),
         throughput: PerStage::all(BitRate::mbps(mbps)),
+        standard_error: PerStage::all(0.0),
+        waited: PerStage::all(None),
         staging_free: Ends { sender: ByteCount::mib(5), receiver: ByteCount::mib(9) },
         staging_capacity: Ends { sender: ByteCount::mib(10), receiver: ByteCount::mib(10) },
         ..Observation::default()

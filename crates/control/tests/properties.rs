@@ -75,10 +75,13 @@ prop_compose! {
             interval,
             concurrency,
             throughput,
+            standard_error: PerStage::all(0.0),
+            waited: PerStage::all(None),
             staging_free: Ends { sender: free.0, receiver: free.1 },
             staging_capacity: Ends { sender: size.0, receiver: size.1 },
             loss,
             rtt: None,
+            streams: None,
             cpu: Ends::default(),
             remaining: left.map(|(bytes, files)| Remaining { bytes, files }),
         })

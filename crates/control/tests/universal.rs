@@ -22,10 +22,13 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         interval: Duration::from_millis(800),
         concurrency: n,
         throughput: PerStage::new(mbps[0], mbps[1], mbps[2]).map(|mbps| BitRate::mbps(mbps * scale)),
+        standard_error: PerStage::all(0.0),
+        waited: PerStage::all(None),
         staging_free: Ends { sender: mib(900), receiver: mib(100 * second) },
         staging_capacity: Ends { sender: mib(1000), receiver: mib(1000) },
         loss: Some(0.001),
         rtt: Some(Duration::from_millis(20)),
+        streams: None,
         cpu: Ends::default(),
         remaining: None,
     }

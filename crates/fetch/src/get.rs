@@ -213,6 +213,8 @@ impl Running for Download {
             concurrency: PerStage { read: 1, ..setpoint },
             // Reading is the servers' business: it is as quick as what comes.
             throughput: PerStage::new(network, network, rate(before.written, after.written)),
+            standard_error: PerStage::all(0.0),
+            waited: PerStage::all(None),
             staging_free: Ends {
                 sender: capacity,
                 receiver: ByteCount(capacity.0.saturating_sub(after.staged.0)),
@@ -220,6 +222,7 @@ impl Running for Download {
             staging_capacity: Ends { sender: capacity, receiver: capacity },
             loss: None,
             rtt: None,
+            streams: None,
             cpu: Ends { sender: None, receiver: after.cpu.load_since(&before.cpu, interval) },
             remaining: self.ledger().totals().remaining(),
         }

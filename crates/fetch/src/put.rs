@@ -166,10 +166,13 @@ impl Running for Upload {
             concurrency: setpoint,
             // The server writes what it takes.
             throughput: PerStage { read: rate(before.read, after.read), network, write: network },
+            standard_error: PerStage::all(0.0),
+            waited: PerStage::all(None),
             staging_free: Ends { sender: free, receiver: size },
             staging_capacity: Ends { sender: size, receiver: size },
             loss: None,
             rtt: None,
+            streams: None,
             cpu: Ends { sender: after.cpu.load_since(&before.cpu, interval), receiver: None },
             remaining: self.shared.ledger.totals().remaining(),
         }

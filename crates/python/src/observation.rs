@@ -63,10 +63,13 @@ impl PyObservation {
             throughput: stages_from(throughput_bps, "throughput_bps", |value, name| {
                 count(value, name).map(BitRate)
             })?,
+            standard_error: tidegate_control::PerStage::all(0.0),
+            waited: tidegate_control::PerStage::all(None),
             staging_free,
             staging_capacity,
             loss,
             rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", US)).transpose()?,
+            streams: None,
             cpu: Ends::default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))

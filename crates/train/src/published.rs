@@ -196,10 +196,13 @@ impl Published {
             interval: Duration::from_secs(1),
             concurrency: n,
             throughput: mbps.map(BitRate::from_mbps),
+            standard_error: PerStage::all(0.0),
+            waited: PerStage::all(None),
             staging_free: Ends { sender: bytes(self.free.sender), receiver: bytes(self.free.receiver) },
             staging_capacity: self.staging,
             loss: None,
             rtt: None,
+            streams: None,
             cpu: Ends::default(),
             remaining: None,
         }

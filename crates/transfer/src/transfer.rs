@@ -262,10 +262,13 @@ impl Running for LiveTransfer {
                     false => rate(before.receiver.written, after.receiver.written, receiving),
                 },
             },
+            standard_error: PerStage::all(0.0),
+            waited: PerStage::all(None),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
             rtt: after.sender.rtt(),
+            streams: None,
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),

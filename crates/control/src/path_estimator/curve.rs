@@ -1,0 +1,214 @@
+//! What is believed of one stage: how long its workers take for a bit, by their number.
+//!
+//! With n workers that move T together, z(n) = n/T is the time a worker takes for a bit. It is constant (1/w) while
+//! workers do not disturb one another, and grows linearly from some number N on, whatever the reason: a link or a disk
+//! that is full (z = n/C), one that is shared evenly with m streams of others (z = (n + m)/C), contention that slows
+//! every worker by the same for each one more. So one family holds them all,
+//!
+//! ```text
+//! z(n) = 1/w · max(1, (n + m) / (N + m))
+//! ```
+//!
+//! and the belief is a grid over (N, m), with a Gaussian over ln w in each cell: the update is exact and cheap.
+
+/// The largest N that is told from endless.
+const MAX_KNEE: f64 = 400.0;
+/// Factor between two N of the grid.
+const KNEE_STEP: f64 = 1.12;
+/// The m of the grid, and its prior weights.
+const OTHERS: [(f64, f64); 9] = [
+    (0.0, 8.0),
+    (1.0, 1.0),
+    (2.0, 1.0),
+    (3.0, 1.0),
+    (5.0, 1.0),
+    (8.0, 1.0),
+    (12.0, 1.0),
+    (20.0, 1.0),
+    (40.0, 1.0),
+];
+/// More workers than N move less in all: m as a share of N, and its prior weight.
+const DECLINE: [(f64, f64); 2] = [(-0.4, 0.5), (-0.7, 0.5)];
+
+/// √3: the outer nodes of the quadrature over ln w, in standard deviations.
+const NODE: f64 = 1.732_050_8;
+/// Weights of the outer and the middle nodes.
+const NODE_WEIGHTS: [f64; 3] = [1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0];
+
+/// Cells with less of the likeliest one's weight (its logarithm) do not count.
+const NEGLIGIBLE: f64 = -7.0;
+/// Standard deviations by which something is plainly more than believed.
+const PLAIN: f64 = 1.5;
+/// Standard deviation of ln of a rate that is not known.
+const UNKNOWN: f64 = 0.25;
+/// Standard deviations by which a worker's rate may be hoped to be higher.
+const HOPE: f64 = 1.0;
+
+/// One pair of N and m, how likely it is, and what it makes of a worker's rate.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    knee: f64,
+    others: f64,
+    /// ln of the weight, by the likeliest cell's; and of the prior weight.
+    weight: f64,
+    prior: f64,
+    /// ln of one worker's rate: mean and variance; infinite before anything was seen.
+    rate: f64,
+    variance: f64,
+    /// The weight, one worker's rate at the nodes of the quadrature, and how many times more it may be.
+    share: f64,
+    rates: [f64; 3],
+    hoped: f64,
+}
+
+impl Cell {
+    fn new(knee: f64, others: f64, weight: f64) -> Self {
+        Self {
+            knee,
+            others,
+            weight: weight.ln(),
+            prior: weight.ln(),
+            rate: 0.0,
+            variance: f64::INFINITY,
+            share: weight,
+            rates: [0.0; 3],
+            hoped: 0.0,
+        }
+    }
+
+    /// So many workers, each at its full rate, would move what `n` do.
+    fn full(&self, n: f64) -> f64 {
+        if n <= self.knee { n } else { n * (self.knee + self.others) / (n + self.others) }
+    }
+
+    /// Takes in ln of a worker's rate, seen with this variance.
+    fn learn(&mut self, rate: f64, variance: f64) {
+        if self.variance.is_infinite() {
+            (self.rate, self.variance) = (rate, variance);
+            return;
+        }
+        let far = rate - self.rate;
+        let spread = self.variance + variance;
+        self.weight -= 0.5 * (far * far / spread + spread.ln());
+        self.rate += far * self.variance / spread;
+        self.variance *= variance / spread;
+    }
+}
+
+/// The posterior of one stage.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    cells: Vec<Cell>,
+    seen: bool,
+}
+
+impl Default for Curve {
+    fn default() -> Self {
+        let mut cells = Vec::new();
+        let mut knee = 1.0;
+        while knee < MAX_KNEE {
+            cells.extend(OTHERS.map(|(others, weight)| Cell::new(knee, others, weight)));
+            cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, weight)));
+            knee *= KNEE_STEP;
+        }
+        Self { cells, seen: false }
+    }
+}
+
+impl Curve {
+    /// Whether anything has been seen.
+    pub const fn is_known(&self) -> bool {
+        self.seen
+    }
+
+    /// ln of the density of seeing `n` workers move `total`, with this variance of ln `total`.
+    pub fn density(&self, n: f64, total: f64, variance: f64) -> f64 {
+        let (mut sum, mut shares) = (0.0, 0.0);
+        for cell in self.likely() {
+            let spread = cell.variance + variance;
+            let far = (total / cell.full(n)).ln() - cell.rate;
+            sum += cell.share * (-0.5 * far * far / spread).exp() / spread.sqrt();
+            shares += cell.share;
+        }
+        (sum / shares).ln()
+    }
+
+    fn likely(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| cell.weight > NEGLIGIBLE)
+    }
+
+    /// Takes into account that `n` workers moved `total`, with this variance of its logarithm.
+    pub fn observe(&mut self, n: f64, total: f64, variance: f64) {
+        for cell in &mut self.cells {
+            cell.learn((total / cell.full(n)).ln(), variance);
+        }
+        self.settle();
+    }
+
+    /// Takes into account that `n` workers moved `total` and would have moved more, had they not waited, at most `factor`
+    /// times as much: a cell that says less is wrong about a worker's rate, and does not know by how much.
+    pub fn observe_at_least(&mut self, n: f64, total: f64, factor: f64, variance: f64) {
+        let middle = factor.ln() / 2.0;
+        for cell in &mut self.cells {
+            let rate = (total / cell.full(n)).ln();
+            let far = rate - cell.rate;
+            let spread = variance + cell.variance;
+            if spread.is_finite() && far <= PLAIN * spread.sqrt() {
+                continue;
+            }
+            if spread.is_finite() {
+                cell.weight -= 0.5 * far * far / spread;
+            }
+            (cell.rate, cell.variance) = (rate + middle, variance + middle * middle);
+        }
+        self.settle();
+    }
+
+    /// Time passes: what is believed weighs less, and a worker's rate may have drifted by this variance.
+    pub fn forget(&mut self, keep: f64, drift: f64) {
+        for cell in &mut self.cells {
+            cell.weight = keep * cell.weight + (1.0 - keep) * cell.prior;
+            cell.variance += drift;
+        }
+    }
+
+    /// Makes the likeliest cell's weight one, and what is asked for often.
+    fn settle(&mut self) {
+        self.seen = true;
+        let most = self.cells.iter().map(|cell| cell.weight).fold(f64::NEG_INFINITY, f64::max);
+        for cell in &mut self.cells {
+            cell.weight -= most;
+            if cell.weight > NEGLIGIBLE {
+                let (middle, deviation) = (cell.rate.exp(), cell.variance.sqrt());
+                let step = (NODE * deviation).exp();
+                cell.share = cell.weight.exp();
+                cell.rates = [middle / step, middle, middle * step];
+                cell.hoped = if deviation > UNKNOWN { (HOPE * deviation).exp() } else { 1.0 };
+            }
+        }
+    }
+
+    /// The expectation of what `n` workers move, at most `limit`.
+    pub fn expected(&self, n: f64, limit: f64) -> f64 {
+        let (mut sum, mut shares) = (0.0, 0.0);
+        for cell in self.likely() {
+            let full = cell.full(n);
+            let moved: f64 = NODE_WEIGHTS
+                .iter()
+                .zip(cell.rates)
+                .map(|(weight, rate)| weight * (full * rate).min(limit))
+                .sum();
+            sum += cell.share * moved;
+            shares += cell.share;
+        }
+        sum / shares
+    }
+
+    /// The most that `n` workers may move, by any cell that is credible.
+    pub fn possible(&self, n: f64, credible: f64, hope: f64) -> f64 {
+        let cells = self.cells.iter().filter(|cell| cell.weight > NEGLIGIBLE && cell.share >= credible);
+        cells
+            .map(|cell| cell.full(n) * cell.rates[1] * cell.hoped * (hope * cell.variance.sqrt()).exp())
+            .fold(0.0, f64::max)
+    }
+}
