@@ -14,6 +14,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use tidegate_control::optimizer::{OptimizerOptions, build};
+use tidegate_control::random_path::unseen;
 use tidegate_control::{Path, Scenario, SimulatorOptions, Stage, simulate};
 
 /// Epochs a run.
@@ -24,7 +25,8 @@ struct Run {
     path: usize,
     shared: bool,
     share: f64,
-    /// Over the last ten epochs.
+    /// In the second half, and over the last ten epochs.
+    late: f64,
     end: f64,
     /// Goodput by what the streams that fill the path alone get beside the others.
     fair: f64,
@@ -38,6 +40,19 @@ fn run(path: usize, scenario: &Scenario, seed: u64, rule: &str) -> Result<Run, B
     let length = optimizer.epoch_length();
     let options = SimulatorOptions::new(seed, length, EPOCHS);
     let done = simulate(scenario, optimizer.as_mut(), None, options);
+    if env::var("TRACE").is_ok_and(|traced| traced == seed.to_string()) {
+        println!("{scenario:#?}");
+        for epoch in &done.epochs {
+            println!(
+                "{:6.2} {:?} {:.2?} free {:?} -> {:?}",
+                epoch.t_ms as f64 / 1e3,
+                epoch.concurrency.into_array(),
+                epoch.throughput_bps.map(|rate| rate.as_mbps()).into_array(),
+                epoch.staging_free_bytes,
+                epoch.setpoint.into_array()
+            );
+        }
+    }
     let mut cuts: Vec<Duration> = vec![Duration::ZERO];
     cuts.extend(scenario.timeline.iter().map(|change| change.at));
     let mut ratios = Vec::new();
@@ -83,6 +98,7 @@ fn run(path: usize, scenario: &Scenario, seed: u64, rule: &str) -> Result<Run, B
         path,
         shared,
         share: done.summary.throughput_share,
+        late: done.summary.second_half_share,
         end: end / best,
         fair: ours / alone,
         workers: mean.read + mean.network + mean.write,
@@ -99,14 +115,20 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut args = env::args().skip(1);
     let folder = PathBuf::from(args.next().ok_or("a folder, and rules")?);
     let rules: Vec<String> = args.collect();
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(&folder)?.map(|file| file.map(|file| file.path())).collect::<Result<_, _>>()?;
+    let mut files: Vec<PathBuf> = match folder.to_str() {
+        Some("ideal" | "extras") => Vec::new(),
+        _ => fs::read_dir(&folder)?.map(|file| file.map(|file| file.path())).collect::<Result<_, _>>()?,
+    };
     let number = |file: &FilePath| -> u64 {
         let name = file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_default()
     };
     files.sort_by_key(|file| number(file));
     let mut scenarios = Vec::new();
+    if let Some(name @ ("ideal" | "extras")) = folder.to_str() {
+        let ideal = |path: Scenario| if name == "ideal" { path.ideal() } else { path };
+        scenarios.extend((0..500).map(|seed| (ideal(unseen(seed)), seed)));
+    }
     for file in &files {
         scenarios.push((Scenario::from_toml(&fs::read_to_string(file)?)?, number(file)));
     }
@@ -138,6 +160,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             }
             let mut share: Vec<f64> = runs.iter().map(|run| run.share).collect();
             let mut fair: Vec<f64> = runs.iter().map(|run| run.fair).collect();
+            let mut late: Vec<f64> = runs.iter().map(|run| run.late).collect();
             let mut end: Vec<f64> = runs.iter().map(|run| run.end).collect();
             let mut workers: Vec<f64> = runs.iter().map(|run| run.workers).collect();
             let mut each: Vec<(f64, String)> = runs.iter().flat_map(|run| run.ratios.clone()).collect();
@@ -145,11 +168,13 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             let mut ratios: Vec<f64> = each.iter().map(|each| each.0).collect();
             let mean = share.iter().sum::<f64>() / share.len() as f64;
             println!(
-                "  {rule:14} n {} share {mean:.3} p5 {:.3} worst {:.3} | end p5 {:.3} worst {:.3} | fair p5 {:.2} median {:.2} p95 {:.2} \
+                "  {rule:14} n {} share {mean:.3} p5 {:.3} worst {:.3} | late p5 {:.3} median {:.3} | end p5 {:.3} worst {:.3} | fair p5 {:.2} median {:.2} p95 {:.2} \
                  | workers {:.0} ratio median {:.2} p95 {:.2}",
                 runs.len(),
                 percentile(&mut share, 0.05),
                 share[0],
+                percentile(&mut late, 0.05),
+                percentile(&mut late, 0.5),
                 percentile(&mut end, 0.05),
                 end[0],
                 percentile(&mut fair, 0.05),
@@ -167,7 +192,14 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
                 .map(|run| format!("h{} {:.2}", scenarios[run.path].1, run.share))
                 .collect();
             println!("      {}", names.join(", "));
-            let most: Vec<&str> = each.iter().take(12).map(|each| each.1.as_str()).collect();
+            worst.sort_by(|a, b| a.end.total_cmp(&b.end));
+            let names: Vec<String> = worst
+                .iter()
+                .take(8)
+                .map(|run| format!("h{} {:.2}", scenarios[run.path].1, run.end))
+                .collect();
+            println!("      least at the end: {}", names.join(", "));
+            let most: Vec<&str> = each.iter().take(24).map(|each| each.1.as_str()).collect();
             println!("      {}", most.join(", "));
         }
     }

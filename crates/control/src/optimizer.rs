@@ -19,7 +19,7 @@ pub mod fixed;
 pub mod fts3;
 pub mod gradient;
 pub mod model_based;
-pub mod posterior;
+pub mod optimistic;
 
 pub mod auto;
 pub mod fallback;

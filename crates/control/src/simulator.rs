@@ -297,7 +297,10 @@ impl Simulator {
             return usual;
         }
         let slowest = Stage::ALL.into_iter().map(|stage| self.fluid.ramp_up(stage)).fold(0.0, f64::max);
-        usual.shortened(Duration::from_secs_f64(WARM_UP * slowest))
+        let pace = usual.shortened(Duration::from_secs_f64(WARM_UP * slowest));
+        // A quarter may be over before a set-point is in force.
+        let lag = self.scenario.decision.lag;
+        Pace { epoch: pace.epoch + lag, settle: pace.settle + lag }
     }
 
     /// Whether the time is over.

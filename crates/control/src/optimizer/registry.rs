@@ -233,7 +233,12 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
     Ok(match name {
         "auto" => Box::new(Auto::new(ModelBased::default())),
         "model_based" => Box::new(ModelBased::default()),
-        "posterior" => Box::new(crate::optimizer::posterior::Posterior::default()),
+        "optimistic" => {
+            Box::new(crate::optimizer::optimistic::Optimistic::new(crate::optimizer::optimistic::Share::Fair))
+        }
+        "optimistic:full" => {
+            Box::new(crate::optimizer::optimistic::Optimistic::new(crate::optimizer::optimistic::Share::Full))
+        }
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
         "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {

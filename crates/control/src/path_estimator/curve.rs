@@ -37,6 +37,8 @@ const NODE_WEIGHTS: [f64; 3] = [1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0];
 
 /// Cells with less of the likeliest one's weight (its logarithm) do not count.
 const NEGLIGIBLE: f64 = -7.0;
+/// The most that one observation may take from ln of a cell's weight: it may be wrong for reasons that no error tells.
+const MAX_SURPRISE: f64 = 5.0;
 /// Standard deviations by which something is plainly more than believed.
 const PLAIN: f64 = 1.5;
 /// Standard deviation of ln of a rate that is not known.
@@ -89,7 +91,7 @@ impl Cell {
         }
         let far = rate - self.rate;
         let spread = self.variance + variance;
-        self.weight -= 0.5 * (far * far / spread + spread.ln());
+        self.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE) + 0.5 * spread.ln();
         self.rate += far * self.variance / spread;
         self.variance *= variance / spread;
     }
@@ -122,7 +124,7 @@ impl Curve {
     }
 
     /// ln of the density of seeing `n` workers move `total`, with this variance of ln `total`.
-    pub fn density(&self, n: f64, total: f64, variance: f64) -> f64 {
+    pub fn log_density(&self, n: f64, total: f64, variance: f64) -> f64 {
         let (mut sum, mut shares) = (0.0, 0.0);
         for cell in self.likely() {
             let spread = cell.variance + variance;
@@ -157,7 +159,7 @@ impl Curve {
                 continue;
             }
             if spread.is_finite() {
-                cell.weight -= 0.5 * far * far / spread;
+                cell.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE);
             }
             (cell.rate, cell.variance) = (rate + middle, variance + middle * middle);
         }
@@ -204,11 +206,26 @@ impl Curve {
         sum / shares
     }
 
-    /// The most that `n` workers may move, by any cell that is credible.
-    pub fn possible(&self, n: f64, credible: f64, hope: f64) -> f64 {
+    /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
+    /// standard deviations more.
+    pub fn fills(&self, deviations: f64) -> f64 {
+        let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
+        for cell in self.likely() {
+            let fills = (cell.knee + cell.others.max(0.0)).ln();
+            sum += cell.share * fills;
+            squares += cell.share * fills * fills;
+            shares += cell.share;
+        }
+        let mean = sum / shares;
+        (mean + deviations * (squares / shares - mean * mean).max(0.0).sqrt()).exp()
+    }
+
+    /// The most that `n` workers may move, by any cell that is `credible` (so likely, by the likeliest one), where a
+    /// worker's rate is so many standard deviations higher than expected.
+    pub fn possible(&self, n: f64, credible: f64, deviations: f64) -> f64 {
         let cells = self.cells.iter().filter(|cell| cell.weight > NEGLIGIBLE && cell.share >= credible);
         cells
-            .map(|cell| cell.full(n) * cell.rates[1] * cell.hoped * (hope * cell.variance.sqrt()).exp())
+            .map(|cell| cell.full(n) * cell.rates[1] * cell.hoped * (deviations * cell.variance.sqrt()).exp())
             .fold(0.0, f64::max)
     }
 }
