@@ -8,8 +8,7 @@ from lab.grid.kept import kept
 from lab.ground import places
 from lab.ground.quiet import quiet
 from lab.links.built import Built
-from lab.links.scenario import Scenario, read
-from lab.links.written import toml
+from lab.links.scenario import Scenario, read, toml
 from lab.movers.runner import clean
 from lab.runs.datasets import Dataset
 from lab.runs.trial import Command, Trial, measure

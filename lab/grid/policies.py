@@ -6,8 +6,7 @@ from lab.grid.engine import Rule
 from lab.grid.kept import kept
 from lab.ground import places
 from lab.ground.shell import CommandFailed, run
-from lab.links.scenario import Scenario
-from lab.links.written import toml
+from lab.links.scenario import Scenario, toml
 
 
 def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
