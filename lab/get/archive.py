@@ -43,14 +43,12 @@ SERVER = """
 """
 
 
-def make(root: Path, count: int, megabytes: float, seed: int, repository: Path = places.REPOSITORY) -> list[str]:
+def make(root: Path, count: int, megabytes: float, seed: int) -> list[str]:
     """Makes the archive's runs, or finds them there; returns their accessions."""
     stamp = root / ".stamp"
     wanted = f"{count} {megabytes} {seed}"
     if not stamp.exists() or stamp.read_text() != wanted:
-        if not (repository / "standin").is_dir():
-            raise CommandFailed("there is no stand-in archive in this checkout (standin/)")
-        run(["env", f"PYTHONPATH={repository}", "python3", "-m", "standin", "make", "--root", root, "--runs", count,
+        run(["env", f"PYTHONPATH={places.REPOSITORY}", "python3", "-m", "standin", "make", "--root", root, "--runs", count,
              "--mb", megabytes, "--seed", seed, "--shapes", "paired"])
         stamp.write_text(wanted)
     return [each["columns"]["run_accession"] for each in described(root)]
@@ -67,11 +65,11 @@ def files_of(root: Path, kind: str) -> tuple[File, ...]:
                  for each in described(root) for file in each[kind])
 
 
-def runs(seed: int, scale: float) -> Listed:
+def runs(seed: int) -> Listed:
     """The set of the archive: FASTQ files, two a run."""
     root = places.SOURCES / "archive"
     only(root)
-    make(root, max(2, int(RUNS * min(1.0, scale * 4))), RUN_MB * scale, seed)
+    make(root, RUNS, RUN_MB, seed)
     files = files_of(root, "fastq")
     return Listed(Dataset("runs", root, len(files), sum(file.size for file in files)), files)
 
@@ -79,14 +77,14 @@ def runs(seed: int, scale: float) -> Listed:
 class Standin:
     """The interfaces in Python, and nginx before them for the files."""
 
-    def __init__(self, trial: GetTrial, root: Path, bare: bool, repository: Path = places.REPOSITORY) -> None:
+    def __init__(self, trial: GetTrial, root: Path, bare: bool) -> None:
         self.trial = trial
         self.certificate()
         server = SERVER.format(scratch=trial.scratch, root=root, address=SENDER_ADDRESS, api=API_PORT)
         nginx.start(trial, nginx.configuration(trial.scratch, server), HTTP)
         argv = ["python3", "-m", "standin", "--root", root, "--address", SENDER_ADDRESS, "--port", API_PORT,
                 "--data-url", BARE if bare else PLAIN, *(["--real-names"] if bare else [])]
-        trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(repository)}), API_PORT)
+        trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(places.REPOSITORY)}), API_PORT)
         self.urls = interfaces(trial)
         names = Path("/etc/netns") / trial.link.receiver / "hosts"
         told = f"{SENDER_ADDRESS} {' '.join(NAMES)}\n"

@@ -7,7 +7,7 @@ the best of them and for those that a table needs. What is in the results file i
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from lab.ground.stats import rotated
 from lab.runs.trial import measure
 
 RESULTS = places.BUILD / "lab" / "get.jsonl"
+SEED = 1
 # Of the settings of a family, so many best ones of the first repeat are measured again.
 FINALISTS = {FIXED: 3}
 FINALISTS_OTHERWISE = 2
@@ -47,14 +48,8 @@ AROUND_S = 8.0
 @dataclass(frozen=True)
 class Settings:
     repeats: int
-    seed: int
-    results: Path
-    scale: float = 1.0
     # No run begins after so many minutes; the same command goes on later.
     budget_min: float | None = None
-    retry: bool = False
-    smoke: bool = False
-    keep_rivals: bool = False
     lean: bool = False
 
 
@@ -144,18 +139,7 @@ def chosen(there: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher
 
 def ready(case: Case, only: Sequence[str] | None, settings: Settings) -> list[Fetcher]:
     there = able(chosen(contenders(case), only))
-    if settings.lean:
-        there = lean(case, there)
-    return thinned(there) if settings.smoke else there
-
-
-def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
-    """For a trial of the harness: two settings of a family show that it works."""
-    kept: dict[str, list[Fetcher]] = {}
-    for contender in able:
-        if len(kept.setdefault(contender.family, [])) < (1 if contender.family in (FIXED, "rule") else 2):
-            kept[contender.family].append(contender)
-    return [contender for family in kept.values() for contender in family]
+    return lean(case, there) if settings.lean else there
 
 
 # Where to look for the oracle, and how many settings of aria2 and rclone to try, when time is short.
@@ -185,54 +169,35 @@ def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[st
     jobs = [(case, name, there[case.name]) for name in names for case in cases if name in case.sets]
     for case in cases:
         versions = {c.name: c.version() for c in there[case.name]}
-        if settings.keep_rivals:
-            set_aside_ours(settings.results, case.name, versions)
-        set_aside_if_outdated(settings.results, case.name, versions)
+        set_aside_if_outdated(RESULTS, case.name, versions)
     progress = Progress(sum(remaining_s(case, name, those, settings) for case, name, those in jobs))
-    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {settings.seed}: about "
-          f"{progress.left_min:.0f} min; results go to {settings.results}", flush=True)
-    with resumable(settings.results), alone(), memory():
+    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {SEED}: about "
+          f"{progress.left_min:.0f} min; results go to {RESULTS}", flush=True)
+    with resumable(RESULTS), alone(), memory():
         try:
             # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
             for repeat in range(settings.repeats):
                 for case, name, those in jobs:
                     good = one_round(case, name, those, repeat, settings, progress, began) and good
         except OutOfTime:
-            print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
+            print(f"{settings.budget_min:g} min are over; the same command goes on from {RESULTS}", flush=True)
     return good
-
-
-def set_aside_ours(path: Path, scenario: str, versions: Mapping[str, str]) -> None:
-    """Of another build of ours, only our own figures are taken out. Whoever asks for this answers for the machine
-    being as it was."""
-    old = [r for r in load(path) if r.scenario == scenario and r.version.startswith("tidegate")
-           and versions.get(r.contender, r.version) != r.version]
-    if not old:
-        return
-    aside = path.with_name(f"{path.stem}-{scenario}-ours-until-{int(path.stat().st_mtime)}{path.suffix}")
-    kept = [r for r in load(path) if r not in old]
-    path.unlink()
-    for where, records in ((path, kept), (aside, old)):
-        for record in records:
-            append(where, record)
-    print(f"{len(old)} runs of {old[0].version} on {scenario} are in {aside} now")
 
 
 class OutOfTime(Exception):
     """No further run may begin."""
 
 
-def settled(case: Case, name: str, settings: Settings) -> list[Record]:
+def settled(case: Case, name: str) -> list[Record]:
     """What need not be measured again: a rival's failure is an outcome too."""
-    return [r for r in load(settings.results) if (r.scenario, r.set, r.seed, r.scale) ==
-            (case.name, name, settings.seed, settings.scale) and (r.ok or not settings.retry)]
+    return [r for r in load(RESULTS) if (r.scenario, r.set, r.seed, r.scale) == (case.name, name, SEED, 1.0)]
 
 
 def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settings) -> float:
     """An estimate: which settings will be the best is not known before the first repeat."""
-    records = settled(case, name, settings)
+    records = settled(case, name)
     known = {(r.contender, r.repeat) for r in records}
-    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 4.0) * settings.scale
+    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 4.0)
     total = 0.0
     for repeat in range(settings.repeats):
         again = due(able, repeat, records)
@@ -248,23 +213,22 @@ def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settin
 def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings,
               progress: Progress, began: float) -> bool:
     """Everyone who is due once on one set."""
-    good, records = True, settled(case, name, settings)
+    good, records = True, settled(case, name)
     known = {r.contender for r in records if r.repeat == repeat}
     missing = [c for c in rotated(due(able, repeat, records), repeat * 3) if c.name not in known]
     if not missing:
         return True
     check_budget(settings, began)
-    source = prepared(case, name, settings)
+    source = prepared(case, name)
     print(f"{case.title}; set {name}: {len(source.files)} files, {source.size / 1e9:.3f} GB", flush=True)
     with case.link() as link:
         for contender in missing:
             check_budget(settings, began)
             part = source.part(contender.share)
-            blank = contender.blank(case.name, name, repeat, settings.seed, contender.version(), len(part.files),
-                                    part.size, settings.scale)
+            blank = contender.blank(case.name, name, repeat, SEED, contender.version(), len(part.files), part.size)
             expected = expected_s(contender, case, source.size)
             record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
-            append(settings.results, record)
+            append(RESULTS, record)
             progress.done(expected)
             say(record, progress)
             good = good and (record.ok or not contender.name.startswith("tidegate"))
@@ -276,10 +240,8 @@ def check_budget(settings: Settings, began: float) -> None:
         raise OutOfTime
 
 
-def prepared(case: Case, name: str, settings: Settings) -> Listed:
+def prepared(case: Case, name: str) -> Listed:
     if case.name == "archive":
         from lab.get.archive import runs
-        return runs(settings.seed, settings.scale)
-    return listed(name, case, settings.seed, settings.scale)
-
-
+        return runs(SEED)
+    return listed(name, case, SEED)

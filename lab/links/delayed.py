@@ -1,8 +1,5 @@
 """A path with a round-trip time, where the kernel has no netem: a relay between two TUN devices (delay.c)."""
 
-import json
-import re
-import subprocess
 from collections.abc import Sequence
 
 from lab.ground import places
@@ -13,7 +10,6 @@ from lab.ground.talk import Talker
 PACKAGES = ("gcc", "libc6-dev", "linux-libc-dev", "iputils-ping", "iperf3")
 # What the queue of the bottleneck holds at its rate.
 QUEUE_MS = 20
-CHECK_S = 3
 
 
 def missing() -> str | None:
@@ -85,24 +81,3 @@ class DelayedLink(Link):
             self.relay.close()
             self.relay = None
         super().remove()
-
-    def check(self) -> tuple[float, float]:
-        """Measured round-trip time in ms and goodput in Mbit/s; an error where the path is not what it is to be."""
-        said = self.inside(self.receiver, "ping", "-q", "-c", 10, "-i", "0.05", SENDER_ADDRESS)
-        found = re.search(r"= [\d.]+/([\d.]+)/", said)
-        if found is None:
-            raise CommandFailed(f"ping says nothing of a round trip: {said[-200:]}")
-        rtt = float(found[1])
-        server = subprocess.Popen(["ip", "netns", "exec", self.sender, "iperf3", "-s", "-1"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            run(["sleep", "0.3"])
-            said = self.inside(self.receiver, "iperf3", "-c", SENDER_ADDRESS, "-R", "-J", "-P", 4, "-t", CHECK_S,
-                               "-O", 1)
-        finally:
-            server.kill()
-            server.wait()
-        mbit = float(json.loads(said)["end"]["sum_received"]["bits_per_second"]) / 1e6
-        if not self.rtt_ms <= rtt <= self.rtt_ms + 2:
-            raise CommandFailed(f"the round trip takes {rtt:.1f} ms instead of {self.rtt_ms:g}")
-        return rtt, mbit

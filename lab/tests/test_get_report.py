@@ -23,7 +23,7 @@ from lab.get.figures import grouped
 from lab.get.probe_report import probe_bars, probes_section
 from lab.runs.sampler import Sample
 from lab.get.trial import FIXED
-from lab.ground.results import Record, append, load
+from lab.ground.results import Record
 
 
 def samples(seconds: float, size: int, connections: int) -> list[Sample]:
@@ -219,19 +219,3 @@ class Probes(unittest.TestCase):
             found = probes.recalled(kept)
         self.assertEqual((found["huge"]["bytes"], found["resolve"]["accessions"]), (1, 2))
         self.assertIn("0.0.0-stub", str(found["huge"]["version"]))
-
-
-class AnotherBuild(unittest.TestCase):
-    def test_only_our_own_figures_are_set_aside_if_asked(self) -> None:
-        with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
-            path = Path(held, "get.jsonl")
-            old = replace(record("tidegate", 900), version="tidegate 1, build a")
-            for each in (old, record("aria2c -j16", 800), replace(old, scenario="busy")):
-                append(path, each)
-            versions = {"tidegate": "tidegate 1, build b", "aria2c -j16": "1"}
-            rotation.set_aside_ours(path, "capped", versions)
-            rotation.set_aside_ours(path, "capped", versions)
-            self.assertEqual([(r.scenario, r.contender) for r in load(path)],
-                             [("capped", "aria2c -j16"), ("busy", "tidegate")])
-            [aside] = Path(held).glob("get-capped-ours-*")
-            self.assertEqual(len(load(aside)), 1)
