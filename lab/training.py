@@ -10,13 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.described import described
-from lab.ground.progress import Progress
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, now, set_aside_if_outdated
+from lab.ground.results import Record, now, set_aside_if_outdated
+from lab.ground.rotation import Rotation
 from lab.movers.runner import alone
 from lab.pages.parts import csv
 from lab.rivals.tidegate import Tidegate
@@ -85,29 +86,15 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     able = chosen(able, options.only)
     file = results(shard)
     set_aside_if_outdated(file, shard, {course.recipe: version for course in able})
-    done = {record.key for record in load(file) if record.ok}
     todo = [(course, seed) for course in able for seed in range(1, (options.repeats or course.seeds) + 1)]
-    progress = Progress(sum(course.expected_s for course, _ in todo))
-    print(f"{shard}: {len(todo)} policies, about {progress.left_min:.0f} min; results go to {file}", flush=True)
-    good = True
-    with alone():
+    rotation = Rotation(file, sum(course.expected_s for course, _ in todo), options.budget_min)
+    print(f"{shard}: {len(todo)} policies, about {rotation.left_min:.0f} min; results go to {file}", flush=True)
+    with rotation.going(), alone():
         for course, seed in todo:
             blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
                            seed=seed, scale=1.0, ok=False, version=version, time=now())
-            if blank.key in done:
-                progress.skip(course.expected_s)
-                continue
-            if progress.is_over(options.budget_min):
-                return good
-            record = learned(course, seed, blank, with_curve)
-            append(file, record)
-            progress.done(course.expected_s)
-            said = (f"{record.seconds:6.1f} s  {record.notes['said']['episodes']} episodes" if record.ok
-                    else f"FAILED {record.error}")
-            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}",
-                  flush=True)
-            good = good and record.ok
-    return good
+            rotation.take(blank, course.expected_s, partial(learned, course, seed, blank, with_curve))
+    return rotation.good
 
 
 def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:

@@ -5,11 +5,10 @@ the best of them and for those that a table needs. What is in the results file i
 """
 
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from lab.ground import places
 from lab.ground.cgroup import Cgroup
@@ -23,10 +22,10 @@ from lab.get.sets import Listed, listed, wrong
 from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
-from lab.ground.progress import Progress, resumable
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, set_aside_if_outdated
-from lab.movers.runner import alone, clean, memory
+from lab.ground.results import Record, load, set_aside_if_outdated
+from lab.ground.rotation import Rotation
+from lab.movers.runner import alone, clean, fresh, memory
 from lab.rivals.base import able
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
@@ -87,9 +86,7 @@ def due(able: Sequence[Fetcher], repeat: int, records: Iterable[Record]) -> list
 
 def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Listed, timeout_s: float) -> Record:
     """One timed download into fresh memory, then the MD5 sum of every file."""
-    clean(places.DESTINATIONS)
-    clean(places.SCRATCH)
-    places.SCRATCH.chmod(0o755)
+    fresh()
     notes: dict[str, object] = {}
     try:
         with contextlib.ExitStack() as stack:
@@ -117,16 +114,6 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
         return blank.failed(failure, notes=notes)
     finally:
         clean(places.DESTINATIONS)
-
-
-def say(record: Record, progress: Progress) -> None:
-    said = f"FAILED {record.error}"
-    if record.ok:
-        other = record.notes["noise"]["other_cpus"]
-        said = (f"{record.rate_bps / 1e6:7.0f} Mbit/s  {record.seconds:6.1f} s  checked by {record.verified}"
-                f"  other load {other:.2f}")
-    print(f"[{progress.left_min:.0f} min left] {record.scenario} {record.set} #{record.repeat} "
-          f"{record.contender:36} {said}", flush=True)
 
 
 def chosen(there: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]:
@@ -162,7 +149,6 @@ def lean(case: Case, able: Sequence[Fetcher]) -> list[Fetcher]:
 
 def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[str] | None, settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when none of ours failed."""
-    began, good = time.monotonic(), True
     # Paths that share a set come one after the other, since making one takes a while.
     names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
     there = {case.name: ready(case, only, settings) for case in cases}
@@ -170,27 +156,26 @@ def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[st
     for case in cases:
         versions = {c.name: c.version() for c in there[case.name]}
         set_aside_if_outdated(RESULTS, case.name, versions)
-    progress = Progress(sum(remaining_s(case, name, those, settings) for case, name, those in jobs))
-    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {SEED}: about "
-          f"{progress.left_min:.0f} min; results go to {RESULTS}", flush=True)
-    with resumable(RESULTS), alone(), memory():
-        try:
-            # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
-            for repeat in range(settings.repeats):
-                for case, name, those in jobs:
-                    good = one_round(case, name, those, repeat, settings, progress, began) and good
-        except OutOfTime:
-            print(f"{settings.budget_min:g} min are over; the same command goes on from {RESULTS}", flush=True)
-    return good
-
-
-class OutOfTime(Exception):
-    """No further run may begin."""
+    rotation = Rotation(RESULTS, sum(remaining_s(case, name, those, settings) for case, name, those in jobs),
+                        settings.budget_min)
+    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {SEED}: about {rotation.left_min:.0f} min; "
+          f"results go to {RESULTS}", flush=True)
+    with rotation.going(), alone(), memory():
+        # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
+        for repeat in range(settings.repeats):
+            for case, name, those in jobs:
+                one_round(case, name, those, repeat, rotation)
+    return rotation.good
 
 
 def settled(case: Case, name: str) -> list[Record]:
     """What need not be measured again: a rival's failure is an outcome too."""
-    return [r for r in load(RESULTS) if (r.scenario, r.set, r.seed, r.scale) == (case.name, name, SEED, 1.0)]
+    return [r for r in load(RESULTS) if (r.scenario, r.set, r.seed, r.scale) == (case.name, name, SEED, 1.0)
+            and (r.ok or not is_ours(r.contender))]
+
+
+def is_ours(contender: str) -> bool:
+    return contender.startswith("tidegate")
 
 
 def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settings) -> float:
@@ -210,34 +195,23 @@ def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settin
     return total
 
 
-def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings,
-              progress: Progress, began: float) -> bool:
+def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, rotation: Rotation) -> None:
     """Everyone who is due once on one set."""
-    good, records = True, settled(case, name)
+    records = settled(case, name)
     known = {r.contender for r in records if r.repeat == repeat}
     missing = [c for c in rotated(due(able, repeat, records), repeat * 3) if c.name not in known]
     if not missing:
-        return True
-    check_budget(settings, began)
+        return
+    rotation.check()
     source = prepared(case, name)
     print(f"{case.title}; set {name}: {len(source.files)} files, {source.size / 1e9:.3f} GB", flush=True)
     with case.link() as link:
         for contender in missing:
-            check_budget(settings, began)
             part = source.part(contender.share)
             blank = contender.blank(case.name, name, repeat, SEED, contender.version(), len(part.files), part.size)
             expected = expected_s(contender, case, source.size)
-            record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
-            append(RESULTS, record)
-            progress.done(expected)
-            say(record, progress)
-            good = good and (record.ok or not contender.name.startswith("tidegate"))
-    return good
-
-
-def check_budget(settings: Settings, began: float) -> None:
-    if settings.budget_min is not None and time.monotonic() - began > settings.budget_min * 60:
-        raise OutOfTime
+            rotation.take(blank, expected, partial(one, contender, blank, case, link, part, 60 + 4 * expected),
+                          matters=is_ours(contender.name))
 
 
 def prepared(case: Case, name: str) -> Listed:

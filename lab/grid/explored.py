@@ -9,7 +9,7 @@ from lab.ground import places
 from lab.ground.quiet import quiet
 from lab.links.built import Built
 from lab.links.scenario import Scenario, read, toml
-from lab.movers.runner import clean
+from lab.movers.runner import fresh
 from lab.runs.datasets import Dataset
 from lab.runs.trial import Command, Trial, measure
 
@@ -22,9 +22,7 @@ def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
     found = kept(f"explored-{case.scenario.name}", "toml", [engine.version(), toml(case.scenario), seconds])
     if not found.exists():
         print(f"exploring {case.scenario.name} for {seconds} s", flush=True)
-        clean(places.DESTINATIONS)
-        clean(places.SCRATCH)
-        places.SCRATCH.chmod(0o755)
+        fresh()
         with Built(case.scenario) as link, quiet():
             nothing = Dataset("memory", places.SOURCES, 0, 0)
             trial = Trial(case.setting, link, link.group, nothing, places.DESTINATIONS, places.SCRATCH)

@@ -16,7 +16,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab.ground import places
-from lab.ground.progress import Progress
+from lab.ground.rotation import Rotation
 from lab.get import bars, probes, report, rotation, watch
 from lab.get.cases import CAPPED, CASES, FIG6, LINK_ONLY
 from lab.get.figures import grouped
@@ -53,7 +53,7 @@ FULL = [record("tidegate", 1100), fixed(3, 300), fixed(8, 800), fixed(10, 1000),
         record("rclone 16 × 16", 1130), record("curl --parallel 16", 1050)]
 
 
-class Rotation(unittest.TestCase):
+class Turns(unittest.TestCase):
     def able(self) -> list[Any]:
         return rotation.contenders(CAPPED)
 
@@ -95,9 +95,9 @@ class Rotation(unittest.TestCase):
         self.assertEqual(names("tidegate"), ["tidegate"])
 
     def test_the_clock_learns_how_long_runs_take(self) -> None:
-        progress = Progress(600, began=time.monotonic() - 120)
-        progress.done(60)
-        self.assertAlmostEqual(progress.left_min, 18, places=0)
+        clock = Rotation(Path("absent"), 600)
+        clock.began, clock.spent_s = time.monotonic() - 120, 60
+        self.assertAlmostEqual(clock.left_min, 18, places=0)
 
 
 def named(found: Sequence[bars.Bar]) -> Mapping[str, bars.Bar]:
