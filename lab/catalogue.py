@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lab import aimd, automdt, beyond, far, ldm
-from lab.controllers import shards as controllers
+from lab.controllers import cells as controllers
+from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
-from lab.fastbiodl import shards as fastbiodl
+from lab.fastbiodl.report import page as fastbiodl_page
 from lab.get import shards as get
 from lab.movers import shards as movers
 from lab.shard import Page, Shard, results
@@ -31,14 +32,14 @@ class Chapter:
 
 CHAPTERS = (
     Chapter("copy", movers.SHARDS, movers.page),
-    Chapter("controllers", controllers.SHARDS, controllers.page),
+    Chapter("controllers", controllers.SHARDS, controllers_page),
     Chapter("aimd", aimd.SHARDS, aimd.page),
     Chapter("ldm", ldm.SHARDS, ldm.page),
     Chapter("automdt", automdt.SHARDS, automdt.page),
     Chapter("beyond", beyond.SHARDS, beyond.page),
     Chapter("far", far.SHARDS, far.page),
     Chapter("get", get.SHARDS, get.page),
-    Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),
+    Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),
 )
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from lab.grid import run as grid
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.explored import explored
 from lab.grid.figures import found_in
+from lab.grid.policies import explored
 from lab.grid.show import case_table
 from lab.ground import cgroup, described, places
 from lab.ground.results import Record, load

@@ -4,10 +4,10 @@ from functools import partial
 
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
-from lab.aimd.globus import GlobusMemory
 from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
+from lab.rivals.gridftp import GlobusMemory
 from lab.shard import Shard, grid, known
 
 SWEEP = "aimd-figure1"

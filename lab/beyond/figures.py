@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lab.beyond.cases import ALONE_S, HARM_S, LINKS, Step
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, medians
-from lab.runs.series import at, epochs_until, first_second, jain, mean_between, since, usual
+from lab.runs.epochs import at, epochs_until, first_second, jain, mean_between, since, usual
 
 FIXED = "fixed "
 # Of fixed numbers that are as good as the best within this, the least is the best.

@@ -1,8 +1,7 @@
 """docs/results/far.md: the bars, then every link with its table and picture."""
 
 from lab.far.bars import huge_bars, small_bars
-from lab.far.cases import AUTO, FAR, HUGE, NEAR, case
-from lab.far.shards import PAGE, SHARDS
+from lab.far.cases import AUTO, FAR, HUGE, NEAR, PAGE, SHARDS, case
 from lab.grid.figures import found_of
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, over_time, raw

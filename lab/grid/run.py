@@ -12,8 +12,7 @@ from pathlib import Path
 
 from lab.grid.case import Case
 from lab.grid.engine import Engine
-from lab.grid.explored import explored
-from lab.grid.policies import trained
+from lab.grid.policies import explored, trained
 from lab.ground import places
 from lab.ground.noise import Times, noise
 from lab.ground.quiet import quiet
