@@ -34,8 +34,6 @@ class Options:
     budget_min: float | None = None
     # These links or movers only, by name.
     only: tuple[str, ...] = ()
-    # As little as shows that it works.
-    smoke: bool = False
 
 
 @dataclass(frozen=True)

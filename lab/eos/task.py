@@ -54,11 +54,6 @@ class Plan(Generic[Where]):
     repeats: int
 
 
-def name_of(shard: str, options: Options) -> str:
-    """What was tried with tiny settings is kept apart."""
-    return f"{shard}-smoke" if options.smoke else shard
-
-
 def selected(tasks: Sequence[Task[Where]], only: Sequence[str]) -> list[Task[Where]]:
     """Words choose among rows, among columns, or both."""
     sets, contenders = named("set or contender", only, (task.set for task in tasks), (task.contender for task in tasks))
@@ -95,7 +90,7 @@ def measured(task: Task[Where], where: Where, blank: Record) -> Record:
 
 def run_all(plan: Plan[Where], options: Options) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
-    shard = name_of(plan.shard, options)
+    shard = plan.shard
     file, version, repeats = results(shard), Tidegate("a").version(), options.repeats or plan.repeats
     tasks = able(selected(plan.tasks, options.only))
     set_aside_if_outdated(file, shard, {task.contender: version for task in tasks})
