@@ -13,7 +13,7 @@ from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.figures import found_in
 from lab.grid.policies import explored
 from lab.grid.show import case_table
-from lab.ground import cgroup, described, places
+from lab.ground import cgroup, program
 from lab.ground.results import Record, load
 from lab.ground.shell import CommandFailed, exists, run
 from lab.links import check, percon
@@ -39,7 +39,7 @@ def lacking() -> str | None:
     """Why it cannot run here, or None."""
     if os.geteuid() != 0:
         return "network namespaces and control groups need root"
-    if reason := described.lacking(places.tidegate_binary()):
+    if reason := program.missing():
         return reason
     if absent := [program for program in ("ip", "tc", "ss", "iperf3", "ping") if not exists(program)]:
         return f"{', '.join(absent)} not installed; run: python3 -m lab install"

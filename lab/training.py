@@ -13,22 +13,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from lab.ground import places
-from lab.ground.described import described
+from lab.ground import places, program
 from lab.ground.quiet import quiet
 from lab.ground.results import Record, now, set_aside_if_outdated
 from lab.ground.rotation import Rotation
 from lab.movers.runner import alone
 from lab.pages.parts import csv
-from lab.rivals.tidegate import Tidegate
 from lab.shard import Options, Shard, known, named, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
 # Where the criterion was not met the best policy is kept all the same.
 DONE, NOT_MET = 0, 1
-# Programs that know it write how a policy was learned, as CSV: series, episodes, utility as a share of R_max.
-CURVE, PLAYED, CURVE_POINTS = "--curve", "played", 60
+# How a policy was learned is written as CSV: series, episodes, utility as a share of R_max.
+PLAYED, CURVE_POINTS = "played", 60
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,15 @@ class Course:
     seeds: int
     # About how long one seed takes, for the plan.
     expected_s: float
-    arguments: tuple[object, ...] = ()
 
     @property
     def path(self) -> str:
         return self.scenario.stem
 
-    def argv(self, seed: int, output: Path, curve: Path | None = None) -> list[str]:
-        more: tuple[object, ...] = () if curve is None else ("--curve", curve)
+    def argv(self, seed: int, output: Path, curve: Path) -> list[str]:
         return [str(word) for word in (places.tidegate_binary(), "train", "--scenario", self.scenario, "--recipe",
-                                       self.recipe, *self.arguments, "--seed", seed, "--output", output, *more,
-                                       "--json", "-q")]
+                                       self.recipe, "--seed", seed, "--output", output, "--curve", curve, "--json",
+                                       "-q")]
 
 
 def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
@@ -58,8 +54,7 @@ def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Co
     expected = sum(course.seeds * course.expected_s for course in courses())
 
     def counted() -> tuple[int, int]:
-        able = offered(courses())
-        wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
+        wanted = {(course.path, course.recipe, seed) for course in courses() for seed in range(1, course.seeds + 1)}
         done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
         return len(wanted & done), len(wanted)
 
@@ -67,23 +62,11 @@ def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Co
                  counted)
 
 
-def offered(courses: Iterable[Course]) -> list[Course]:
-    """Those whose recipe the program knows."""
-    known = described(places.tidegate_binary())
-    return [course for course in courses if course.recipe in known.recipes]
-
-
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     """Trains what is not yet in the results file. True when nothing failed."""
-    program = Tidegate("b")
     if reason := program.missing():
         raise SystemExit(reason)
-    version = program.version()
-    able = offered(courses)
-    with_curve = CURVE in described(places.tidegate_binary()).options["train"]
-    for recipe in sorted({course.recipe for course in courses} - {course.recipe for course in able}):
-        print(f"left out: {recipe}: this program has no such recipe", flush=True)
-    able = chosen(able, options.only)
+    version, able = program.version(), chosen(courses, options.only)
     file = results(shard)
     set_aside_if_outdated(file, shard, {course.recipe: version for course in able})
     todo = [(course, seed) for course in able for seed in range(1, (options.repeats or course.seeds) + 1)]
@@ -93,22 +76,22 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
         for course, seed in todo:
             blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
                            seed=seed, scale=1.0, ok=False, version=version, time=now())
-            rotation.take(blank, course.expected_s, partial(learned, course, seed, blank, with_curve))
+            rotation.take(blank, course.expected_s, partial(learned, course, seed, blank))
     return rotation.good
 
 
-def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
+def chosen(courses: Sequence[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
     paths, recipes = named("path or recipe", only, (course.path for course in courses),
                            (course.recipe for course in courses))
     return [course for course in courses if course.path in paths and course.recipe in recipes]
 
 
-def learned(course: Course, seed: int, blank: Record, with_curve: bool) -> Record:
+def learned(course: Course, seed: int, blank: Record) -> Record:
     """One policy, learned on a quiet machine and thrown away; what was said of it is kept."""
     with tempfile.TemporaryDirectory() as scratch:
         curve = Path(scratch) / "curve.csv"
-        argv = course.argv(seed, Path(scratch) / "policy.safetensors", curve if with_curve else None)
+        argv = course.argv(seed, Path(scratch) / "policy.safetensors", curve)
         try:
             with quiet():
                 began = time.monotonic()

@@ -5,7 +5,6 @@ from functools import partial
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
 from lab.rivals.gridftp import GlobusMemory
 from lab.shard import Shard, grid, known
@@ -38,12 +37,11 @@ def best_fixed() -> dict[int, int]:
 
 def control_cells(shard: str) -> list[Cell]:
     cells, best = [], best_fixed()
-    rules = offered(RULES)
     for external in CONTROLS[shard]:
         on = case(external, CONTROL_S)
         if external not in best:
-            say_once(f"left out of {shard}: the best fixed numbers: {SWEEP} must be run first")
-        there = [*rules, *([fixed(best[external])] if external in best else [])]
+            print(f"left out of {shard}: the best fixed numbers: {SWEEP} must be run first")
+        there = [*RULES, *([fixed(best[external])] if external in best else [])]
         cells += [Cell(on, Engine(rule, on, max_workers=MOST)) for rule in there]
     return cells
 

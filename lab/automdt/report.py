@@ -120,7 +120,7 @@ def figure_four(found: list[Learned]) -> str:
     """Whether choosing among numbers of workers is learned at all, whichever way it falls."""
     discrete = [each for each in found if each.recipe == "automdt_discrete"]
     if not discrete:
-        return ("Not trained: the program that was asked has no recipe `automdt_discrete`.\n\n" if found else ABSENT)
+        return ABSENT
     lines = [f"- {each.path}: {each.met} of {len(each.runs)} seeds came to the criterion; best ÷ R_max "
              f"{each.mean_sd('utility_share', 3)}, after {each.mean_sd('episodes')} episodes\n" for each in discrete]
     return ("The paper's discrete action space did not converge. Here the network chooses among all numbers of workers "

@@ -8,7 +8,6 @@ from lab.beyond.rules import CHANGING, FEWER_FIXED, FIXED, HARMING, SEES_ALL, SH
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.figures import found_in
-from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
 from lab.shard import Shard, grid, known
 
@@ -40,21 +39,19 @@ def sweep_cells() -> list[Cell]:
 def link_cells(links: Iterable[str]) -> list[Cell]:
     """All rules for each link, and the sweep's best fixed number in the same rotation."""
     best, cells = best_fixed(found_in(known(SWEEP), SWEEP)), []
-    able = {rule.name for rule in offered({rule.name: rule for link in links for rule in rules_for(link)}.values())}
     for link in links:
         case = cases.case(link)
-        rules = [rule for rule in rules_for(link) if rule.name in able]
+        rules = [*rules_for(link)]
         if link in best:
             rules.append(fixed(best[link]))
         else:
-            say_once(f"left out beyond the papers: the best fixed number on {link}: {SWEEP} must be run first")
+            print(f"left out beyond the papers: the best fixed number on {link}: {SWEEP} must be run first")
         cells += [Cell(case, Engine(rule, case)) for rule in rules]
     return cells
 
 
 def crossed(made: Iterable[Case], rules: tuple[Rule, ...]) -> list[Cell]:
-    able = offered(rules)
-    return [Cell(case, Engine(rule, case)) for case in made for rule in able]
+    return [Cell(case, Engine(rule, case)) for case in made for rule in rules]
 
 
 def links_shard(name: str, links: tuple[str, ...]) -> Shard:

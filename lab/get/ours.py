@@ -7,8 +7,7 @@ from pathlib import Path
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
 from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.ground import described
-from lab.ground.shell import exists
+from lab.ground import program
 from lab.runs.trial import Trial
 
 # Where the oracle is looked for.
@@ -35,10 +34,10 @@ class Tidegate(Fetcher):
         self.arguments = arguments
 
     def missing(self) -> str | None:
-        return super().missing() or no_get(binary())
+        return super().missing() or program.missing()
 
     def version(self) -> str:
-        return described.version(binary())
+        return program.version()
 
     def write(self, trial: GetTrial) -> None:
         (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
@@ -81,11 +80,6 @@ def fixed(connections: int) -> str:
 
 def rule(optimizer: str, k: float) -> str:
     return f"{optimizer}, k = {k:g}"
-
-
-def no_get(program: Path) -> str | None:
-    """Why that program cannot fetch here, or None."""
-    return described.lacking(program) or (None if exists("ip") else "iproute2 is not installed")
 
 
 def mean_connections(log: Path) -> float | None:

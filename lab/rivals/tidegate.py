@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.links.link import RECEIVER_ADDRESS
-from lab.ground import described
+from lab.ground import program
 from lab.ground.places import REPOSITORY, tidegate_binary
 from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, run
@@ -28,10 +28,10 @@ class Tidegate(Contender):
         self.trust, self.both_ends, self.client = LEVELS[level]
 
     def missing(self) -> str | None:
-        return described.lacking(tidegate_binary())
+        return program.missing()
 
     def version(self) -> str:
-        return described.version(tidegate_binary())
+        return program.version()
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,

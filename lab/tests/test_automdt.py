@@ -160,9 +160,6 @@ class Pages(unittest.TestCase):
         self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
         self.assertNotIn("Not measured", page.text)
 
-    def test_a_program_without_the_discrete_recipe(self) -> None:
-        self.assertIn("has no recipe `automdt_discrete`", page_of(report, {report.TRAIN: [learned("automdt", 1, 0.9)]}).text)
-
     def test_one_recipe_alone_is_no_picture_of_two(self) -> None:
         self.assertEqual(pictures.learning(courses_in([learned("automdt", 1, 0.9)], report.TRAIN)), {})
 
