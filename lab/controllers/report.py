@@ -128,10 +128,10 @@ def demo_table(runs: Iterable[Run]) -> str:
                   "workers at the end: read, network, write", "CPU s/GB"], rows)
 
 
-def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float], stroke: float = 2.2) -> plot.Line:
+def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float]) -> plot.Line:
     drawn = [[(e.end_s, value(e)) for e in between(run, 1, EPOCHS)] for run in rival.runs]
     bold = median_at([goodput(run) for run in rival.runs])
-    return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold], stroke)
+    return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold])
 
 
 def rules_picture(found: Mapping[str, Rival]) -> str | None:

@@ -88,10 +88,10 @@ def landed(directory: Path) -> int:
     return sum(len(files) for part in directory.iterdir() if part.name.isdigit() for _, _, files in os.walk(part))
 
 
-def sparse(path: Path, size: int, seed: int = 1) -> None:
+def sparse(path: Path, size: int) -> None:
     """Zeros with a random stamp in each mebibyte: any part in a wrong place changes the sum, and memory holds one page
     of each."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     with open(path, "wb") as file:
         file.truncate(size)
         for at in range(0, size - 16, STAMP_EVERY):

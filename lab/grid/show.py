@@ -88,7 +88,7 @@ def over_time(found: Found, case: Case, movers: Iterable[str], title: str = "", 
                                            plot.Panel("connections", bold(those, Run.connections))], REPEATS)
 
 
-def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -> str | None:
+def by_stage(found: Found, case: Case, mover: str) -> str | None:
     """Readers, streams and writers of one mover of ours over time."""
     runs = found.get(case.name, {}).get(mover)
     if not runs or not middle(runs).logs:
@@ -97,4 +97,4 @@ def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -
     rate = plot.Line(mover, plot.BLUE, [(e.end_s, e.goodput_bps / 1e6) for e in log])
     return plot.draw(f"{case.title}: {mover}", [
         plot.Panel("goodput, Mbit/s", [rate]),
-        plot.Panel("workers (broad: read, middle: network, thin: write)", stages(log, lambda e, i: e.workers[i]), best)])
+        plot.Panel("workers (broad: read, middle: network, thin: write)", stages(log, lambda e, i: e.workers[i]))])

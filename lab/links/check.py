@@ -20,7 +20,7 @@ from lab.ground.quiet import quiet
 from lab.ground.results import now
 from lab.ground.shell import CommandFailed, exists
 from lab.links.background import levels, moved
-from lab.links.built import LONGEST_S, RELAY, Built, fitting
+from lab.links.built import LONGEST_S, RELAY, SEED, Built, fitting
 from lab.links.link import RECEIVER_ADDRESS
 from lab.links.scenario import not_built, read
 from lab.links.schema import Scenario
@@ -172,7 +172,7 @@ class Check:
     def others(self) -> None:
         """Each amount of other traffic there is at some time."""
         seen = {(0, 0)}
-        for level in levels(self.built.scenario, LONGEST_S, self.built.seed) if self.built.background else []:
+        for level in levels(self.built.scenario, LONGEST_S, SEED) if self.built.background else []:
             if (level.rate_bps, level.streams) not in seen:
                 seen.add((level.rate_bps, level.streams))
                 mixed = f", {shown(level.rate_bps)} that do not yield" if level.rate_bps else ""

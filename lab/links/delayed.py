@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lab.ground import places
-from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, own_etc
+from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link
 from lab.ground.shell import CommandFailed, exists, run
 from lab.ground.talk import Talker
 
@@ -23,19 +23,17 @@ class DelayedLink(Link):
     Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start.
     """
 
-    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
-                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
+    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1, lossy: bool = False) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
         self.loss = loss
         self.seed = seed
         self.lossy = lossy or loss > 0
-        self.queue_ms = queue_ms
         self.relay: Talker | None = None
 
     def argv(self, binary: object) -> list[str]:
         words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
-                                   self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
+                                   self.rate_mbit or 0, f"{QUEUE_MS:g}", round(self.loss * 1e6), self.seed,
                                    "single" if self.lossy else "super")
         return [str(word) for word in words]
 
@@ -49,13 +47,8 @@ class DelayedLink(Link):
             run(["ip", "netns", "add", namespace])
         self.relay = Talker("the relay", self.argv(binary))
         self.relay.expect("ready")
-        for namespace, address, other in ((self.sender, SENDER_ADDRESS, RECEIVER_ADDRESS),
-                                          (self.receiver, RECEIVER_ADDRESS, SENDER_ADDRESS)):
-            self.inside(namespace, "ip", "address", "add", f"{address}/32", "dev", "veth0")
-            self.inside(namespace, "ip", "link", "set", "lo", "up")
-            self.inside(namespace, "ip", "route", "add", f"{other}/32", "dev", "veth0")
-            self.tune(namespace)
-            own_etc(namespace)
+        self.end(self.sender, f"{SENDER_ADDRESS}/32", (f"{RECEIVER_ADDRESS}/32", "dev", "veth0"))
+        self.end(self.receiver, f"{RECEIVER_ADDRESS}/32", (f"{SENDER_ADDRESS}/32", "dev", "veth0"))
 
     def shape(self, verb: str, rate_mbit: int) -> None:
         self.tell(f"rate {rate_mbit}")

@@ -147,13 +147,13 @@ def mean_between(run: Sequence[Epoch], joined_s: float, begin_s: float, end_s: f
     return whole / (end_s - begin_s)
 
 
-def first_second(begin_s: float, end_s: float, good: Callable[[float], bool], step_s: float = 1.0) -> float | None:
+def first_second(begin_s: float, end_s: float, good: Callable[[float], bool]) -> float | None:
     """How long after `begin_s` something is first true."""
     second = begin_s
     while second <= end_s + 1e-9:
         if good(second):
             return second - begin_s
-        second += step_s
+        second += 1.0
     return None
 
 
