@@ -5,6 +5,7 @@ from functools import partial
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
 from lab.grid.engine import Engine, Rule, fixed
+from lab.grid.expect import lasting
 from lab.grid.run import Cell
 from lab.rivals.gridftp import GlobusMemory
 from lab.shard import Shard, grid, known
@@ -16,8 +17,6 @@ PAGE = "aimd"
 RULES = (Rule("aimd", "aimd"), Rule("auto", "auto"), Rule("fts3", "fts3"), Rule("gradient", "gradient"))
 GLOBUS_STREAMS, GLOBUS_EXTERNAL = (1, 8, 64), (0, 4, 32)
 REPEATS = 3
-# To build a link, start what runs on it and take it away.
-AROUND_S = 3.5
 
 
 def sweep_cells() -> list[Cell]:
@@ -46,18 +45,14 @@ def control_cells(shard: str) -> list[Cell]:
     return cells
 
 
-def minutes(runs: int, seconds: float) -> int:
-    return round(runs * REPEATS * (seconds + AROUND_S) / 60)
-
-
 def swept() -> int:
     return len(EXTERNAL) * len(STREAMS) + len(GLOBUS_EXTERNAL) * len(GLOBUS_STREAMS)
 
 
 SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams", PAGE,
-         minutes(swept(), JOINS_S + SWEEP_S), sweep_cells, REPEATS),
+         lasting(REPEATS, [JOINS_S + SWEEP_S] * swept()), sweep_cells, REPEATS),
     *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams", PAGE,
-           minutes(len(some) * (len(RULES) + 1), JOINS_S + CONTROL_S), partial(control_cells, shard), REPEATS)
+           lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard), REPEATS)
       for shard, some in CONTROLS.items()),
 )

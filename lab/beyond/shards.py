@@ -7,6 +7,7 @@ from lab.beyond.figures import best_fixed
 from lab.beyond.rules import CHANGING, FEWER_FIXED, FIXED, HARMING, SEES_ALL, SHARING, rules_for
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
+from lab.grid.expect import lasting
 from lab.grid.figures import found_in
 from lab.grid.run import Cell
 from lab.shard import Shard, grid, known
@@ -19,9 +20,7 @@ LINKS = {"beyond-links-rtt": cases.RTT[:3], "beyond-links-far": (*cases.RTT[3:],
 STEPS, SHARES, HARM = "beyond-steps", "beyond-shares", "beyond-harm"
 REPEATS = 3
 STEP_REPEATS, SHARE_REPEATS, HARM_REPEATS = 5, 3, 5
-# To build a link, start what runs on it and take it away.
-AROUND_S = 3.5
-# And to compare what was copied in that time with its source, byte by byte.
+# To compare what was copied in that time with its source, byte by byte.
 COMPARING = 1 / 6
 # To train for one link what has to be trained: about 40 s for `ldm`, 80 s for `automdt`.
 TRAINING_S = 150.0
@@ -58,25 +57,21 @@ def links_shard(name: str, links: tuple[str, ...]) -> Shard:
     runs = [lasts(cases.case(link)) for link in links for _ in range(len(rules_for(link)) + 1)]
     training = TRAINING_S / 60 * sum(link in SEES_ALL for link in links)
     title = f"the default rule against all others: {', '.join(links)}"
-    return grid(name, title, PAGE, minutes(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
+    return grid(name, title, PAGE, lasting(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
 
 
 def lasts(case: Case) -> float:
     return case.seconds * (1 if case.data is None else 1 + COMPARING)
 
 
-def minutes(repeats: int, seconds: Iterable[float]) -> int:
-    return round(repeats * sum(each + AROUND_S for each in seconds) / 60)
-
-
 def crossed_shard(name: str, title: str, made: list[Case], rules: tuple[Rule, ...], repeats: int) -> Shard:
     cells: Callable[[], list[Cell]] = lambda: crossed(made, rules)  # noqa: E731
-    return grid(name, title, PAGE, minutes(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
+    return grid(name, title, PAGE, lasting(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
 
 
 SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "fixed numbers on every link, to find the best", PAGE,
-         minutes(REPEATS, [lasts(cases.swept(link)) for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
+         lasting(REPEATS, [lasts(cases.swept(link)) for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
          REPEATS),
     *(links_shard(name, links) for name, links in LINKS.items()),
     crossed_shard(STEPS, "links and streams that step down and up", [cases.case(name) for name in cases.STEPS],

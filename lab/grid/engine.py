@@ -24,10 +24,10 @@ class Rule:
     # For rules that are trained for a path: `tidegate train` is told this.
     recipe: tuple[object, ...] = ()
 
-    def without(self, *switches: str) -> "Rule":
-        """The same rule in an engine that lacks something: chunking, pipelining."""
+    def without(self, called: str, *switches: str) -> "Rule":
+        """The same rule in an engine that lacks something (chunking, pipelining) and is called so for it."""
         off = [word for switch in switches for word in (f"--{switch}", "off")]
-        return replace(self, arguments=(*self.arguments, *off))
+        return replace(self, name=f"{self.name} {called}", arguments=(*self.arguments, *off))
 
 
 def fixed(n: int) -> Rule:

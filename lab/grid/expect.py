@@ -8,6 +8,8 @@ from lab.grid.run import Cell
 TIMES_THE_BEST = 1.6
 # The link, the servers, and the comparison of what arrived.
 AROUND_S = 8.0
+# To build a link, start what runs on it and take it away.
+LINK_S = 3.5
 
 
 def best_s(cell: Cell) -> float | None:
@@ -21,6 +23,11 @@ def best_s(cell: Cell) -> float | None:
 def seconds(cell: Cell) -> float:
     best = best_s(cell)
     return AROUND_S + (cell.case.seconds if best is None else min(cell.case.seconds, TIMES_THE_BEST * best))
+
+
+def lasting(repeats: int, seconds: Iterable[float]) -> int:
+    """The minutes of runs that last so long each, where a link is all there is to be made."""
+    return round(repeats * sum(each + LINK_S for each in seconds) / 60)
 
 
 def minutes(cells: Iterable[Cell], repeats: int) -> int:

@@ -11,6 +11,7 @@ from lab.runs.epochs import Epoch, epochs
 from lab.runs.sampler import Sample, arrived
 
 STEP_S = 1.0
+FIXED = "fixed "
 
 # A grid's good runs: by link, then by mover, in the order of their repeats.
 Found = dict[str, dict[str, list["Run"]]]
@@ -87,6 +88,11 @@ def found_in(records: Iterable[Record], shard: str) -> Found:
 def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
     """The same of several shards, whose links differ in name."""
     return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
+
+
+def numbered(there: Mapping[str, list[Run]], prefix: str = FIXED) -> dict[int, list[Run]]:
+    """Those movers whose names are a prefix and a number, as those of fixed streams are."""
+    return {int(mover.removeprefix(prefix)): runs for mover, runs in there.items() if mover.startswith(prefix)}
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> float:

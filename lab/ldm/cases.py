@@ -38,18 +38,11 @@ LDM_GD = Rule("ldm-gd", "gradient")
 FALCON = Rule("falcon", "falcon")
 DRL = Rule("drl", "discrete_rl", recipe=("--recipe", "discrete_rl"))
 AUTO = Rule("auto", "auto")
-BARE = "bare"
 
 
 def bare(rule: Rule) -> Rule:
     """In an engine like that of the paper's Falcon and DRL: a connection for each file, a file for each connection."""
-    lacking = rule.without("chunking", "pipelining")
-    return Rule(f"{rule.name} {BARE}", lacking.optimizer, lacking.arguments, lacking.recipe)
-
-
-def unchunked(rule: Rule) -> Rule:
-    lacking = rule.without("chunking")
-    return Rule(f"{rule.name} unchunked", lacking.optimizer, lacking.arguments, lacking.recipe)
+    return rule.without("bare", "chunking", "pipelining")
 
 
 def globus(dataset: str) -> list[GlobusAt]:
@@ -60,7 +53,7 @@ def globus(dataset: str) -> list[GlobusAt]:
 
 RULES = (bare(FALCON), FALCON, bare(DRL), DRL, LDM_GD, LDM, LDM_STEADY, AUTO)
 # Figure 4 is about what parallelism does to the end of B: the same rule without it.
-TAIL = unchunked(LDM_STEADY)
+TAIL = LDM_STEADY.without("unchunked", "chunking")
 
 
 def shape(dataset: str) -> Plan:

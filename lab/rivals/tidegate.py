@@ -72,11 +72,11 @@ class Memory(Tidegate):
     """From memory to memory over so many streams, in clear with crc32c: what iperf3 of the same number is held against."""
 
     moves_files = False
+    seconds = 4
 
-    def __init__(self, streams: int, seconds: int = 4) -> None:
+    def __init__(self, streams: int) -> None:
         super().__init__("c")
         self.streams = streams
-        self.seconds = seconds
         self.name = f"tidegate probe, {streams} stream{'' if streams == 1 else 's'}"
 
     def shorten(self) -> None:

@@ -3,33 +3,20 @@
 Only its streams: a rate that does not yield (UDP) is nobody's content and has to be known from the scenario.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
-from lab.links.background import Arrived
-from lab.runs.sampler import Sample
+from lab.runs.sampler import Sample, arrived
 
 # Seconds since the start, and bytes that other traffic moved since then.
 Other = tuple[float, int]
 
 
-def at(arrived: Sequence[Arrived], moment_s: float) -> float:
-    """Bytes of other traffic that had arrived by that moment of the monotonic clock, between samples in proportion."""
-    i = bisect_left(arrived, moment_s, key=lambda sample: sample.at_s)
-    if i == 0:
-        return float(arrived[0].bytes)
-    if i == len(arrived):
-        return float(arrived[-1].bytes)
-    before, after = arrived[i - 1], arrived[i]
-    return before.bytes + (after.bytes - before.bytes) * (moment_s - before.at_s) / (after.at_s - before.at_s)
-
-
-def others(samples: Sequence[Sample], begun_s: float, arrived: Sequence[Arrived]) -> list[Other]:
-    """What other traffic had moved at the time of each sample; the samples began at that moment."""
-    if not arrived:
+def others(samples: Sequence[Sample], begun_s: float, theirs: Sequence[Sample]) -> list[Other]:
+    """What other traffic had moved at the time of each sample; the samples began at that moment of its clock."""
+    if not theirs:
         return []
-    first = at(arrived, begun_s)
-    return [(second, round(at(arrived, begun_s + second) - first)) for second, _, _ in samples]
+    first = arrived(theirs, begun_s)
+    return [(second, round(arrived(theirs, begun_s + second) - first)) for second, _, _ in samples]
 
 
 def without(samples: Sequence[Sample], foreign: Sequence[Other]) -> list[Sample]:
