@@ -25,9 +25,8 @@ def described(count: int) -> dict[str, Any]:
 
 class Downloaders(unittest.TestCase):
     def setUp(self) -> None:
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.trial = trial_in(Path(held.name), case=ARCHIVE)
+        held = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.trial = trial_in(held, case=ARCHIVE)
         self.trial.source.root.mkdir()
         (self.trial.source.root / "runs.json").write_text(json.dumps(described(8)))
         (self.trial.scratch / "server.out").write_text(json.dumps(URLS) + "\n")

@@ -14,9 +14,9 @@ from lab import training
 from lab.grid import policies
 from lab.grid.engine import Rule
 from lab.ground import places
-from lab.ground.results import Record
 from lab.links.scenario import read, toml
 from lab.shard import Options, known
+from lab.tests.records import record
 from lab.training import Course, courses_in, curve_points, rows
 
 # Converges with odd seeds only, fails with the sixth, and notes that it was called.
@@ -140,8 +140,8 @@ class Tables(unittest.TestCase):
     def test_rows_without_any_that_converged(self) -> None:
         said = {"episodes": 5, "duration_ms": 10, "converged_episodes": None, "converged_ms": None,
                 "episodes_per_second": 500.0, "utility_share": 0.2}
-        record = Record("some", "path", "ldm", "", 0, 1, 1.0, True, notes={"said": said})
-        found = courses_in([record, replace(record, ok=False, repeat=1, seed=2)], "some")
+        good = record("some", "path", "ldm", version="", notes={"said": said})
+        found = courses_in([good, replace(good, ok=False, repeat=1, seed=2)], "some")
         row, = rows(found)
         self.assertEqual((len(row), row[:4], row[7]), (len(training.HEADS), ["path", "ldm", "1", "0"], "–"))
         self.assertEqual(training.raw(found).splitlines()[1], "path,ldm,1,5,0.010,,,500.0,0.2,")
