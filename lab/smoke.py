@@ -60,7 +60,7 @@ def lacking() -> str | None:
 
 def link(scratch: Path) -> list[str]:
     """A link is built from a scenario and is what the scenario says."""
-    return [] if check.main([LINK], scratch / "check.jsonl") == 0 else [f"the link {LINK} is not what it says"]
+    return [] if check.main([LINK]) == 0 else [f"the link {LINK} is not what it says"]
 
 
 def movers(scratch: Path) -> list[str]:

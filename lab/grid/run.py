@@ -139,7 +139,7 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
             commands = contender.commands(trial)
             with quiet(), reserve.giving(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
                 before = Times.now()
-                measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
+                measured = drive(trial, case, commands, link.changes(), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
             samples = without(sampler.samples, foreign)

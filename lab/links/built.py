@@ -12,11 +12,8 @@ whatever program runs in the control group. What readers and writers move only t
 """
 
 import contextlib
-import json
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Self
 
 from lab.ground.cgroup import Cgroup
@@ -28,7 +25,7 @@ from lab.links.percon import PerConnectionCap
 from lab.links.routed import RoutedLink
 from lab.links.scenario import scaled
 from lab.links.schema import Scenario, Step, at
-from lab.runs.trial import Change, Trial
+from lab.runs.trial import Change
 
 VETH, ROUTER, RELAY = "veth", "router", "relay"
 SHORTEST_RTT_S = 1e-3
@@ -135,29 +132,15 @@ class Built:
         """Ends the other traffic."""
         self.others(0, 0)
 
-    def changes(self, trial: Trial, seconds: float = LONGEST_S) -> list[Change]:
-        """What a run must do to the link and when. Each change is logged in changes.jsonl as it is made."""
-        log = trial.scratch / "changes.jsonl"
-        log.write_text("")
-        found = [Change(0.0, self.logged(log, "start", 0.0, self.reset))]
+    def changes(self) -> list[Change]:
+        """What a run must do to the link and when."""
+        found = [Change(0.0, self.reset)]
         for step in self.scenario.timeline:
-            if step.at_s <= seconds and path_only(step) != Step(step.at_s):
-                now = at(self.scenario, step.at_s)
-                found.append(Change(step.at_s, self.logged(log, "path", step.at_s,
-                                                           lambda now=now: self.become(now))))  # type: ignore[misc]
-        for level in levels(self.scenario, seconds, SEED):
-            if level.at_s > 0:
-                act = lambda level=level: self.others(level.rate_bps, level.streams)  # noqa: E731
-                found.append(Change(level.at_s, self.logged(log, "others", level.at_s, act)))
+            if path_only(step) != Step(step.at_s):
+                found.append(Change(step.at_s, partial(self.become, at(self.scenario, step.at_s))))
+        found += [Change(level.at_s, partial(self.others, level.rate_bps, level.streams))
+                  for level in levels(self.scenario, LONGEST_S, SEED) if level.at_s > 0]
         return sorted(found, key=lambda change: change.at_s)
-
-    @staticmethod
-    def logged(log: Path, what: str, at_s: float, act: Callable[[], None]) -> Callable[[], None]:
-        def do() -> None:
-            act()
-            with open(log, "a") as out:
-                out.write(json.dumps({"what": what, "planned_s": at_s, "monotonic_s": time.monotonic()}) + "\n")
-        return do
 
 
 def path_only(step: Step) -> Step:
