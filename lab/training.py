@@ -7,7 +7,6 @@ import json
 import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -94,9 +93,7 @@ def learned(course: Course, seed: int, blank: Record) -> Record:
         argv = course.argv(seed, Path(scratch) / "policy.safetensors", curve)
         try:
             with quiet():
-                began = time.monotonic()
                 done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
-                seconds = time.monotonic() - began
         except subprocess.TimeoutExpired:
             return replace(blank, error=f"not done after {LIMIT_S:g} s")
         points = curve_points(curve.read_text()) if curve.exists() else []
@@ -104,10 +101,9 @@ def learned(course: Course, seed: int, blank: Record) -> Record:
         return replace(blank, error=f"status {done.returncode}: {done.stderr.strip()[-400:]}")
     try:
         said = json.loads(done.stdout)
-        # The wall clock counts start-up too; the program's own clock is what papers report.
         kept = {key: said[key] for key in KEPT if key in said}
-        return replace(blank, ok=True, seconds=said["duration_ms"] / 1000,
-                       notes={"said": kept, "wall_s": round(seconds, 3), "curve": points})
+        # The wall clock counts start-up too; the program's own clock is what papers report.
+        return replace(blank, ok=True, seconds=said["duration_ms"] / 1000, notes={"said": kept, "curve": points})
     except (ValueError, KeyError, TypeError) as failure:
         return replace(blank, error=f"{type(failure).__name__}: {failure}: {done.stdout[-200:]}")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
-from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.ground import program
+from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, last_object
+from lab.ground import places, program
 from lab.runs.trial import Trial
 
 # Where the oracle is looked for.
@@ -43,7 +43,7 @@ class Tidegate(Fetcher):
         (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
 
     def argv(self, trial: GetTrial) -> list[object]:
-        return [binary(), "get", trial.scratch / "list", "-o", trial.destination, "--json",
+        return [places.tidegate_binary(), "get", trial.scratch / "list", "-o", trial.destination, "--json",
                 "--epochs", trial.scratch / "epochs.jsonl", *self.arguments]
 
     def notes(self, trial: Trial) -> Mapping[str, object]:

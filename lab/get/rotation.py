@@ -4,14 +4,12 @@ Settings that are searched by hand (how many connections, how many files at once
 the best of them and for those that a table needs. What is in the results file is not measured again.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.ground import places
-from lab.ground.cgroup import Cgroup
 from lab.get.cases import Case
 from lab.get.figures import window
 from lab.ground.noise import Times, noise
@@ -21,11 +19,10 @@ from lab.runs.sampler import Sampler
 from lab.get.sets import Listed, listed, wrong
 from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from lab.links.link import Link
-from lab.links.percon import PerConnectionCap
 from lab.ground.quiet import quiet
 from lab.ground.results import Record, load, set_aside_if_outdated
 from lab.ground.rotation import Rotation
-from lab.movers.runner import alone, clean, fresh, memory
+from lab.movers.runner import alone, clean, fresh, group_of, memory
 from lab.rivals.base import able
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
@@ -89,10 +86,7 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
     fresh()
     notes: dict[str, object] = {}
     try:
-        with contextlib.ExitStack() as stack:
-            group = stack.enter_context(Cgroup())
-            if case.per_connection_mbit is not None:
-                stack.enter_context(PerConnectionCap(group.path, case.per_connection_mbit))
+        with group_of(case) as group:
             trial = GetTrial(case, link, group, source.dataset, places.DESTINATIONS, places.SCRATCH, source.files)
             contender.prepare(trial)
             with quiet():

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.ground import places
 from lab.get import server
 from lab.get.cases import Case
 from lab.get.sets import File
@@ -28,10 +27,6 @@ class GetTrial(Trial):
     def case(self) -> Case:
         assert isinstance(self.setting, Case)
         return self.setting
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
 
 
 class Fetcher(Unchecked):
@@ -110,7 +105,3 @@ def last_object(text: str) -> Mapping[str, object]:
     except ValueError:
         return {}
     return said if isinstance(said, dict) else {}
-
-
-def binary() -> Path:
-    return places.tidegate_binary()

@@ -37,13 +37,10 @@ class Run:
         """The epochs of each transfer; none for a mover that is not ours."""
         return [epochs(log) for log in self.record.notes.get("epochs", [])]
 
-    def arrived(self, second: float) -> float:
-        """Bytes of content that had arrived by then."""
-        return arrived(self.samples, second)
-
     def between(self, begin_s: float, end_s: float) -> float:
         """Mean rate in bit/s between two seconds."""
-        return (self.arrived(end_s) - self.arrived(begin_s)) * 8 / (end_s - begin_s) if end_s > begin_s else 0.0
+        moved = arrived(self.samples, end_s) - arrived(self.samples, begin_s)
+        return moved * 8 / (end_s - begin_s) if end_s > begin_s else 0.0
 
     @property
     def end_s(self) -> float:

@@ -44,7 +44,6 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     # Status 1: the criterion was not met; the best policy is kept all the same.
     said = run([places.tidegate_binary(), "train", "--scenario", described, *rule.recipe, "--output", policy, "--json"],
                fine=(0, 1))
-    policy.with_suffix(".json").write_text(said)
     if not policy.exists():
         raise CommandFailed(f"{policy.name} was not written: {said}")
     return policy

@@ -82,6 +82,15 @@ def fresh() -> None:
     places.SCRATCH.chmod(0o755)
 
 
+@contextlib.contextmanager
+def group_of(setting: Setting) -> Iterator[Cgroup]:
+    """A run's control group, in which connections are capped if they are to be."""
+    with Cgroup() as group, contextlib.ExitStack() as stack:
+        if setting.per_connection_mbit is not None:
+            stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
+        yield group
+
+
 def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset,
         reserve: Reserve) -> Record:
     """One timed transfer into fresh memory, then its check."""
@@ -89,10 +98,7 @@ def one(contender: Contender, blank: Record, settings: Settings, link: Link, sou
     reserve.fill()
     setting = settings.setting
     try:
-        with contextlib.ExitStack() as stack:
-            group = stack.enter_context(Cgroup())
-            if setting.per_connection_mbit is not None:
-                stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
+        with group_of(setting) as group:
             trial = Trial(setting, link, group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             with quiet(), reserve.giving():
