@@ -85,8 +85,9 @@ def leave(number: int, frame: object) -> None:
 def listed() -> int:
     width = max(map(len, catalogue.shards()))
     print(f"{'name':{width}} {'page':12} {'min':>4} {'measured':>12}  what")
+    pages = catalogue.pages()
     for shard in catalogue.shards().values():
-        print(f"{shard.name:{width}} {shard.page:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
+        print(f"{shard.name:{width}} {pages[shard.name]:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
     if reason := Tidegate("a").missing():
         print(f"{reason}; what needs it is not counted")
     print(f"{sum(shard.minutes for shard in catalogue.shards().values()) / 60:.0f} hours in all; results are in "

@@ -42,8 +42,6 @@ class Shard:
 
     name: str
     title: str
-    # The page it belongs to, below docs/results.
-    page: str
     minutes: int
     measure: Callable[[Options], bool]
     # How many of how many runs are measured; None where that cannot be told.
@@ -82,7 +80,7 @@ def known(shard: str) -> list[Record]:
     return load(results(shard))
 
 
-def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], list[Cell]], repeats: int = 5) -> Shard:
+def grid(name: str, title: str, minutes: int, cells: Callable[[], list[Cell]], repeats: int = 5) -> Shard:
     """A shard that is a grid of links by movers."""
 
     def measure(options: Options) -> bool:
@@ -94,7 +92,7 @@ def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], lis
         done = {(r.set, r.contender, r.repeat) for r in known(name) if r.ok and r.repeat < repeats}
         return sum((case, mover) in able for case, mover, _ in done), repeats * len(able)
 
-    return Shard(name, title, page, minutes, measure, counted)
+    return Shard(name, title, minutes, measure, counted)
 
 
 def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:

@@ -48,7 +48,7 @@ class Course:
                                        "-q")]
 
 
-def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
+def training(name: str, title: str, courses: Callable[[], Sequence[Course]]) -> Shard:
     """A shard that learns instead of moving."""
     expected = sum(course.seeds * course.expected_s for course in courses())
 
@@ -57,8 +57,7 @@ def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Co
         done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
         return len(wanted & done), len(wanted)
 
-    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options),
-                 counted)
+    return Shard(name, title, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options), counted)
 
 
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:

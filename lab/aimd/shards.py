@@ -13,7 +13,6 @@ from lab.shard import Shard, grid, known
 SWEEP = "aimd-figure1"
 # The controllers, by external streams: two hours are too few for all.
 CONTROLS = {"aimd-controllers-few": (0, 1, 2, 4), "aimd-controllers-many": (8, 16, 32)}
-PAGE = "aimd"
 RULES = (Rule("aimd", "aimd"), Rule("auto", "auto"), Rule("fts3", "fts3"), Rule("gradient", "gradient"))
 GLOBUS_STREAMS, GLOBUS_EXTERNAL = (1, 8, 64), (0, 4, 32)
 REPEATS = 3
@@ -50,9 +49,9 @@ def swept() -> int:
 
 
 SHARDS: tuple[Shard, ...] = (
-    grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams", PAGE,
+    grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams",
          lasting(REPEATS, [JOINS_S + SWEEP_S] * swept()), sweep_cells, REPEATS),
-    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams", PAGE,
+    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams",
            lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard), REPEATS)
       for shard, some in CONTROLS.items()),
 )

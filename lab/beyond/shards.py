@@ -12,7 +12,6 @@ from lab.grid.figures import found_in
 from lab.grid.run import Cell
 from lab.shard import Shard, grid, known
 
-PAGE = "beyond"
 SWEEP = "beyond-sweep"
 # The links of each shard; the rules it takes make it last about as long as the others.
 LINKS = {"beyond-links-rtt": cases.RTT[:3], "beyond-links-far": (*cases.RTT[3:], *cases.LOSS),
@@ -57,7 +56,7 @@ def links_shard(name: str, links: tuple[str, ...]) -> Shard:
     runs = [lasts(cases.case(link)) for link in links for _ in range(len(rules_for(link)) + 1)]
     training = TRAINING_S / 60 * sum(link in SEES_ALL for link in links)
     title = f"the default rule against all others: {', '.join(links)}"
-    return grid(name, title, PAGE, lasting(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
+    return grid(name, title, lasting(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
 
 
 def lasts(case: Case) -> float:
@@ -66,11 +65,11 @@ def lasts(case: Case) -> float:
 
 def crossed_shard(name: str, title: str, made: list[Case], rules: tuple[Rule, ...], repeats: int) -> Shard:
     cells: Callable[[], list[Cell]] = lambda: crossed(made, rules)  # noqa: E731
-    return grid(name, title, PAGE, lasting(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
+    return grid(name, title, lasting(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
 
 
 SHARDS: tuple[Shard, ...] = (
-    grid(SWEEP, "fixed numbers on every link, to find the best", PAGE,
+    grid(SWEEP, "fixed numbers on every link, to find the best",
          lasting(REPEATS, [lasts(cases.swept(link)) for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
          REPEATS),
     *(links_shard(name, links) for name, links in LINKS.items()),

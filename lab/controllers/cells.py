@@ -77,7 +77,7 @@ def cells() -> list[Cell]:
             Cell(demo, Demo())]
 
 
-SHARDS = (grid(NAME, "control rules, fixed numbers and the demo on a link that needs ten streams", NAME, 95, cells),)
+SHARDS = (grid(NAME, "control rules, fixed numbers and the demo on a link that needs ten streams", 95, cells),)
 
 
 # For the page.

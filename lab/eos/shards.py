@@ -7,12 +7,10 @@ from lab.eos import found, gridftp, iperf, jobs, kills, load, paths, queue, repo
 from lab.eos.task import Plan, counted, run_all
 from lab.shard import Page, Shard
 
-PAGE = "eos"
-
 
 def shard(title: str, plan: Plan[Any]) -> Shard:
     minutes = max(1, round(plan.repeats * sum(task.expected_s for task in plan.tasks) / 60))
-    return Shard(plan.shard, title, PAGE, minutes, partial(run_all, plan), partial(counted, plan))
+    return Shard(plan.shard, title, minutes, partial(run_all, plan), partial(counted, plan))
 
 
 SHARDS: tuple[Shard, ...] = (

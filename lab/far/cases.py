@@ -56,7 +56,6 @@ def cells(name: str) -> list[Cell]:
     return [Cell(on, mover) for mover in (*ours(on), *TUNED[name], *slow)]
 
 
-PAGE = "far"
-SHARDS = (grid("far-huge", "one huge file over 1 Gbit/s at 100 ms", PAGE, 12, partial(cells, HUGE)),
-          grid("far-near", "6,000 small files at 20 ms", PAGE, 30, partial(cells, NEAR)),
-          grid("far-small", "6,000 small files at 100 ms", PAGE, 35, partial(cells, FAR)))
+SHARDS = (grid("far-huge", "one huge file over 1 Gbit/s at 100 ms", 12, partial(cells, HUGE)),
+          grid("far-near", "6,000 small files at 20 ms", 30, partial(cells, NEAR)),
+          grid("far-small", "6,000 small files at 100 ms", 35, partial(cells, FAR)))

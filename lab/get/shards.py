@@ -12,7 +12,6 @@ from lab.ground.results import load
 from lab.ground.shell import CommandFailed
 from lab.shard import NotHere, Options, Page, Shard
 
-PAGE = "get"
 REPEATS = 5
 PROBES = {"million tiny": probes.million, "huge": probes.huge, "resolve": probes.resolve}
 
@@ -41,7 +40,7 @@ def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequ
                 wanted += sum(len(rotation.due(able, repeat, records)) for repeat in range(REPEATS))
         return done, wanted
 
-    return Shard(name, title, PAGE, minutes, measure, counted)
+    return Shard(name, title, minutes, measure, counted)
 
 
 def probe(options: Options) -> bool:
@@ -75,7 +74,7 @@ SHARDS = (
           only=(RULE, OURS), lean=False),
     shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL], lean=False),
     shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
-    Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", PAGE, 40, probe, probed))
+    Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", 40, probe, probed))
 
 
 def page() -> Page:

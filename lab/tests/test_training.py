@@ -111,7 +111,7 @@ class Running(Program):
         self.assertIn("no path or recipe here is called lmd", str(stopped.exception))
 
     def test_a_shard_counts_what_is_there_and_what_can_be(self) -> None:
-        shard = training.training("some", "some", "ldm", self.courses)
+        shard = training.training("some", "some", self.courses)
         self.assertEqual((shard.minutes, shard.measured()), (1, (0, 3)))
         self.run_all(Options(repeats=2))
         self.assertEqual(shard.measured(), (2, 3))
