@@ -33,9 +33,6 @@ def describe() -> str:
 
 # What the lab itself runs: links, their self-check, data from servers, the report.
 GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light", "python3-markdown")
-# Tools that are asked for whether a contender of today needs them or not.
-RIVALS = ("aria2", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
-          "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")
 
 
 def outcomes(wanted: Iterable[str]) -> bool:
@@ -73,7 +70,7 @@ def everything() -> int:
     from lab.links.delayed import PACKAGES as PATH_PACKAGES
     from lab.runs.setting import OPEN
 
-    wanted = {*GROUND, *RIVALS, *CAP_PACKAGES, *PATH_PACKAGES}
+    wanted = {*GROUND, *CAP_PACKAGES, *PATH_PACKAGES}
     downloaders = [contender for case in CASES.values() for contender in rotation.contenders(case)]
     wanted |= {package for contender in (*contenders(OPEN), *downloaders) for package in contender.packages}
     for package in sorted(wanted):

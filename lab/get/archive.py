@@ -164,7 +164,6 @@ class TidegateAccessions(Archive, Tidegate):
     share = 1.0
     connections = None
     bare = False
-    packages = ("nginx-light",)
     programs = ("nginx", "openssl", "curl")
 
     def __init__(self) -> None:
@@ -182,7 +181,6 @@ class Prefetch(Archive):
 
     name = "prefetch, default"
     trust = "size and MD5 of SDL"
-    packages = ("sra-toolkit", "nginx-light")
     programs = ("prefetch", "nginx", "openssl", "curl")
     kind = "sra"
     bare = False
@@ -225,7 +223,6 @@ class FastqDl(Python):
     name = "fastq-dl, default"
     trust = "MD5 of ENA"
     program = "fastq-dl"
-    packages = ("wget", "nginx-light")
     programs = ("wget", "nginx", "openssl", "curl")
 
     def argv(self, trial: GetTrial) -> list[object]:
@@ -239,7 +236,6 @@ class Kingfisher(Python):
 
     name = "kingfisher, aws-http"
     program = "kingfisher"
-    packages = ("aria2", "pigz", "nginx-light")
     programs = ("aria2c", "pigz", "nginx", "openssl", "curl")
     kind = "sra"
 

@@ -26,7 +26,6 @@ class Tidegate(Fetcher):
 
     trust = "MD5 of the list and BLAKE3"
     family = OURS
-    packages: Sequence[str] = ("nginx-light",)
     programs: Sequence[str] = ("nginx",)
 
     def __init__(self, name: str = "tidegate", arguments: Sequence[object] = ()) -> None:

@@ -9,7 +9,6 @@ from lab.get.trial import ARIA2, CURL, RCLONE, WGET2, Fetcher, GetTrial, aria2_l
 
 class Aria2(Fetcher):
     family = ARIA2
-    packages = ("aria2", "nginx-light")
     programs = ("aria2c", "nginx")
 
     def __init__(self, arguments: Sequence[str] = (), connections: float | None = None, always: bool = False) -> None:
@@ -32,7 +31,6 @@ class Rclone(Fetcher):
     """It lists the server's directory itself."""
 
     family = RCLONE
-    packages = ("rclone", "nginx-light")
     programs = ("rclone", "nginx")
 
     arguments: Sequence[object] = ()
@@ -57,7 +55,6 @@ class Rclone(Fetcher):
 
 class Curl(Fetcher):
     family = CURL
-    packages = ("curl", "nginx-light")
     programs = ("curl", "nginx")
 
     def __init__(self, at_once: int, always: bool = False) -> None:
@@ -79,7 +76,6 @@ class Curl(Fetcher):
 class Wget2(Fetcher):
     family = WGET2
     beside = True
-    packages = ("wget2", "nginx-light")
     programs = ("wget2", "nginx")
 
     def __init__(self, threads: int | None = None) -> None:

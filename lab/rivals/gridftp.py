@@ -18,7 +18,6 @@ def serve(trial: Trial, namespace: str, name: str) -> None:
 
 class GlobusUrlCopy(Unchecked):
     name = "globus-url-copy -fast -pp"
-    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
     programs = ("globus-url-copy", "globus-gridftp-server")
 
     def prepare(self, trial: Trial) -> None:

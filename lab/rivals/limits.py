@@ -16,7 +16,6 @@ class Iperf(Contender):
 
     level = LIMIT
     trust = "memory to memory"
-    packages = ("iperf3",)
     programs = ("iperf3",)
     moves_files = False
     seconds = 4
