@@ -37,7 +37,7 @@ class Faults:
     no_runinfo_header: bool = option(False, "the run table without its first line")
     cut: bool = option(False, "the last row of ENA's tables lacks its end")
     strict_ids: bool = option(False, "NCBI answers 400 to lists with an unknown run")
-    at: str = option("", "the interface that refusals, pages and failures are of; all", choices=["ena", "eutils", "sdl"])
+    at: str = option("", "the interface that refusals, pages, failures are of; all", choices=["ena", "eutils", "sdl"])
     seed: int = option(1, "seed of what is random in faults")
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     window: list[float] = field(default_factory=list, repr=False)

@@ -52,6 +52,7 @@ SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams",
          lasting(REPEATS, [JOINS_S + SWEEP_S] * swept()), sweep_cells, REPEATS),
     *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams",
-           lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard), REPEATS)
+           lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard),
+           REPEATS)
       for shard, some in CONTROLS.items()),
 )

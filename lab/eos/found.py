@@ -101,5 +101,6 @@ def together(shards: Mapping[str, Sequence[Record]]) -> Found:
 
 
 def read() -> Found:
-    return together({name: known(name) for name in (iperf.SHARD, jobs.SHARD, paths.SHARD, load.PLAN.shard, queue.PLAN.shard,
-                                                    kills.PLAN.shard, FIGURE_3.shard, FIGURE_4.shard)})
+    shards = (iperf.SHARD, jobs.SHARD, paths.SHARD, load.PLAN.shard, queue.PLAN.shard, kills.PLAN.shard, FIGURE_3.shard,
+              FIGURE_4.shard)
+    return together({name: known(name) for name in shards})

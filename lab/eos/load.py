@@ -66,4 +66,5 @@ def summed(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "memory_mb": max(each["memory_mb"] for each in rounds)}
 
 
-PLAN = Plan("eos-load", contextlib.nullcontext, [Task("load", "history", SECONDS + RAMPED / RAMP + 10, measured)], REPEATS)
+PLAN = Plan("eos-load", contextlib.nullcontext,
+            [Task("load", "history", SECONDS + RAMPED / RAMP + 10, measured)], REPEATS)

@@ -48,8 +48,8 @@ def make(root: Path, count: int, megabytes: float, seed: int) -> list[str]:
     stamp = root / ".stamp"
     wanted = f"{count} {megabytes} {seed}"
     if not stamp.exists() or stamp.read_text() != wanted:
-        run(["env", f"PYTHONPATH={places.REPOSITORY}", "python3", "-m", "standin", "make", "--root", root, "--runs", count,
-             "--mb", megabytes, "--seed", seed, "--shapes", "paired"])
+        run(["env", f"PYTHONPATH={places.REPOSITORY}", "python3", "-m", "standin", "make", "--root", root, "--runs",
+             count, "--mb", megabytes, "--seed", seed, "--shapes", "paired"])
         stamp.write_text(wanted)
     return [each["columns"]["run_accession"] for each in described(root)]
 

@@ -142,8 +142,8 @@ def resolve() -> Mapping[str, object]:
         named.write_text("".join(accession + "\n" for accession in accessions))
         contender = Tidegate()
         argv = [*contender.argv(trial)[:2], named, "--dry-run", "--json", *archive.told(trial)]
-        process = trial.start(Command(trial.link.receiver, argv, trial.scratch, contender.environment(trial)), "client0")
-        watched = watch(process, 300)
+        command = Command(trial.link.receiver, argv, trial.scratch, contender.environment(trial))
+        watched = watch(trial.start(command, "client0"), 300)
         if watched.status != 0:
             raise CommandFailed(f"status {watched.status}: {trial.last_words('client0')}")
         said = last_object((trial.scratch / "client0.out").read_text())

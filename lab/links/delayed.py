@@ -23,7 +23,8 @@ class DelayedLink(Link):
     Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start.
     """
 
-    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1, lossy: bool = False) -> None:
+    def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
+                 lossy: bool = False) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
         self.loss = loss

@@ -1,6 +1,7 @@
 """What a scenario is made of, in bit/s, bytes and seconds: a mirror of crates/control/src/scenario.rs.
 
-Each field has the key and the kind that it has in a file. Names end in their unit, and `scenario.scaled` relies on that: it divides what ends in `_bps` or `_bytes`.
+Each field has the key and the kind that it has in a file. Names end in their unit, and `scenario.scaled` relies on that:
+it divides what ends in `_bps` or `_bytes`.
 """
 
 import math

@@ -65,7 +65,7 @@ LASTING = Kind(checked(DURATION.parse, lambda seconds: seconds >= 1e-3, "must be
 
 
 def key(name: str, kind: "Kind | type", default: Any = MISSING) -> Any:
-    """A field with the key that it has in a file, `table.key` if it lies deeper, of a kind or a class of such fields."""
+    """A field with the key it has in a file, `table.key` if it lies deeper, of a kind or a class of such fields."""
     return field(default=default, metadata={"key": name, "kind": kind})
 
 

@@ -4,8 +4,8 @@ from lab.rivals.base import Unchecked
 from lab.runs.trial import Command, Trial
 
 PORT = 2811
-# From memory to memory: more than any run moves, so it is told to leave. It leaves an interrupt to its library, which may
-# wait for the other end; the shell leaves at once and the run's control group ends the rest.
+# From memory to memory: more than any run moves, so it is told to leave. It leaves an interrupt to its library, which
+# may wait for the other end; the shell leaves at once and the run's control group ends the rest.
 ENDLESS = 1 << 50
 SHELL = 'trap "exit 0" INT; "$@" & wait $!'
 

@@ -28,8 +28,8 @@ def page_of(report: ModuleType, records: Mapping[str, list[Record]]) -> Page:
 
 def record(scenario: str, case: str, mover: str, repeat: int = 0, ok: bool = True, **more: Any) -> Record:
     """A run of which only that much matters, and what is told besides."""
-    known: dict[str, Any] = {"level": "b", "seed": 1, "scale": 1.0, "version": "tidegate 9, build 1", "cpu_seconds": 2.0,
-                             "time": "2026-01-01T00:00:00+00:00"}
+    known: dict[str, Any] = {"level": "b", "seed": 1, "scale": 1.0, "version": "tidegate 9, build 1",
+                             "cpu_seconds": 2.0, "time": "2026-01-01T00:00:00+00:00"}
     return Record(scenario, case, mover, repeat=repeat, ok=ok, **{**known, **more})
 
 
