@@ -100,3 +100,31 @@ def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     cases, movers = named("link or mover", only, (cell.case.name for cell in cells),
                           (cell.contender.name for cell in cells))
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]
+
+
+# How long a grid will take, before anything of it was measured.
+
+# Movers that climb, or that lack something, take longer than the link would.
+TIMES_THE_BEST = 1.6
+# The link, the servers, and the comparison of what arrived.
+AROUND_S = 8.0
+# To build a link, start what runs on it and take it away.
+LINK_S = 3.5
+
+
+def expected_s(cell: Cell) -> float:
+    """As long as a run may take, or as its data takes where that ends it sooner."""
+    case = cell.case
+    if case.data is None or case.goodput_bps is None:
+        return AROUND_S + case.seconds
+    best_s = case.data.size * case.times * 8 / case.goodput_bps
+    return AROUND_S + min(case.seconds, TIMES_THE_BEST * best_s)
+
+
+def lasting(repeats: int, seconds: Iterable[float]) -> int:
+    """The minutes of runs that last so long each, where a link is all there is to be made."""
+    return round(repeats * sum(each + LINK_S for each in seconds) / 60)
+
+
+def minutes(cells: Iterable[Cell], repeats: int) -> int:
+    return round(sum(map(expected_s, cells)) * repeats / 60)

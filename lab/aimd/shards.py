@@ -5,10 +5,9 @@ from functools import partial
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.expect import lasting
 from lab.grid.run import Cell
 from lab.rivals.gridftp import GlobusMemory
-from lab.shard import Shard, grid, known
+from lab.shard import Shard, grid, known, lasting
 
 SWEEP = "aimd-figure1"
 # The controllers, by external streams: two hours are too few for all.

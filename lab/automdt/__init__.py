@@ -5,10 +5,9 @@ from collections.abc import Callable
 from lab.automdt import cases
 from lab.automdt.report import FIVE, ONE, THREE, TRAIN, TUNE, page
 from lab.automdt.paper import FIGURE_5
-from lab.grid.expect import minutes
 from lab.grid.run import Cell
 from lab.ground import places
-from lab.shard import Shard, grid
+from lab.shard import Shard, grid, minutes
 from lab.training import Course, training
 
 REPEATS = 5

@@ -7,10 +7,9 @@ from lab.beyond.figures import best_fixed
 from lab.beyond.rules import CHANGING, FEWER_FIXED, FIXED, HARMING, SEES_ALL, SHARING, rules_for
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.expect import lasting
 from lab.grid.figures import found_in
 from lab.grid.run import Cell
-from lab.shard import Shard, grid, known
+from lab.shard import Shard, grid, known, lasting
 
 SWEEP = "beyond-sweep"
 # The links of each shard; the rules it takes make it last about as long as the others.

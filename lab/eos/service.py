@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.get.watch import peak
+from lab.ground.watch import peak
 from lab.ground.places import tidegate_binary
 from lab.ground.shell import CommandFailed
 

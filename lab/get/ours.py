@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
-from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, last_object
+from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list
 from lab.ground import places, program
 from lab.runs.trial import Trial
 
@@ -46,7 +46,7 @@ class Tidegate(Fetcher):
                 "--epochs", trial.scratch / "epochs.jsonl", *self.arguments]
 
     def notes(self, trial: Trial) -> Mapping[str, object]:
-        summary = last_object((trial.scratch / "client0.out").read_text(errors="replace"))
+        summary = json.loads((trial.scratch / "client0.out").read_text())
         return {"summary": {key: summary[key] for key in SUMMARY if key in summary},
                 "mean_connections": mean_connections(trial.scratch / "epochs.jsonl")}
 

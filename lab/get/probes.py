@@ -20,8 +20,8 @@ from lab.get.cases import Case
 from lab.get.ours import Tidegate
 from lab.runs.sampler import Sampler
 from lab.get.sets import File, md5
-from lab.get.trial import GetTrial, aria2_list, last_object
-from lab.get.watch import Watched, watch
+from lab.get.trial import GetTrial, aria2_list
+from lab.ground.watch import Watched, watch
 from lab.links.link import Link
 from lab.movers.runner import alone, clean, memory
 from lab.ground.shell import CommandFailed
@@ -146,9 +146,8 @@ def resolve() -> Mapping[str, object]:
         watched = watch(trial.start(command, "client0"), 300)
         if watched.status != 0:
             raise CommandFailed(f"status {watched.status}: {trial.last_words('client0')}")
-        said = last_object((trial.scratch / "client0.out").read_text())
         return {"accessions": ACCESSIONS, "requests": standin.requests(), "seconds": round(watched.seconds, 2),
-                "files": said.get("files"), "peak_bytes": watched.peak_bytes}
+                "peak_bytes": watched.peak_bytes}
 
 
 def remember(name: str, outcome: Mapping[str, object], results: Path = RESULTS) -> None:

@@ -1,6 +1,5 @@
 """What a downloader finds when it is its turn, and what all of them share."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,20 +87,3 @@ def aria2_list(files: tuple[File, ...], sums: bool) -> str:
     """aria2's input file, which tidegate reads too."""
     return "".join(f"{url(file)}\n  out={file.path}\n" + (f"  checksum=md5={file.md5}\n" if sums else "")
                    for file in files)
-
-
-def last_object(text: str) -> Mapping[str, object]:
-    """The last line that is a JSON object; empty if there is none."""
-    for line in reversed(text.strip().splitlines()):
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict):
-            return said
-    # Or the whole is one object over several lines.
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}

@@ -26,8 +26,7 @@ from lab.links.built import Built
 from lab.movers.runner import alone, clean, fresh, memory
 from lab.rivals.base import Contender, able
 from lab.runs.datasets import Dataset, generate, repeated
-from lab.runs.others import others, without
-from lab.runs.sampler import Sampler
+from lab.runs.sampler import Sampler, others, without
 from lab.runs.trial import Change, Command, Measured, Trial
 from lab.runs.verify import difference, wrong
 

@@ -1,10 +1,9 @@
 """LDM (Swargo, Arifuzzaman): table II, figures 3 and 4, training."""
 
-from lab.grid.expect import minutes
 from lab.ground import places
 from lab.ldm import cases
 from lab.ldm.report import AB, CD, TRAINING, page
-from lab.shard import Shard, grid
+from lab.shard import Shard, grid, minutes
 from lab.training import Course, training
 
 REPEATS = 5

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from lab.ground import places
+from lab.ground import places, watch
 from lab.ground.rotation import Rotation
-from lab.get import bars, probes, report, rotation, watch
+from lab.get import bars, probes, report, rotation
 from lab.get.cases import CAPPED, CASES, FIG6, LINK_ONLY
 from lab.get.figures import grouped
 from lab.get.probe_report import probe_bars, probes_section

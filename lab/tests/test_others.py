@@ -3,8 +3,7 @@
 import unittest
 
 from lab.links.background import Arrived
-from lab.runs.others import others, without
-from lab.runs.sampler import arrived, connections, counts, without_headers
+from lab.runs.sampler import arrived, connections, counts, others, without, without_headers
 
 ARRIVED = [Arrived(100.0, 0, 0), Arrived(101.0, 1000, 2), Arrived(102.0, 1000, 0)]
 SAMPLES = [(0.0, 0, 0), (0.5, 700, 3), (1.0, 1200, 3), (2.0, 1250, 1)]
