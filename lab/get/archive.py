@@ -7,7 +7,9 @@ programs get a part of the runs, at their one connection; `tidegate` gets all of
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.ground import places
@@ -127,6 +129,8 @@ class Archive(Fetcher):
     share = SHARE
     bare = True
     kind = "fastq"
+    # Under which name a file is there.
+    landed = "{name}"
     ports = (HTTP, HTTPS)
 
     def serve(self, trial: GetTrial) -> None:
@@ -138,13 +142,9 @@ class Archive(Fetcher):
 
     def fetched(self, trial: GetTrial) -> tuple[File, ...]:
         wanted = self.accessions(trial)
-        return tuple(self.landed(run_, file) for run_, file in
-                     ((name.split(".")[0].split("_")[0], file) for file in files_of(trial.source.root, self.kind)
-                      for name in [file.path]) if run_ in wanted)
-
-    def landed(self, accession: str, file: File) -> File:
-        """Under which name it is there."""
-        return file
+        found = ((re.split("[._]", file.path)[0], file) for file in files_of(trial.source.root, self.kind))
+        return tuple(replace(file, path=self.landed.format(run=accession, name=file.path))
+                     for accession, file in found if accession in wanted)
 
     def environment(self, trial: GetTrial) -> Mapping[str, str]:
         authority = str(trial.scratch / "ca.crt")
@@ -183,6 +183,7 @@ class Prefetch(Archive):
     trust = "size and MD5 of SDL"
     programs = ("prefetch", "nginx", "openssl", "curl")
     kind = "sra"
+    landed = "{run}/{run}.sra"
     bare = False
 
     def write(self, trial: GetTrial) -> None:
@@ -193,9 +194,6 @@ class Prefetch(Archive):
 
     def argv(self, trial: GetTrial) -> list[object]:
         return ["prefetch", "--output-directory", trial.destination, *self.accessions(trial)]
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"{accession}/{accession}.sra", file.size, file.md5)
 
 
 class Python(Archive):
@@ -238,13 +236,11 @@ class Kingfisher(Python):
     program = "kingfisher"
     programs = ("aria2c", "pigz", "nginx", "openssl", "curl")
     kind = "sra"
+    landed = "{run}.sra"
 
     def argv(self, trial: GetTrial) -> list[object]:
         return self.each(trial, "kingfisher", "get", "-m", "aws-http", "-f", "sra", "--output-directory",
                          trial.destination, "-r")
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"{accession}.sra", file.size, file.md5)
 
 
 class Pysradb(Python):
@@ -254,6 +250,7 @@ class Pysradb(Python):
     program = "pysradb"
     connections = 8.0
     kind = "sra"
+    landed = "SRP1/SRX1/{run}.sra"
 
     def write(self, trial: GetTrial) -> None:
         super().write(trial)
@@ -264,9 +261,6 @@ class Pysradb(Python):
 
     def argv(self, trial: GetTrial) -> list[object]:
         return ["sh", "-ec", f"pysradb download -y -t 8 --out-dir {trial.destination} < {trial.scratch / 'list'}"]
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"SRP1/SRX1/{accession}.sra", file.size, file.md5)
 
 
 def archive() -> list[Fetcher]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
-from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list
+from lab.get.trial import ARIA2_ENTRY, FIXED, OURS, RULE, Fetcher, GetTrial
 from lab.ground import places, program
 from lab.runs.trial import Trial
 
@@ -27,6 +27,7 @@ class Tidegate(Fetcher):
     trust = "MD5 of the list and BLAKE3"
     family = OURS
     programs: Sequence[str] = ("nginx",)
+    entry = ARIA2_ENTRY + "  checksum=md5={md5}\n"
 
     def __init__(self, name: str = "tidegate", arguments: Sequence[object] = ()) -> None:
         self.name = name
@@ -37,9 +38,6 @@ class Tidegate(Fetcher):
 
     def version(self) -> str:
         return program.version()
-
-    def write(self, trial: GetTrial) -> None:
-        (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
 
     def argv(self, trial: GetTrial) -> list[object]:
         return [places.tidegate_binary(), "get", trial.scratch / "list", "-o", trial.destination, "--json",

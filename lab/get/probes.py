@@ -20,7 +20,7 @@ from lab.get.cases import Case
 from lab.get.ours import Tidegate
 from lab.runs.sampler import Sampler
 from lab.get.sets import File, md5
-from lab.get.trial import GetTrial, aria2_list
+from lab.get.trial import GetTrial
 from lab.ground.watch import Watched, watch
 from lab.links.link import Link
 from lab.movers.runner import alone, clean, memory
@@ -114,7 +114,7 @@ def huge() -> Mapping[str, object]:
             path = trial.source.root / f"{name}.bin"
             sparse(path, bytes_)
             file = File(path.name, bytes_, md5(path))
-            (trial.scratch / "list").write_text(aria2_list((file,), sums=True))
+            Tidegate().write(replace(trial, files=(file,)))
             before = sent(accesses)
             parts = []
             for attempt, kill_at in ((0, bytes_ // 2), (1, None)) if name == "huge" else ((0, None),):

@@ -14,6 +14,8 @@ from lab.runs.trial import Command, Trial
 FIXED, ARIA2, RCLONE, CURL = "fixed", "aria2", "rclone", "curl"
 SEARCHED = (FIXED, ARIA2, RCLONE, CURL)
 OURS, RULE, WGET2, ARCHIVE = "tidegate", "rule", "wget2", "archive"
+# aria2's, which tidegate reads too.
+ARIA2_ENTRY = "{url}\n  out={path}\n"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Fetcher(Unchecked):
     # Whether no bar is about it: it is repeated less often.
     beside = False
     ports: tuple[int, ...] = (server.PORT,)
+    # What the list it is given has of each file; nothing for those that ask the server.
+    entry = ""
 
     def serve(self, trial: GetTrial) -> None:
         """Starts the server."""
@@ -48,6 +52,9 @@ class Fetcher(Unchecked):
 
     def write(self, trial: GetTrial) -> None:
         """Writes the list it is given."""
+        lines = (self.entry.format(url=f"{server.BASE}/{file.path}", path=file.path, md5=file.md5, to=trial.destination)
+                 for file in trial.files)
+        (trial.scratch / "list").write_text("".join(lines))
 
     def argv(self, trial: GetTrial) -> list[object]:
         raise NotImplementedError
@@ -77,13 +84,3 @@ class Fetcher(Unchecked):
 
 def home(trial: Trial) -> Path:
     return trial.scratch / "home"
-
-
-def url(file: File) -> str:
-    return f"{server.BASE}/{file.path}"
-
-
-def aria2_list(files: tuple[File, ...], sums: bool) -> str:
-    """aria2's input file, which tidegate reads too."""
-    return "".join(f"{url(file)}\n  out={file.path}\n" + (f"  checksum=md5={file.md5}\n" if sums else "")
-                   for file in files)
