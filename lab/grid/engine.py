@@ -21,8 +21,8 @@ class Rule:
     name: str
     optimizer: str
     arguments: tuple[object, ...] = ()
-    # For rules that are trained for a path: `tidegate train` is told this.
-    recipe: tuple[object, ...] = ()
+    # For rules that are trained for a path: by which recipe.
+    recipe: str = ""
 
     def without(self, called: str, *switches: str) -> "Rule":
         """The same rule in an engine that lacks something (chunking, pipelining) and is called so for it."""

@@ -34,16 +34,15 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     if not rule.recipe:
         return None
     # Rules that differ only in how they use a policy share it.
-    name = f"{str(rule.recipe[-1]).replace(' ', '-')}-{scenario.name}"
-    policy = kept(name, "safetensors", [build, toml(scenario), *map(str, rule.recipe)])
+    policy = kept(f"{rule.recipe}-{scenario.name}", "safetensors", [build, toml(scenario), rule.recipe])
     if policy.exists():
         return policy
     described = policy.with_suffix(".toml")
     described.write_text(toml(scenario))
     print(f"training {policy.name}", flush=True)
     # Status 1: the criterion was not met; the best policy is kept all the same.
-    said = run([places.tidegate_binary(), "train", "--scenario", described, *rule.recipe, "--output", policy, "--json"],
-               fine=(0, 1))
+    said = run([places.tidegate_binary(), "train", "--scenario", described, "--recipe", rule.recipe, "--output", policy,
+                "--json"], fine=(0, 1))
     if not policy.exists():
         raise CommandFailed(f"{policy.name} was not written: {said}")
     return policy

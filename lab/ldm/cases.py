@@ -31,12 +31,12 @@ B_SMALL, B_LARGE = (120, 25 * MB), (4, 206 * MB)
 SHAPES = {"A": "576 × 6.7 MB", "B": "120 × 25 MB, then 4 × 206 MB", "C": "7,200 × 100 KB–1 MB",
           "D": "4 × 90 MB, 78 × 7.5–75 MB, 354 × 100 KB–1 MB"}
 
-LDM = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
+LDM = Rule("ldm", "ldm", recipe="ldm")
 # The same policy, but its most likely action instead of one that is drawn.
-LDM_STEADY = Rule("ldm, most likely action", "policy", recipe=("--recipe", "ldm"))
+LDM_STEADY = Rule("ldm, most likely action", "policy", recipe="ldm")
 LDM_GD = Rule("ldm-gd", "gradient")
 FALCON = Rule("falcon", "falcon")
-DRL = Rule("drl", "discrete_rl", recipe=("--recipe", "discrete_rl"))
+DRL = Rule("drl", "discrete_rl", recipe="discrete_rl")
 AUTO = Rule("auto", "auto")
 
 

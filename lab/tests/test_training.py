@@ -123,7 +123,7 @@ class Running(Program):
 
     def test_rules_that_share_a_recipe_share_a_policy(self) -> None:
         path = read(places.REPOSITORY / "scenarios" / "ldm-1g.toml")
-        drawn, mean = (Rule(name, name, recipe=("--recipe", "ldm")) for name in ("ldm", "policy"))
+        drawn, mean = (Rule(name, name, recipe="ldm") for name in ("ldm", "policy"))
         with redirect_stdout(StringIO()):
             self.assertEqual(policies.trained(drawn, path, "1"), policies.trained(mean, path, "1"))
             self.assertNotEqual(policies.trained(drawn, path, "1"), policies.trained(drawn, path, "2"))
