@@ -45,10 +45,9 @@ class Background:
         self.sender: Talker | None = None
 
     def __enter__(self) -> Self:
-        program = Path(__file__).with_name("flows.py")
         try:
-            self.receiver = self.started(self.link.receiver, program, "receive", PORT)
-            self.sender = self.started(self.link.sender, program, "send", RECEIVER_ADDRESS, PORT)
+            self.receiver = self.started(self.link.receiver, "receive", PORT)
+            self.sender = self.started(self.link.sender, "send", RECEIVER_ADDRESS, PORT)
         except BaseException:
             self.close()
             raise
@@ -56,13 +55,8 @@ class Background:
 
     @staticmethod
     def started(namespace: str, *words: object) -> Talker:
-        talker = Talker("background traffic", ["ip", "netns", "exec", namespace, sys.executable, *words])
-        try:
-            talker.expect("ready")
-        except BaseException:
-            talker.close()
-            raise
-        return talker
+        program = Path(__file__).with_name("flows.py")
+        return Talker("background traffic", ["ip", "netns", "exec", namespace, sys.executable, program, *words])
 
     def __exit__(self, *_: object) -> None:
         self.close()

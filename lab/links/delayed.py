@@ -47,7 +47,6 @@ class DelayedLink(Link):
         for namespace in (self.sender, self.receiver):
             run(["ip", "netns", "add", namespace])
         self.relay = Talker("the relay", self.argv(binary))
-        self.relay.expect("ready")
         self.end(self.sender, f"{SENDER_ADDRESS}/32", (f"{RECEIVER_ADDRESS}/32", "dev", "veth0"))
         self.end(self.receiver, f"{RECEIVER_ADDRESS}/32", (f"{SENDER_ADDRESS}/32", "dev", "veth0"))
 
