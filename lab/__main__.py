@@ -1,4 +1,4 @@
-"""The lab's command: python3 -m lab list | run | report | check | install | smoke | get."""
+"""The lab's command: python3 -m lab list | run | report | check | install | smoke."""
 
 import argparse
 import os
@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from lab import catalogue, install, smoke
-from lab.get import cli as get
 from lab.ground import places
 from lab.links import check
 from lab.links.tables import ScenarioError
@@ -34,7 +33,6 @@ def arguments() -> argparse.Namespace:
     checked.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; all without one")
     commands.add_parser("install", help="install the rivals and what the lab itself needs")
     commands.add_parser("smoke", help="a little of everything in two minutes; part of make test")
-    get.add(commands)
     return parser.parse_args()
 
 
@@ -58,8 +56,6 @@ def main() -> int:
                 return 1
         case "install":
             return install.everything()
-        case "get" if chosen.tables or chosen.plan:
-            return get.main(chosen)
         case "smoke":
             # It says itself what it lacks.
             signal.signal(signal.SIGTERM, leave)
@@ -68,8 +64,6 @@ def main() -> int:
         print("network namespaces and control groups need root", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, leave)
-    if chosen.command == "get":
-        return get.main(chosen)
     if chosen.command == "check":
         return checked(chosen.scenarios)
     return measure(catalogue.asked(chosen.names), chosen)
@@ -91,8 +85,9 @@ def leave(number: int, frame: object) -> None:
 def listed() -> int:
     width = max(map(len, catalogue.shards()))
     print(f"{'name':{width}} {'page':12} {'min':>4} {'measured':>12}  what")
+    pages = catalogue.pages()
     for shard in catalogue.shards().values():
-        print(f"{shard.name:{width}} {shard.page:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
+        print(f"{shard.name:{width}} {pages[shard.name]:12} {shard.minutes:4} {amount(shard):>12}  {shard.title}")
     if reason := Tidegate("a").missing():
         print(f"{reason}; what needs it is not counted")
     print(f"{sum(shard.minutes for shard in catalogue.shards().values()) / 60:.0f} hours in all; results are in "

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lab import aimd, automdt, beyond, far, ldm
-from lab.controllers import shards as controllers
+from lab.controllers import cells as controllers
+from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
-from lab.fastbiodl import shards as fastbiodl
+from lab.fastbiodl.report import page as fastbiodl_page
 from lab.get import shards as get
 from lab.movers import shards as movers
 from lab.shard import Page, Shard, results
@@ -31,14 +32,14 @@ class Chapter:
 
 CHAPTERS = (
     Chapter("copy", movers.SHARDS, movers.page),
-    Chapter("controllers", controllers.SHARDS, controllers.page),
+    Chapter("controllers", controllers.SHARDS, controllers_page),
     Chapter("aimd", aimd.SHARDS, aimd.page),
     Chapter("ldm", ldm.SHARDS, ldm.page),
     Chapter("automdt", automdt.SHARDS, automdt.page),
     Chapter("beyond", beyond.SHARDS, beyond.page),
     Chapter("far", far.SHARDS, far.page),
     Chapter("get", get.SHARDS, get.page),
-    Chapter("fastbiodl", fastbiodl.SHARDS, fastbiodl.page),
+    Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),
 )
 
@@ -48,23 +49,26 @@ def shards() -> dict[str, Shard]:
     return {shard.name: shard for chapter in CHAPTERS for shard in chapter.shards}
 
 
+def pages() -> dict[str, str]:
+    """The page of each shard by its name, the first where it has several."""
+    return {shard.name: chapter.page for chapter in reversed(CHAPTERS) for shard in chapter.shards}
+
+
 def asked(names: Sequence[str]) -> list[Shard]:
-    """By name; the name of a page stands for all it is made from."""
-    there = shards()
-    pages = {chapter.page: [shard.name for shard in chapter.shards] for chapter in CHAPTERS}
-    if unknown := [name for name in names if name not in {*there, *pages, "all"}]:
+    """By name; the name of a page stands for all it is made from, and `all` for everything."""
+    there = {shard.name: {shard.name, "all"} for shard in shards().values()}
+    for chapter in CHAPTERS:
+        for shard in chapter.shards:
+            there[shard.name].add(chapter.page)
+    if unknown := set(names).difference(*there.values()):
         raise SystemExit(f"nothing here is called {' or '.join(unknown)}; python3 -m lab list names what there is")
-    if "all" in names:
-        return list(there.values())
-    wanted = {one for name in names for one in ([name] if name in there else pages[name])}
-    return [shard for name, shard in there.items() if name in wanted]
+    return [shard for name, shard in shards().items() if there[name] & set(names)]
 
 
 def chapters(names: Sequence[str]) -> list[Chapter]:
     """By the name of the page or of a shard; all without names."""
-    known = {chapter.page for chapter in CHAPTERS} | set(shards())
-    if unknown := [name for name in names if name not in known]:
+    there = [{chapter.page, *(shard.name for shard in chapter.shards)} for chapter in CHAPTERS]
+    if unknown := set(names).difference(*there):
         raise SystemExit(f"no page or shard here is called {' or '.join(unknown)}; there are "
                          f"{', '.join(chapter.page for chapter in CHAPTERS)}")
-    return [chapter for chapter in CHAPTERS if not names or chapter.page in names
-            or any(shard.name in names for shard in chapter.shards)]
+    return [chapter for chapter, called in zip(CHAPTERS, there) if not names or called & set(names)]

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lab.links.percon import PACKAGES as CAP_PACKAGES
-from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, exists, run
 
 
@@ -34,20 +33,10 @@ def describe() -> str:
 
 # What the lab itself runs: links, their self-check, data from servers, the report.
 GROUND = ("iproute2", "procps", "iputils-ping", "iperf3", "nftables", "openssl", "nginx-light", "python3-markdown")
-# Tools that are asked for whether a contender of today needs them or not.
-RIVALS = ("aria2", "curl", "globus-gass-copy-progs", "globus-gridftp-server-progs", "lftp", "openssh-client",
-          "openssh-server", "rclone", "rsync", "wget2", "xrootd-client", "xrootd-server")
-
-
-def install(contenders: Iterable[Contender], more: Iterable[str] = ()) -> None:
-    """Installs what is missing with apt, package by package, so that one absence costs one contender."""
-    wanted = {package for contender in contenders if contender.missing() for package in contender.packages}
-    wanted |= {package for package in (*CAP_PACKAGES, "iproute2", "procps", *more) if not installed(package)}
-    outcomes(wanted)
 
 
 def outcomes(wanted: Iterable[str]) -> bool:
-    """One line a package: installed, or why not."""
+    """One line a package: installed, or why not; one by one, so that one absence costs one contender."""
     missing = sorted({package for package in wanted if not installed(package)})
     if not missing:
         return True
@@ -75,14 +64,15 @@ def last_line(text: str) -> str:
 
 def everything() -> int:
     """All rivals of all pages. A tool that this system does not have costs its own columns only."""
-    from lab.get import archive
-    from lab.get.cli import everyone
-    from lab.rivals import at_levels
+    from lab.get import archive, rotation
+    from lab.get.cases import CASES
+    from lab.rivals import contenders
     from lab.links.delayed import PACKAGES as PATH_PACKAGES
     from lab.runs.setting import OPEN
 
-    wanted = {*GROUND, *RIVALS, *CAP_PACKAGES, *PATH_PACKAGES}
-    wanted |= {package for contender in (*at_levels("abc", OPEN), *everyone()) for package in contender.packages}
+    wanted = {*GROUND, *CAP_PACKAGES, *PATH_PACKAGES}
+    downloaders = [contender for case in CASES.values() for contender in rotation.contenders(case)]
+    wanted |= {package for contender in (*contenders(OPEN), *downloaders) for package in contender.packages}
     for package in sorted(wanted):
         if installed(package):
             print(f"{package}: there")

@@ -34,8 +34,6 @@ class Options:
     budget_min: float | None = None
     # These links or movers only, by name.
     only: tuple[str, ...] = ()
-    # As little as shows that it works.
-    smoke: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,6 @@ class Shard:
 
     name: str
     title: str
-    # The page it belongs to, below docs/results.
-    page: str
     minutes: int
     measure: Callable[[Options], bool]
     # How many of how many runs are measured; None where that cannot be told.
@@ -84,7 +80,7 @@ def known(shard: str) -> list[Record]:
     return load(results(shard))
 
 
-def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], list[Cell]], repeats: int = 5) -> Shard:
+def grid(name: str, title: str, minutes: int, cells: Callable[[], list[Cell]], repeats: int = 5) -> Shard:
     """A shard that is a grid of links by movers."""
 
     def measure(options: Options) -> bool:
@@ -96,7 +92,7 @@ def grid(name: str, title: str, page: str, minutes: int, cells: Callable[[], lis
         done = {(r.set, r.contender, r.repeat) for r in known(name) if r.ok and r.repeat < repeats}
         return sum((case, mover) in able for case, mover, _ in done), repeats * len(able)
 
-    return Shard(name, title, page, minutes, measure, counted)
+    return Shard(name, title, minutes, measure, counted)
 
 
 def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
@@ -104,3 +100,31 @@ def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
     cases, movers = named("link or mover", only, (cell.case.name for cell in cells),
                           (cell.contender.name for cell in cells))
     return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]
+
+
+# How long a grid will take, before anything of it was measured.
+
+# Movers that climb, or that lack something, take longer than the link would.
+TIMES_THE_BEST = 1.6
+# The link, the servers, and the comparison of what arrived.
+AROUND_S = 8.0
+# To build a link, start what runs on it and take it away.
+LINK_S = 3.5
+
+
+def expected_s(cell: Cell) -> float:
+    """As long as a run may take, or as its data takes where that ends it sooner."""
+    case = cell.case
+    if case.data is None or case.goodput_bps is None:
+        return AROUND_S + case.seconds
+    best_s = case.data.size * case.times * 8 / case.goodput_bps
+    return AROUND_S + min(case.seconds, TIMES_THE_BEST * best_s)
+
+
+def lasting(repeats: int, seconds: Iterable[float]) -> int:
+    """The minutes of runs that last so long each, where a link is all there is to be made."""
+    return round(repeats * sum(each + LINK_S for each in seconds) / 60)
+
+
+def minutes(cells: Iterable[Cell], repeats: int) -> int:
+    return round(sum(map(expected_s, cells)) * repeats / 60)

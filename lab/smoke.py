@@ -10,10 +10,10 @@ from pathlib import Path
 from lab.grid import run as grid
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.explored import explored
 from lab.grid.figures import found_in
+from lab.grid.policies import explored
 from lab.grid.show import case_table
-from lab.ground import cgroup, described, places
+from lab.ground import cgroup, program
 from lab.ground.results import Record, load
 from lab.ground.shell import CommandFailed, exists, run
 from lab.links import check, percon
@@ -39,7 +39,7 @@ def lacking() -> str | None:
     """Why it cannot run here, or None."""
     if os.geteuid() != 0:
         return "network namespaces and control groups need root"
-    if reason := described.lacking(places.tidegate_binary()):
+    if reason := program.missing():
         return reason
     if absent := [program for program in ("ip", "tc", "ss", "iperf3", "ping") if not exists(program)]:
         return f"{', '.join(absent)} not installed; run: python3 -m lab install"
@@ -60,7 +60,7 @@ def lacking() -> str | None:
 
 def link(scratch: Path) -> list[str]:
     """A link is built from a scenario and is what the scenario says."""
-    return [] if check.main([LINK], scratch / "check.jsonl") == 0 else [f"the link {LINK} is not what it says"]
+    return [] if check.main([LINK]) == 0 else [f"the link {LINK} is not what it says"]
 
 
 def movers(scratch: Path) -> list[str]:

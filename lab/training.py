@@ -7,27 +7,25 @@ import json
 import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from lab.ground import places
-from lab.ground.described import described
-from lab.ground.progress import Progress
+from lab.ground import places, program
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, now, set_aside_if_outdated
+from lab.ground.results import Record, now, set_aside_if_outdated
+from lab.ground.rotation import Rotation
 from lab.movers.runner import alone
 from lab.pages.parts import csv
-from lab.rivals.tidegate import Tidegate
 from lab.shard import Options, Shard, known, named, results
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
 # Where the criterion was not met the best policy is kept all the same.
 DONE, NOT_MET = 0, 1
-# Programs that know it write how a policy was learned, as CSV: series, episodes, utility as a share of R_max.
-CURVE, PLAYED, CURVE_POINTS = "--curve", "played", 60
+# How a policy was learned is written as CSV: series, episodes, utility as a share of R_max.
+PLAYED, CURVE_POINTS = "played", 60
 
 
 @dataclass(frozen=True)
@@ -39,94 +37,62 @@ class Course:
     seeds: int
     # About how long one seed takes, for the plan.
     expected_s: float
-    arguments: tuple[object, ...] = ()
 
     @property
     def path(self) -> str:
         return self.scenario.stem
 
-    def argv(self, seed: int, output: Path, curve: Path | None = None) -> list[str]:
-        more: tuple[object, ...] = () if curve is None else ("--curve", curve)
+    def argv(self, seed: int, output: Path, curve: Path) -> list[str]:
         return [str(word) for word in (places.tidegate_binary(), "train", "--scenario", self.scenario, "--recipe",
-                                       self.recipe, *self.arguments, "--seed", seed, "--output", output, *more,
-                                       "--json", "-q")]
+                                       self.recipe, "--seed", seed, "--output", output, "--curve", curve, "--json",
+                                       "-q")]
 
 
-def training(name: str, title: str, page: str, courses: Callable[[], Sequence[Course]]) -> Shard:
+def training(name: str, title: str, courses: Callable[[], Sequence[Course]]) -> Shard:
     """A shard that learns instead of moving."""
     expected = sum(course.seeds * course.expected_s for course in courses())
 
     def counted() -> tuple[int, int]:
-        able = offered(courses())
-        wanted = {(course.path, course.recipe, seed) for course in able for seed in range(1, course.seeds + 1)}
+        wanted = {(course.path, course.recipe, seed) for course in courses() for seed in range(1, course.seeds + 1)}
         done = {(record.set, record.contender, record.seed) for record in known(name) if record.ok}
         return len(wanted & done), len(wanted)
 
-    return Shard(name, title, page, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options),
-                 counted)
-
-
-def offered(courses: Iterable[Course]) -> list[Course]:
-    """Those whose recipe the program knows."""
-    known = described(places.tidegate_binary())
-    return [course for course in courses if course.recipe in known.recipes]
+    return Shard(name, title, max(1, round(expected / 60)), lambda options: run_all(name, courses(), options), counted)
 
 
 def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
     """Trains what is not yet in the results file. True when nothing failed."""
-    program = Tidegate("b")
     if reason := program.missing():
         raise SystemExit(reason)
-    version = program.version()
-    able = offered(courses)
-    with_curve = CURVE in described(places.tidegate_binary()).options["train"]
-    for recipe in sorted({course.recipe for course in courses} - {course.recipe for course in able}):
-        print(f"left out: {recipe}: this program has no such recipe", flush=True)
-    able = chosen(able, options.only)
+    version, able = program.version(), chosen(courses, options.only)
     file = results(shard)
     set_aside_if_outdated(file, shard, {course.recipe: version for course in able})
-    done = {record.key for record in load(file) if record.ok}
     todo = [(course, seed) for course in able for seed in range(1, (options.repeats or course.seeds) + 1)]
-    progress = Progress(sum(course.expected_s for course, _ in todo))
-    print(f"{shard}: {len(todo)} policies, about {progress.left_min:.0f} min; results go to {file}", flush=True)
-    good = True
-    with alone():
+    rotation = Rotation(file, sum(course.expected_s for course, _ in todo), options.budget_min)
+    print(f"{shard}: {len(todo)} policies, about {rotation.left_min:.0f} min; results go to {file}", flush=True)
+    with rotation.going(), alone():
         for course, seed in todo:
             blank = Record(scenario=shard, set=course.path, contender=course.recipe, level="", repeat=seed - 1,
                            seed=seed, scale=1.0, ok=False, version=version, time=now())
-            if blank.key in done:
-                progress.skip(course.expected_s)
-                continue
-            if progress.is_over(options.budget_min):
-                return good
-            record = learned(course, seed, blank, with_curve)
-            append(file, record)
-            progress.done(course.expected_s)
-            said = (f"{record.seconds:6.1f} s  {record.notes['said']['episodes']} episodes" if record.ok
-                    else f"FAILED {record.error}")
-            print(f"[{progress.left_min:.0f} min left] {record.set} seed {seed} {record.contender:20} {said}",
-                  flush=True)
-            good = good and record.ok
-    return good
+            rotation.take(blank, course.expected_s, partial(learned, course, seed, blank))
+    return rotation.good
 
 
-def chosen(courses: list[Course], only: tuple[str, ...]) -> list[Course]:
+def chosen(courses: Sequence[Course], only: tuple[str, ...]) -> list[Course]:
     """Words choose among paths, among recipes, or both."""
     paths, recipes = named("path or recipe", only, (course.path for course in courses),
                            (course.recipe for course in courses))
     return [course for course in courses if course.path in paths and course.recipe in recipes]
 
 
-def learned(course: Course, seed: int, blank: Record, with_curve: bool) -> Record:
+def learned(course: Course, seed: int, blank: Record) -> Record:
     """One policy, learned on a quiet machine and thrown away; what was said of it is kept."""
     with tempfile.TemporaryDirectory() as scratch:
         curve = Path(scratch) / "curve.csv"
-        argv = course.argv(seed, Path(scratch) / "policy.safetensors", curve if with_curve else None)
+        argv = course.argv(seed, Path(scratch) / "policy.safetensors", curve)
         try:
             with quiet():
-                began = time.monotonic()
                 done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
-                seconds = time.monotonic() - began
         except subprocess.TimeoutExpired:
             return replace(blank, error=f"not done after {LIMIT_S:g} s")
         points = curve_points(curve.read_text()) if curve.exists() else []
@@ -134,10 +100,9 @@ def learned(course: Course, seed: int, blank: Record, with_curve: bool) -> Recor
         return replace(blank, error=f"status {done.returncode}: {done.stderr.strip()[-400:]}")
     try:
         said = json.loads(done.stdout)
-        # The wall clock counts start-up too; the program's own clock is what papers report.
         kept = {key: said[key] for key in KEPT if key in said}
-        return replace(blank, ok=True, seconds=said["duration_ms"] / 1000,
-                       notes={"said": kept, "wall_s": round(seconds, 3), "curve": points})
+        # The wall clock counts start-up too; the program's own clock is what papers report.
+        return replace(blank, ok=True, seconds=said["duration_ms"] / 1000, notes={"said": kept, "curve": points})
     except (ValueError, KeyError, TypeError) as failure:
         return replace(blank, error=f"{type(failure).__name__}: {failure}: {done.stdout[-200:]}")
 

@@ -4,34 +4,41 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Any
+
+
+def option(default: Any, what: str, **more: Any) -> Any:
+    """A field that the command line can set, told of by these words."""
+    return field(default=default, metadata={"help": what, **more})
 
 
 @dataclass
 class Faults:
     """What goes wrong, and how often. Counts are of the first requests; -1 is all of them."""
 
-    requests_a_second: float = 0  # more of them to the interfaces are answered with 429; 0 is no limit
-    connections: int = 0  # more bodies of files at once are answered with `busy`; 0 is no limit
-    busy: int = 429
-    retry_after: float = 0
-    drop_after: int = 0  # bytes of a body after which its connection is dropped
-    drop_share: float = 1.0  # of the bodies
-    drops: int = -1
-    ignore_ranges: bool = False
-    empty: str = "header"  # how nothing is answered: header, 204, 404 or []
-    refuses: str = ""  # an accession that spoils every question to ENA that names it
-    search_lacks: str = ""  # accessions that ENA's search does not find, although its reports have them; or `all`
-    limit_in_200: int = 0
-    html: int = 0
-    fail: int = 0
-    fail_status: int = 503
-    slow: float = 0  # seconds before each answer of an interface
-    connection_rate: float = 0  # bytes a second of each connection
-    no_runinfo_header: bool = False
-    cut: bool = False  # the last row of ENA's tables
-    strict_ids: bool = False  # a run that NCBI does not know spoils a question by identifiers
-    at: str = ""  # the one interface that refusals, pages and failures are of; empty is all
-    seed: int = 1
+    requests_a_second: float = option(0.0, "more to the interfaces get status 429")
+    connections: int = option(0, "more bodies of files at once are refused")
+    busy: int = option(429, "the status they get", choices=[421, 429, 503])
+    retry_after: float = option(0.0, "seconds, in refusals")
+    drop_after: int = option(0, "drop bodies about there", metavar="BYTES")
+    drop_share: float = option(1.0, "which share of them")
+    drops: int = option(-1, "how many at most")
+    ignore_ranges: bool = option(False, "always answer with the whole file")
+    empty: str = option("header", "how ENA says `nothing`", choices=["header", "204", "404", "[]"])
+    refuses: str = option("", "ENA answers 400 to what names it", metavar="ACCESSION")
+    search_lacks: str = option("", "ENA's search does not find these, although its reports have them, or all",
+                               metavar="ACCESSIONS")
+    limit_in_200: int = option(0, "N times NCBI's 429 with status 200", metavar="N")
+    html: int = option(0, "N times a page with status 200; -1 always", metavar="N")
+    fail: int = option(0, "N times a failure; -1 always", metavar="N")
+    fail_status: int = option(503, "its status")
+    slow: float = option(0.0, "before each answer of an interface", metavar="SECONDS")
+    connection_rate: float = option(0.0, "a second, each connection", metavar="BYTES")
+    no_runinfo_header: bool = option(False, "the run table without its first line")
+    cut: bool = option(False, "the last row of ENA's tables lacks its end")
+    strict_ids: bool = option(False, "NCBI answers 400 to lists with an unknown run")
+    at: str = option("", "the interface that refusals, pages, failures are of; all", choices=["ena", "eutils", "sdl"])
+    seed: int = option(1, "seed of what is random in faults")
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     window: list[float] = field(default_factory=list, repr=False)
     open: int = 0

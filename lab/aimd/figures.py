@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, LATE_S, SWEEP_S, name
-from lab.grid.figures import Found, Run, found_in
+from lab.grid.figures import FIXED, Found, Run, found_in, numbered
 from lab.ground.results import Record
 from lab.runs.epochs import Epoch
 
-FIXED, GLOBUS = "fixed ", "globus-url-copy -p "
+GLOBUS = "globus-url-copy -p "
 # So close counts as the best: of several numbers the least.
 ENOUGH = 0.95
 
@@ -89,8 +89,8 @@ def by_number(found: Found, prefix: str) -> list[Level]:
     levels = []
     for external in EXTERNAL:
         # A run that ended before its time, in a trial of the lab, has no rate.
-        runs = {int(mover.removeprefix(prefix)): good for mover, there in found.get(name(external), {}).items()
-                if mover.startswith(prefix) and (good := [run for run in there if rate(run) > 0 < settled(run)])}
+        runs = {n: good for n, there in numbered(found.get(name(external), {}), prefix).items()
+                if (good := [run for run in there if rate(run) > 0 < settled(run)])}
         if runs:
             levels.append(Level(external, {n: runs[n] for n in sorted(runs)}))
     return levels

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from lab.aimd import pictures
 from lab.aimd.bars import claims, reached, reference, shares
 from lab.aimd.cases import CONTROL_S, EXTERNAL, LATE_S, STREAMS, SWEEP_S, name
-from lab.aimd.figures import (ENOUGH, FIXED, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
+from lab.aimd.figures import (ENOUGH, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
                               late_streams, rate, usual, whole)
 from lab.aimd.shards import CONTROLS, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
 from lab.aimd.text import HEAD, differences
-from lab.grid.figures import Found, found_in, found_of
+from lab.grid.figures import FIXED, Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
 from lab.pages.parts import ABSENT, csv, mbit, measured_bars, table

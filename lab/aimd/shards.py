@@ -4,21 +4,17 @@ from functools import partial
 
 from lab.aimd.cases import CONTROL_S, EXTERNAL, JOINS_S, MOST, STREAMS, SWEEP_S, case
 from lab.aimd.figures import sweep
-from lab.aimd.globus import GlobusMemory
 from lab.grid.engine import Engine, Rule, fixed
-from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
-from lab.shard import Shard, grid, known
+from lab.rivals.gridftp import GlobusMemory
+from lab.shard import Shard, grid, known, lasting
 
 SWEEP = "aimd-figure1"
 # The controllers, by external streams: two hours are too few for all.
 CONTROLS = {"aimd-controllers-few": (0, 1, 2, 4), "aimd-controllers-many": (8, 16, 32)}
-PAGE = "aimd"
 RULES = (Rule("aimd", "aimd"), Rule("auto", "auto"), Rule("fts3", "fts3"), Rule("gradient", "gradient"))
 GLOBUS_STREAMS, GLOBUS_EXTERNAL = (1, 8, 64), (0, 4, 32)
 REPEATS = 3
-# To build a link, start what runs on it and take it away.
-AROUND_S = 3.5
 
 
 def sweep_cells() -> list[Cell]:
@@ -38,18 +34,13 @@ def best_fixed() -> dict[int, int]:
 
 def control_cells(shard: str) -> list[Cell]:
     cells, best = [], best_fixed()
-    rules = offered(RULES)
     for external in CONTROLS[shard]:
         on = case(external, CONTROL_S)
         if external not in best:
-            say_once(f"left out of {shard}: the best fixed numbers: {SWEEP} must be run first")
-        there = [*rules, *([fixed(best[external])] if external in best else [])]
+            print(f"left out of {shard}: the best fixed numbers: {SWEEP} must be run first")
+        there = [*RULES, *([fixed(best[external])] if external in best else [])]
         cells += [Cell(on, Engine(rule, on, max_workers=MOST)) for rule in there]
     return cells
-
-
-def minutes(runs: int, seconds: float) -> int:
-    return round(runs * REPEATS * (seconds + AROUND_S) / 60)
 
 
 def swept() -> int:
@@ -57,9 +48,10 @@ def swept() -> int:
 
 
 SHARDS: tuple[Shard, ...] = (
-    grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams", PAGE,
-         minutes(swept(), JOINS_S + SWEEP_S), sweep_cells, REPEATS),
-    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams", PAGE,
-           minutes(len(some) * (len(RULES) + 1), JOINS_S + CONTROL_S), partial(control_cells, shard), REPEATS)
+    grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams",
+         lasting(REPEATS, [JOINS_S + SWEEP_S] * swept()), sweep_cells, REPEATS),
+    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams",
+           lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard),
+           REPEATS)
       for shard, some in CONTROLS.items()),
 )

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 
 from lab.automdt import cases
-from lab.automdt.report import FIVE, NAME, ONE, THREE, TRAIN, TUNE, page
+from lab.automdt.report import FIVE, ONE, THREE, TRAIN, TUNE, page
 from lab.automdt.paper import FIGURE_5
-from lab.grid.expect import minutes
 from lab.grid.run import Cell
 from lab.ground import places
-from lab.shard import Shard, grid
+from lab.shard import Shard, grid, minutes
 from lab.training import Course, training
 
 REPEATS = 5
@@ -25,7 +24,7 @@ def courses() -> list[Course]:
 
 
 def figure(name: str, title: str, cells: Callable[[], list[Cell]], repeats: int = REPEATS) -> Shard:
-    return grid(name, title, NAME, minutes(cells(), repeats), cells, repeats)
+    return grid(name, title, minutes(cells(), repeats), cells, repeats)
 
 
 SHARDS: tuple[Shard, ...] = (
@@ -33,7 +32,7 @@ SHARDS: tuple[Shard, ...] = (
     figure(FIVE, "AutoMDT's figure 5: three slow stages", cases.figure5),
     figure(ONE, "AutoMDT's table I: large and mixed sets", cases.table1),
     figure(TUNE, "AutoMDT learning online", cases.online, ONLINE_REPEATS),
-    training(TRAIN, "AutoMDT's training, and figure 4: continuous and discrete actions", NAME, courses),
+    training(TRAIN, "AutoMDT's training, and figure 4: continuous and discrete actions", courses),
 )
 
 __all__ = ["SHARDS", "page"]

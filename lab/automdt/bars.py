@@ -8,7 +8,7 @@ from lab.automdt.paper import FIGURE_3, FIGURE_5, LEAST_S, TABLE_I
 from lab.grid.figures import Found, Run, medians, ratio
 from lab.ground.stats import counted
 from lab.pages.parts import Bar
-from lab.runs import series
+from lab.runs import epochs
 from lab.runs.epochs import Epoch
 
 DEFAULT = cases.AUTO.name
@@ -28,15 +28,15 @@ def runs(found: Found, case: str, mover: str) -> list[Run]:
 
 def steady(run: Run) -> list[Epoch]:
     """The epochs in which it should no longer climb; none where it logged none."""
-    return series.since(run.logs[0], STEADY_S) if run.logs else []
+    return epochs.since(run.logs[0], STEADY_S) if run.logs else []
 
 
 def unsteady(there: Sequence[Run]) -> list[float]:
-    return [max(series.deviations(late)) for run in there if (late := steady(run))]
+    return [max(epochs.deviations(late)) for run in there if (late := steady(run))]
 
 
 def astray(there: Sequence[Run], path: str) -> list[float]:
-    return [series.furthest(series.usual(late), FIGURE_5[path].best) for run in there if (late := steady(run))]
+    return [epochs.furthest(epochs.usual(late), FIGURE_5[path].best) for run in there if (late := steady(run))]
 
 
 def goodput_bps(path: str) -> float:
@@ -108,7 +108,7 @@ def figure3_bars(found: Found) -> list[Bar]:
 
 def second_half(run: Run) -> tuple[float, float]:
     """Mean Mbit/s and workers of all stages in the second half of a run."""
-    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(series.mean(run.logs[0], run.end_s / 2))
+    return run.between(run.end_s / 2, run.end_s) / 1e6, sum(epochs.mean(run.logs[0], run.end_s / 2))
 
 
 def online_bars(found: Found) -> list[Bar]:

@@ -33,10 +33,10 @@ ROOMY = Rule("marlin, 1 GiB of staging", "marlin", ("--staging", "1GiB"))
 FALCON = Rule("falcon", "falcon")
 GRADIENT = Rule("gradient", "gradient")
 # As published: it draws its action. Then the same policy by its most likely action, and one that goes on to learn.
-AUTOMDT = Rule("automdt", "automdt", recipe=("--recipe", "automdt"))
-STEADY = Rule("automdt, most likely action", "policy", recipe=("--recipe", "automdt"))
-ONLINE = Rule("automdt, learning online", "policy:online", recipe=("--recipe", "automdt"))
-AGENT = Rule("agent of this path", "policy", recipe=("--recipe", "fast"))
+AUTOMDT = Rule("automdt", "automdt", recipe="automdt")
+STEADY = Rule("automdt, most likely action", "policy", recipe="automdt")
+ONLINE = Rule("automdt, learning online", "policy:online", recipe="automdt")
+AGENT = Rule("agent of this path", "policy", recipe="fast")
 
 # Files of one chunk each, the same ones by many names: 8 GB.
 CHUNKS, CHUNKS_TIMES = Plan("chunks", SEED, tuple((f"f{i:02}.bin", 64 * MIB) for i in range(8))), 15

@@ -11,7 +11,7 @@ from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.ground.stats import counted
 from lab.pages.parts import ABSENT, csv, image, mbit, measured_bars, measured_table, table
-from lab.runs import series
+from lab.runs import epochs
 from lab.runs.epochs import HEADS as EPOCH_HEADS
 from lab.shard import Page, known
 from lab.training import HEADS, Learned, courses_in, rows
@@ -44,8 +44,8 @@ def path_table(found: Found, path: str) -> str:
     for name in sorted(there, key=lambda name: -medians(there[name])):
         runs = there[name]
         late = [log for run in runs if (log := bars.steady(run))]
-        usual = [series.usual(log) for log in late]
-        moves = [series.deviations(log) for log in late]
+        usual = [epochs.usual(log) for log in late]
+        moves = [epochs.deviations(log) for log in late]
         lines.append([f"**{name}**" if name == bars.DEFAULT else name, counted(bars.soon(runs, path)),
                       mbit(medians(runs)), mbit(medians(runs, lambda r: r.between(bars.STEADY_S, r.end_s))),
                       ", ".join(f"{statistics.median(n[i] for n in usual):g}" for i in range(3)) if usual else "",
@@ -61,7 +61,7 @@ def path_table(found: Found, path: str) -> str:
 
 def climbs(runs: list[Run], stage: int, wanted: float) -> list[float | None]:
     """When nine tenths of that many workers were first there."""
-    return [series.begins(run.logs[0], stage, 0.9 * wanted) for run in runs if run.logs and run.logs[0]]
+    return [epochs.begins(run.logs[0], stage, 0.9 * wanted) for run in runs if run.logs and run.logs[0]]
 
 
 def figure_five(found: Found, made: Mapping[str, str]) -> str:
@@ -120,7 +120,7 @@ def figure_four(found: list[Learned]) -> str:
     """Whether choosing among numbers of workers is learned at all, whichever way it falls."""
     discrete = [each for each in found if each.recipe == "automdt_discrete"]
     if not discrete:
-        return ("Not trained: the program that was asked has no recipe `automdt_discrete`.\n\n" if found else ABSENT)
+        return ABSENT
     lines = [f"- {each.path}: {each.met} of {len(each.runs)} seeds came to the criterion; best ÷ R_max "
              f"{each.mean_sd('utility_share', 3)}, after {each.mean_sd('episodes')} episodes\n" for each in discrete]
     return ("The paper's discrete action space did not converge. Here the network chooses among all numbers of workers "

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from lab.beyond.cases import ALONE_S, HARM_S, LINKS, Step
 from lab.grid.case import Case
-from lab.grid.figures import Found, Run, medians
-from lab.runs.series import at, epochs_until, first_second, jain, mean_between, since, usual
+from lab.grid.figures import Found, Run, medians, numbered
+from lab.links.background import moved
+from lab.runs.epochs import at, epochs_until, first_second, jain, mean_between, since, usual
 
-FIXED = "fixed "
 # Of fixed numbers that are as good as the best within this, the least is the best.
 AS_GOOD = 0.99
 # A share is judged by running means of so many seconds, from the last join to the first that leaves.
@@ -22,9 +22,7 @@ def best_fixed(found: Found) -> dict[str, int]:
     """By link, the fixed number of the sweep to be held against."""
     best = {}
     for link in LINKS:
-        there = {int(mover.removeprefix(FIXED)): medians(runs) for mover, runs in found.get(link, {}).items()
-                 if mover.startswith(FIXED)}
-        if there:
+        if there := {n: medians(runs) for n, runs in numbered(found.get(link, {})).items()}:
             best[link] = min(n for n, bps in there.items() if bps >= AS_GOOD * max(there.values()))
     return best
 
@@ -126,12 +124,5 @@ class Harm:
 
 def harm(run: Run) -> Harm:
     others = run.record.notes["others"]
-    return Harm(flow_bps(others, SETTLING_S / 2, ALONE_S), flow_bps(others, ALONE_S + SETTLING_S, HARM_S),
+    return Harm(moved(others, SETTLING_S / 2, ALONE_S), moved(others, ALONE_S + SETTLING_S, HARM_S),
                 run.between(ALONE_S + SETTLING_S, HARM_S))
-
-
-def flow_bps(others: Sequence[Sequence[float]], begin_s: float, end_s: float) -> float:
-    """Mean bit/s of other traffic between the samples nearest to two seconds."""
-    first = min(others, key=lambda sample: abs(sample[0] - begin_s))
-    last = min(others, key=lambda sample: abs(sample[0] - end_s))
-    return (last[1] - first[1]) * 8 / (last[0] - first[0]) if last[0] > first[0] else 0.0

@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from lab.beyond.cases import DISKS, STEPS, TRANSFERS, Step, case, harm as harm_case, share as share_case, steps
-from lab.beyond.figures import FIXED, flow_bps, harm, share
+from lab.beyond.figures import harm, share
 from lab.beyond.rules import DEFAULT
 from lab.grid.case import Case
-from lab.grid.figures import Found, Run, best, medians
+from lab.grid.figures import FIXED, Found, Run, best, medians
 from lab.grid.show import COLOURS, REPEATS, by_stage, logged, over_time, repeats, shown
 from lab.ground.stats import median_at
+from lab.links.background import moved
 from lab.pages import plot
 from lab.runs.epochs import Epoch
 
@@ -83,7 +84,7 @@ def harm_picture(found: Found, name: str) -> str | None:
     run = runs[median_at([harm(each).harm for each in runs])]
     others = run.record.notes["others"]
     seconds = [EVERY_S * i for i in range(1, int(of.seconds / EVERY_S) + 1)]
-    flow = [(s, flow_bps(others, s - EVERY_S, s) / 1e6) for s in seconds]
+    flow = [(s, moved(others, s - EVERY_S, s) / 1e6) for s in seconds]
     ours = [(s, run.between(s - EVERY_S, s) / 1e6) for s in seconds]
     return plot.draw(of.title, [plot.Panel("Mbit/s", [plot.Line(DEFAULT, plot.BLUE, ours),
                                                       plot.Line("the plain flow", plot.ORANGE, flow)])],

@@ -15,7 +15,7 @@ def plain(name: str) -> Rule:
 
 def learned(recipe: str) -> Rule:
     """Trained on the very path it then drives, by the paper's recipe, and answering as in the paper."""
-    return Rule(recipe, recipe, recipe=("--recipe", recipe))
+    return Rule(recipe, recipe, recipe=recipe)
 
 
 AUTO = plain(DEFAULT)

@@ -8,11 +8,9 @@ from lab.beyond.rules import CHANGING, FEWER_FIXED, FIXED, HARMING, SEES_ALL, SH
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.figures import found_in
-from lab.grid.offers import offered, say_once
 from lab.grid.run import Cell
-from lab.shard import Shard, grid, known
+from lab.shard import Shard, grid, known, lasting
 
-PAGE = "beyond"
 SWEEP = "beyond-sweep"
 # The links of each shard; the rules it takes make it last about as long as the others.
 LINKS = {"beyond-links-rtt": cases.RTT[:3], "beyond-links-far": (*cases.RTT[3:], *cases.LOSS),
@@ -20,9 +18,7 @@ LINKS = {"beyond-links-rtt": cases.RTT[:3], "beyond-links-far": (*cases.RTT[3:],
 STEPS, SHARES, HARM = "beyond-steps", "beyond-shares", "beyond-harm"
 REPEATS = 3
 STEP_REPEATS, SHARE_REPEATS, HARM_REPEATS = 5, 3, 5
-# To build a link, start what runs on it and take it away.
-AROUND_S = 3.5
-# And to compare what was copied in that time with its source, byte by byte.
+# To compare what was copied in that time with its source, byte by byte.
 COMPARING = 1 / 6
 # To train for one link what has to be trained: about 40 s for `ldm`, 80 s for `automdt`.
 TRAINING_S = 150.0
@@ -40,46 +36,40 @@ def sweep_cells() -> list[Cell]:
 def link_cells(links: Iterable[str]) -> list[Cell]:
     """All rules for each link, and the sweep's best fixed number in the same rotation."""
     best, cells = best_fixed(found_in(known(SWEEP), SWEEP)), []
-    able = {rule.name for rule in offered({rule.name: rule for link in links for rule in rules_for(link)}.values())}
     for link in links:
         case = cases.case(link)
-        rules = [rule for rule in rules_for(link) if rule.name in able]
+        rules = [*rules_for(link)]
         if link in best:
             rules.append(fixed(best[link]))
         else:
-            say_once(f"left out beyond the papers: the best fixed number on {link}: {SWEEP} must be run first")
+            print(f"left out beyond the papers: the best fixed number on {link}: {SWEEP} must be run first")
         cells += [Cell(case, Engine(rule, case)) for rule in rules]
     return cells
 
 
 def crossed(made: Iterable[Case], rules: tuple[Rule, ...]) -> list[Cell]:
-    able = offered(rules)
-    return [Cell(case, Engine(rule, case)) for case in made for rule in able]
+    return [Cell(case, Engine(rule, case)) for case in made for rule in rules]
 
 
 def links_shard(name: str, links: tuple[str, ...]) -> Shard:
     runs = [lasts(cases.case(link)) for link in links for _ in range(len(rules_for(link)) + 1)]
     training = TRAINING_S / 60 * sum(link in SEES_ALL for link in links)
     title = f"the default rule against all others: {', '.join(links)}"
-    return grid(name, title, PAGE, minutes(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
+    return grid(name, title, lasting(REPEATS, runs) + round(training), lambda: link_cells(links), REPEATS)
 
 
 def lasts(case: Case) -> float:
     return case.seconds * (1 if case.data is None else 1 + COMPARING)
 
 
-def minutes(repeats: int, seconds: Iterable[float]) -> int:
-    return round(repeats * sum(each + AROUND_S for each in seconds) / 60)
-
-
 def crossed_shard(name: str, title: str, made: list[Case], rules: tuple[Rule, ...], repeats: int) -> Shard:
     cells: Callable[[], list[Cell]] = lambda: crossed(made, rules)  # noqa: E731
-    return grid(name, title, PAGE, minutes(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
+    return grid(name, title, lasting(repeats, [case.seconds for case in made for _ in rules]), cells, repeats)
 
 
 SHARDS: tuple[Shard, ...] = (
-    grid(SWEEP, "fixed numbers on every link, to find the best", PAGE,
-         minutes(REPEATS, [lasts(cases.swept(link)) for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
+    grid(SWEEP, "fixed numbers on every link, to find the best",
+         lasting(REPEATS, [lasts(cases.swept(link)) for link in cases.LINKS for _ in numbers(link)]), sweep_cells,
          REPEATS),
     *(links_shard(name, links) for name, links in LINKS.items()),
     crossed_shard(STEPS, "links and streams that step down and up", [cases.case(name) for name in cases.STEPS],

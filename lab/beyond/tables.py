@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from lab.beyond.bars import shares
 from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, harm as harm_case, steps
-from lab.beyond.figures import FAIR, FAIR_WITHIN_S, FIXED, again, harm, streams_after, streams_between
+from lab.beyond.figures import FAIR, FAIR_WITHIN_S, again, harm, streams_after, streams_between
 from lab.beyond.rules import CHANGING, HARMING, SHARING
-from lab.grid.figures import Found, Run, medians
+from lab.grid.figures import Found, Run, medians, numbered
 from lab.ground.stats import counted
 from lab.links.schema import Scenario, at
 from lab.pages.parts import mbit, table
@@ -16,8 +16,7 @@ from lab.pages.parts import mbit, table
 
 def sweep_line(swept: Found, link: str, best: Mapping[str, int]) -> str:
     """What each fixed number got, in one line."""
-    there = {int(mover.removeprefix(FIXED)): medians(runs) for mover, runs in swept.get(link, {}).items()
-             if mover.startswith(FIXED)}
+    there = {n: medians(runs) for n, runs in numbered(swept.get(link, {})).items()}
     if not there:
         return "The sweep of fixed numbers: not measured yet.\n\n"
     told = ", ".join(f"{n}: {mbit(bps)}" for n, bps in sorted(there.items()))

@@ -11,6 +11,7 @@ from lab.ground.shell import CommandFailed
 from lab.links.scenario import read
 from lab.rivals.tidegate import Tidegate
 from lab.runs.trial import Command, Measured, Trial
+from lab.shard import grid
 
 NAME = "controllers"
 LINK = places.REPOSITORY / "lab" / "scenarios" / "ten-streams.toml"
@@ -74,6 +75,9 @@ def cells() -> list[Cell]:
     return [*(Cell(slow, Engine(rule, slow)) for rule in SLOW),
             *(Cell(quick, Engine(rule, quick)) for rule in (*QUICK, *map(fixed, FIXED))),
             Cell(demo, Demo())]
+
+
+SHARDS = (grid(NAME, "control rules, fixed numbers and the demo on a link that needs ten streams", 95, cells),)
 
 
 # For the page.

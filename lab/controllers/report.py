@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.controllers.cells import DEMO, DEMO_SHOWN, EPOCHS, FIXED, QUICK, QUICK_S, SHOWN, SLOW, SLOW_S
+from lab.controllers.cells import (DEMO, DEMO_SHOWN, EPOCHS, FIXED, NAME, QUICK, QUICK_S, SHOWN, SLOW,
+                                   SLOW_S)
 from lab.grid.engine import fixed
-from lab.grid.figures import Found, Run
+from lab.grid.figures import Found, Run, found_in
 from lab.grid.show import REPEATS, stages
 from lab.ground.results import Record, builds
 from lab.ground.stats import Spread, median_at, shown, spread
@@ -13,9 +14,8 @@ from lab.install import describe
 from lab.pages import plot
 from lab.pages.parts import Bar, bars_table, csv, measured_table, table
 from lab.runs.epochs import HEADS, STAGES, Epoch, between, goodput, reached, second_half, streams
-from lab.shard import Page
+from lab.shard import Page, known
 
-NAME = "controllers"
 DEMO_LINK_BPS = 1e9
 DEMO_BEST = {"read": 13, "network": 7, "write": 5}
 NEEDED = 10
@@ -128,10 +128,10 @@ def demo_table(runs: Iterable[Run]) -> str:
                   "workers at the end: read, network, write", "CPU s/GB"], rows)
 
 
-def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float], stroke: float = 2.2) -> plot.Line:
+def line(rival: Rival, colour: str, label: str, value: Callable[[Epoch], float]) -> plot.Line:
     drawn = [[(e.end_s, value(e)) for e in between(run, 1, EPOCHS)] for run in rival.runs]
     bold = median_at([goodput(run) for run in rival.runs])
-    return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold], stroke)
+    return plot.Line(label, colour, drawn[bold], [points for i, points in enumerate(drawn) if i != bold])
 
 
 def rules_picture(found: Mapping[str, Rival]) -> str | None:
@@ -208,3 +208,8 @@ def made(found: Found, failed: Sequence[Record] = ()) -> Page:
     drawn = {f"{NAME}.svg": rules_picture(movers), f"{NAME}-demo.svg": demo_picture(movers)}
     beside = {name: picture for name, picture in drawn.items() if picture is not None}
     return Page(NAME, text(found, failed, beside), {**beside, f"{NAME}.csv": raw(found)})
+
+
+def page() -> Page:
+    records = known(NAME)
+    return made(found_in(records, NAME), [record for record in records if not record.ok])

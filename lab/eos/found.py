@@ -8,9 +8,8 @@ from typing import Any
 from lab.eos import iperf, jobs, kills, load, paths, queue
 from lab.eos.gridftp import FIGURE_3, FIGURE_4
 from lab.eos.site import FAST
-from lab.eos.task import name_of
 from lab.ground.results import Record
-from lab.shard import Options, known
+from lab.shard import known
 
 # By row, then by column, in the order of the repeats.
 Cells = dict[str, dict[str, list[Record]]]
@@ -101,8 +100,7 @@ def together(shards: Mapping[str, Sequence[Record]]) -> Found:
     return Found(versions[-1] if versions else "", cells, parts)
 
 
-def read(smoke: bool = False) -> Found:
-    options = Options(smoke=smoke)
-    names = [plan(options).shard for plan in (iperf.plan, jobs.plan, paths.plan, load.plan, queue.plan, kills.plan)]
-    names += [FIGURE_3.shard, FIGURE_4.shard]
-    return together({name: known(name_of(name, options)) for name in names})
+def read() -> Found:
+    shards = (iperf.SHARD, jobs.SHARD, paths.SHARD, load.PLAN.shard, queue.PLAN.shard, kills.PLAN.shard, FIGURE_3.shard,
+              FIGURE_4.shard)
+    return together({name: known(name) for name in shards})

@@ -6,14 +6,12 @@ sample costs keeps its share of the whole.
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from lab.eos.site import FAST, SLOW, Limits, Way, copied, globus, site
 from lab.eos.task import Outcome, Plan, Task
-from lab.shard import Options
 
 MB = 1_000_000
 PROGRAMS = ("globus-url-copy", "globus-gridftp-server")
@@ -55,12 +53,6 @@ class Figure:
     @property
     def shard(self) -> str:
         return f"eos-figure{self.number}"
-
-    def tiny(self) -> "Figure":
-        """To try whether it works: files of a second or two."""
-        files = [File(file.label, file.bytes, file.bytes / (size * self.limits.cap_mbit * MB / 8))
-                 for file, size in zip(self.files, (0.5, 1.0, 2.0))]
-        return Figure(self.number, self.limits, files, self.samples[::2], 1)
 
 
 FIGURE_3 = Figure(3, FAST, (File("256 MB", 256 * MB), File("1 GB", 1000 * MB), File("10 GB", 10_000 * MB, 10)),
@@ -131,15 +123,5 @@ def tasks(figure: Figure) -> list[Task[Way]]:
     return found
 
 
-def plan(figure: Figure, options: Options) -> Plan[Way]:
-    chosen = figure.tiny() if options.smoke else figure
-
-    def there() -> AbstractContextManager[Way]:
-        return site(chosen.limits)
-
-    return Plan(chosen.shard, there, tasks(chosen), chosen.repeats)
-
-
-def minutes(found: Plan[Way]) -> int:
-    """How long it takes, as far as that can be foretold."""
-    return max(1, round(found.repeats * sum(task.expected_s for task in found.tasks) / 60))
+def plan(figure: Figure) -> Plan[Way]:
+    return Plan(figure.shard, partial(site, figure.limits), tasks(figure), figure.repeats)

@@ -7,22 +7,20 @@ one service, so that the first hundred of a run are what a run of a hundred woul
 
 import json
 import random
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lab.eos.gridftp import MB
+from lab.eos.service import ENDS, stop
 from lab.eos.site import FAST, Way, site
 from lab.eos.task import Outcome, Plan, Task
 from lab.ground import places
 from lab.ground.shell import CommandFailed
 from lab.runs.trial import Command
 from lab.runs.verify import same_bytes
-from lab.shard import Options
 
 SHARD, REPEATS, COUNT, BATCH = "eos-jobs", 3, 500, 100
 SCALE = 50
@@ -32,7 +30,6 @@ SIZES = {label: size * MB // SCALE for label, size in
 SEED, PORT, PATIENCE_S, POLL_S = 1, 7118, 1800.0, 0.5
 # How jobs are done: whether their streams are estimated, and how many at a time.
 WAYS = {"plain": (False, 1), "optimized": (True, 1), "overlapping": (True, 8)}
-ENDS = {"done", "failed", "cancelled"}
 
 
 def sizes(count: int) -> list[int]:
@@ -53,14 +50,6 @@ class Service:
         said = self.way.run(places.tidegate_binary(), *argv, "--json", "--state", self.state, "--server",
                             f"http://127.0.0.1:{PORT}")
         return json.loads(said)
-
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 def ended(service: Service, batch: Sequence[int], done: int) -> list[dict[str, Any]]:
@@ -132,18 +121,15 @@ def one(name: str, wanted: Sequence[int], way: Way, repeat: int) -> Outcome:
             rows += spans(jobs, batch, at_once == 1)
             walls.append((max(job["ended_ms"] for job in jobs) - min(job["submitted_ms"] for job in jobs)) / 1000)
     finally:
-        service.stop()
+        stop(service.process)
         way.emptied("jobs")
     return Outcome(sum(walls), sum(wanted), {"jobs": rows, "batch": BATCH, "walls_s": walls}, "content")
 
 
-def plan(options: Options, count: int = COUNT) -> Plan[Way]:
-    wanted = sizes(4 if options.smoke else count)
-
-    def there() -> AbstractContextManager[Way]:
-        return site(FAST)
+def plan() -> Plan[Way]:
+    wanted = sizes(COUNT)
 
     one_stream = FAST.seconds(sum(wanted)) + 0.1 * len(wanted)
     guess = {"plain": one_stream, "optimized": 0.5 * one_stream, "overlapping": 0.4 * one_stream}
     tasks = [Task(f"{len(wanted)} jobs", name, guess[name], partial(one, name, wanted)) for name in WAYS]
-    return Plan(SHARD, there, tasks, 1 if options.smoke else REPEATS)
+    return Plan(SHARD, partial(site, FAST), tasks, REPEATS)

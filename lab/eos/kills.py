@@ -5,19 +5,16 @@ import hashlib
 import random
 import signal
 import time
-from functools import partial
 from pathlib import Path
 
-from lab.eos.service import endpoint, scratch, service
+from lab.eos.service import ENDS, endpoint, scratch, service
 from lab.eos.task import Outcome, Plan, Task
-from lab.shard import Options
 
 ROUNDS, JOBS, SIZE, SEED = 100, 4, 3_000_000, 1
 # So that a job lasts about as long as a round, and most kills meet some of them.
 OPTIONS = ["--limit-network", "40Mbit/s"]
 # A kill comes this long after the service has acknowledged the round's jobs, in seconds.
 SOONEST, LATEST = 0.0, 1.0
-ENDS = {"done", "failed", "cancelled"}
 PATIENCE_S = 300.0
 
 
@@ -25,13 +22,13 @@ def digest(path: Path) -> str:
     return hashlib.blake2b(path.read_bytes()).hexdigest()
 
 
-def measured(rounds: int, where: None, repeat: int) -> Outcome:
+def measured(where: None, repeat: int) -> Outcome:
     """Jobs copy files to an endpoint; their event logs tell how often each began and ended."""
     rng, began = random.Random(SEED), time.monotonic()
     acknowledged: dict[int, str] = {}
     with scratch() as here, endpoint(here / "root", here / "endpoint") as ticket:
         (here / "src").mkdir()
-        for round_ in range(rounds):
+        for round_ in range(ROUNDS):
             names = [f"{round_:03}-{i}.bin" for i in range(JOBS)]
             for name in names:
                 (here / "src" / name).write_bytes(rng.randbytes(SIZE))
@@ -54,13 +51,10 @@ def measured(rounds: int, where: None, repeat: int) -> Outcome:
         wrong = [name for name in acknowledged.values() if not (here / "root" / "in" / name).exists()
                  or digest(here / "root" / "in" / name) != digest(here / "src" / name)]
     return Outcome(time.monotonic() - began, notes={
-        "kills": rounds, "seed": SEED, "jobs": len(acknowledged),
+        "kills": ROUNDS, "seed": SEED, "jobs": len(acknowledged),
         "lost": sum(state != "done" for state in states.values()), "wrong": len(wrong),
         "ended_twice": sum(log.count(" DONE") > 1 for log in logs.values()),
         "begun_again": sum(log.count(" STARTED") > 1 for log in logs.values())})
 
 
-def plan(options: Options) -> Plan[None]:
-    rounds = 2 if options.smoke else ROUNDS
-    task = Task("kills", "service", 4.0 * rounds, partial(measured, rounds))
-    return Plan("eos-kills", contextlib.nullcontext, [task], 1)
+PLAN = Plan("eos-kills", contextlib.nullcontext, [Task("kills", "service", 4.0 * ROUNDS, measured)], 1)

@@ -13,7 +13,6 @@ from lab.eos.task import Outcome, Plan, Task
 from lab.ground.places import BUILD, REPOSITORY
 from lab.ground.quiet import quiet
 from lab.ground.shell import CommandFailed, run
-from lab.shard import Options
 
 BYTES = 10 << 30
 CONNECTIONS, RATE, SECONDS = 1000, 2000, 20
@@ -67,6 +66,5 @@ def summed(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "memory_mb": max(each["memory_mb"] for each in rounds)}
 
 
-def plan(options: Options) -> Plan[None]:
-    task = Task("load", "history", SECONDS + RAMPED / RAMP + 10, measured)
-    return Plan("eos-load", contextlib.nullcontext, [task], 1 if options.smoke else REPEATS)
+PLAN = Plan("eos-load", contextlib.nullcontext,
+            [Task("load", "history", SECONDS + RAMPED / RAMP + 10, measured)], REPEATS)

@@ -3,22 +3,21 @@ sweep by hand with the same tool, and a copy with our own sampler's advice besid
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
-from lab.eos.gridftp import MB, PROGRAMS
+from lab.eos.gridftp import MB, PROGRAMS, plain
 from lab.eos.iperf import stream
 from lab.eos.site import FAST, Way, copied, site
 from lab.eos.task import Outcome, Plan, Task
-from lab.shard import Options
 
 SHARD, REPEATS = "eos-paths", 5
 SWEEP = (1, 2, 4, 6, 7, 8, 9, 10, 12, 16, 24, 32)
 SIZES = {"256 MB": 256 * MB, "512 MB": 512 * MB, "1 GB": 1000 * MB}
-TINY_SIZES = {"24 MB": 24 * MB}
 ESTIMATED = "10GiB"
 ADVICE, BY_HAND, PLAIN, OPTIMIZED = "advice", "sweep", "plain", "optimized"
+# How long each number is tried.
+ONCE_S = 5.0
 # What asking our own sampler takes, to foretell how long all takes.
 ASKING_S = 8.0
 
@@ -53,29 +52,22 @@ class Sampler:
 SAMPLERS = (Sampler("native", native), Sampler("iperf3", stream, ("iperf3",)), Sampler("gridftp", by_globus, PROGRAMS))
 
 
-def swept(sampler: Sampler, counts: tuple[int, ...], seconds: float, way: Way, repeat: int) -> Outcome:
+def swept(sampler: Sampler, way: Way, repeat: int) -> Outcome:
     began = time.monotonic()
     with way.watched() as notes:
-        notes["sweep_bps"] = {str(streams): sampler.once(way, streams, seconds) for streams in counts}
+        notes["sweep_bps"] = {str(streams): sampler.once(way, streams, ONCE_S) for streams in SWEEP}
     return Outcome(time.monotonic() - began, notes=notes)
 
 
-def advised(sampler: Sampler, seconds: float, way: Way, repeat: int) -> Outcome:
+def advised(sampler: Sampler, way: Way, repeat: int) -> Outcome:
     with way.watched() as notes:
         began = time.monotonic()
         answer = way.unremembered(*sampler.asked(way))
         spent = time.monotonic() - began
         streams = int(answer["streams"])
         notes |= {"streams": streams, "predicted_bps": answer["throughput_bps"], "cost_ms": answer["cost_ms"],
-                  "achieved_bps": sampler.once(way, streams, seconds)}
+                  "achieved_bps": sampler.once(way, streams, ONCE_S)}
     return Outcome(spent, notes=notes)
-
-
-def plain(size: int, way: Way, repeat: int) -> Outcome:
-    source = way.source(size)
-    with way.watched() as notes:
-        seconds = copied(way, source, "--optimizer", "fixed:1")
-    return Outcome(seconds, size, notes, "content")
 
 
 def optimized(size: int, way: Way, repeat: int) -> Outcome:
@@ -90,22 +82,17 @@ def optimized(size: int, way: Way, repeat: int) -> Outcome:
     return Outcome(asking + seconds, size, notes, "content")
 
 
-def tasks(smoke: bool) -> list[Task[Way]]:
-    seconds, counts = (2.0, SWEEP[:6:2]) if smoke else (5.0, SWEEP)
+def tasks() -> list[Task[Way]]:
     found: list[Task[Way]] = []
     for sampler in SAMPLERS:
-        found += [Task(f"{ADVICE}, {sampler.name}", BY_HAND, (seconds + 0.3) * len(counts),
-                       partial(swept, sampler, counts, seconds), sampler.programs),
-                  Task(f"{ADVICE}, {sampler.name}", ADVICE, ASKING_S + seconds, partial(advised, sampler, seconds),
+        found += [Task(f"{ADVICE}, {sampler.name}", BY_HAND, (ONCE_S + 0.3) * len(SWEEP),
+                       partial(swept, sampler), sampler.programs),
+                  Task(f"{ADVICE}, {sampler.name}", ADVICE, ASKING_S + ONCE_S, partial(advised, sampler),
                        sampler.programs)]
-    for label, size in (TINY_SIZES if smoke else SIZES).items():
-        found += [Task(label, PLAIN, FAST.seconds(size) + 0.4, partial(plain, size)),
+    for label, size in SIZES.items():
+        found += [Task(label, PLAIN, FAST.seconds(size) + 0.4, partial(plain, size, False)),
                   Task(label, OPTIMIZED, ASKING_S + FAST.seconds(size, 9), partial(optimized, size))]
     return found
 
 
-def plan(options: Options) -> Plan[Way]:
-    def there() -> AbstractContextManager[Way]:
-        return site(FAST)
-
-    return Plan(SHARD, there, tasks(options.smoke), 1 if options.smoke else REPEATS)
+PLAN = Plan(SHARD, partial(site, FAST), tasks(), REPEATS)

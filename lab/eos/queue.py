@@ -3,13 +3,11 @@
 import contextlib
 import statistics
 import time
-from functools import partial
 from typing import Any
 
 from lab.eos.service import scratch, service
 from lab.eos.task import Outcome, Plan, Task
 from lab.ground.quiet import quiet
-from lab.shard import Options
 
 JOBS, BATCH, PAGE, ASKED = 100_000, 1000, 100, 50
 
@@ -21,7 +19,7 @@ def timed(times: list[float], ask: Any, *arguments: Any) -> Any:
     return answer
 
 
-def measured(jobs: int, where: None, repeat: int) -> Outcome:
+def measured(where: None, repeat: int) -> Outcome:
     """Every batch is acknowledged after it is on the disk; one slow job keeps the others waiting."""
     pages: list[float] = []
     cancels: list[float] = []
@@ -31,7 +29,7 @@ def measured(jobs: int, where: None, repeat: int) -> Outcome:
                                       "priority": 9, "optimization": False,
                                       "options": ["--limit-network", "2Mbit/s"]}])
         batches = [[{"source": str(here / f"{i}/{j}.bin"), "destination": str(here / "copies/")}
-                    for j in range(BATCH)] for i in range(jobs // BATCH)]
+                    for j in range(BATCH)] for i in range(JOBS // BATCH)]
         began = time.monotonic()
         for batch in batches:
             serving.ask("/api/v1/jobs", batch)
@@ -45,11 +43,9 @@ def measured(jobs: int, where: None, repeat: int) -> Outcome:
             timed(cancels, serving.ask, f"/api/v1/jobs/{victim}/cancel", {}, "POST")
         memory = serving.memory_mb()
     return Outcome(submitted, notes={
-        "jobs": jobs, "batch": BATCH, "submitted_per_s": round(jobs / submitted), "page_ms": statistics.median(pages),
+        "jobs": JOBS, "batch": BATCH, "submitted_per_s": round(JOBS / submitted), "page_ms": statistics.median(pages),
         "page_worst_ms": max(pages), "cancel_ms": statistics.median(cancels), "cancel_worst_ms": max(cancels),
         "memory_mb": round(memory, 1)})
 
 
-def plan(options: Options) -> Plan[None]:
-    jobs = 2 * BATCH if options.smoke else JOBS
-    return Plan("eos-queue", contextlib.nullcontext, [Task("queue", "service", 60, partial(measured, jobs))], 1)
+PLAN = Plan("eos-queue", contextlib.nullcontext, [Task("queue", "service", 60, measured)], 1)

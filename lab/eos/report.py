@@ -10,8 +10,6 @@ from lab.eos.found import Found
 from lab.pages.parts import bars_table, mbit, table
 from lab.shard import Page
 
-PAGE = "eos"
-
 
 def several(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.0f}" for value in values)
@@ -59,4 +57,4 @@ def page(found: Found) -> Page:
         parts.append(advice(paths))
     if load := found.parts.get("load"):
         parts.append(under_load(load))
-    return Page(PAGE, "\n".join(parts), beside)
+    return Page("eos", "\n".join(parts), beside)

@@ -1,13 +1,13 @@
 """Figures 3 and 4 in numbers: of each file and size of samples what asking cost, and what it brought."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lab.eos.found import Cells, middle, noted
 from lab.eos.gridftp import GLOBUS, MB, OURS, row_of
 from lab.ground.results import Record
-from lab.ground.stats import Ratio, paired
+from lab.ground.stats import paired
 
 
 def doubled(samples: Sequence[Sequence[float]]) -> float:
@@ -51,9 +51,7 @@ class Sampled:
     @property
     def globus_ratio(self) -> float | None:
         """One stream ÷ (samples and transfer), by GridFTP."""
-        if found := ratio(self.plain_globus, self.runs, {run.repeat: run.seconds for run in self.runs}):
-            return found.median
-        return None
+        return ratio(self.plain_globus, self.runs, lambda run: run.seconds)
 
     def service_s(self, run: Record) -> float:
         """What the service does: it samples where that pays and copies with the advice, else it copies without."""
@@ -64,15 +62,14 @@ class Sampled:
     @property
     def ours_ratio(self) -> float | None:
         """One stream ÷ what the service does, by our own copy."""
-        if found := ratio(self.plain_ours, self.runs, {run.repeat: self.service_s(run) for run in self.runs}):
-            return found.median
-        return None
+        return ratio(self.plain_ours, self.runs, self.service_s)
 
 
-def ratio(plain: Sequence[Record], runs: Sequence[Record], seconds: dict[int, float]) -> Ratio | None:
+def ratio(plain: Sequence[Record], runs: Sequence[Record], seconds: Callable[[Record], float]) -> float | None:
     by_repeat = {record.repeat: record.seconds for record in plain}
-    pairs = [(by_repeat[run.repeat], seconds[run.repeat]) for run in runs if run.repeat in by_repeat]
-    return paired([a for a, _ in pairs], [b for _, b in pairs])
+    pairs = [(by_repeat[run.repeat], seconds(run)) for run in runs if run.repeat in by_repeat]
+    found = paired([a for a, _ in pairs], [b for _, b in pairs])
+    return None if found is None else found.median
 
 
 def size_of(label: str) -> float:

@@ -129,8 +129,8 @@ def figure_5(found: Found, beside: dict[str, str]) -> str:
                         mbit(middle(one, noted("globus_bps"))), "", "", "", str(len(one))])
     beside["eos-figure5.csv"] = csv(heads, rows)
     parts = [head, f"Here: {FAST}. The advice is that for 10 GB; then as many streams as it says carry data, by "
-                   f"iperf3 for {iperf.FULL.check_s:g} s from memory to memory and by `globus-url-copy` a file of "
-             f"{iperf.FULL.file // MB} MB. Spread is standard deviation ÷ mean over the repeats.\n\n",
+                   f"iperf3 for {iperf.CHECK_S:g} s from memory to memory and by `globus-url-copy` a file of "
+             f"{iperf.FILE // MB} MB. Spread is standard deviation ÷ mean over the repeats.\n\n",
              table(heads, rows)]
     lasting = [(number_of(name), runs) for sampler, name, runs in advice if sampler == iperf.IPERF3]
     if len(lasting) > 1:

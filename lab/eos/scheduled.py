@@ -1,7 +1,7 @@
 """Figures 6 to 8 in numbers, out of the jobs of each run: all together, their transfers alone, and by size."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from lab.eos.jobs import BATCH, SIZES
 from lab.ground.results import Record
@@ -23,13 +23,12 @@ def total_bps(run: Record, count: int) -> float:
     return sum(job[0] for job in first(run, count)) * 8 / sum(walls)
 
 
-def moving_bps(jobs: Iterable[Job]) -> float:
+def moving_bps(jobs: Sequence[Job]) -> float:
     """Their bits over the time that their transfers took, waits left out."""
-    those = list(jobs)
-    return sum(job[0] for job in those) * 8 / max(sum(job[2] for job in those), 1e-3)
+    return sum(job[0] for job in jobs) * 8 / max(sum(job[2] for job in jobs), 1e-3)
 
 
-def waited_s(jobs: Iterable[Job]) -> float:
+def waited_s(jobs: Sequence[Job]) -> float:
     return statistics.fmean(job[1] for job in jobs)
 
 
@@ -42,10 +41,9 @@ def of_size(run: Record, size: int) -> list[Job]:
     return [job for job in run.notes["jobs"] if job[0] == size]
 
 
-def whole_bps(jobs: Iterable[Job]) -> float:
+def whole_bps(jobs: Sequence[Job]) -> float:
     """Their bits over all the time they took, waits too."""
-    those = list(jobs)
-    return sum(job[0] for job in those) * 8 / max(sum(job[3] for job in those), 1e-3)
+    return sum(job[0] for job in jobs) * 8 / max(sum(job[3] for job in jobs), 1e-3)
 
 
 def sizes_in(runs: Mapping[str, Sequence[Record]]) -> list[tuple[str, int]]:

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.ground.watch import peak
 from lab.ground.places import tidegate_binary
 from lab.ground.shell import CommandFailed
 
 PATIENCE_S = 20.0
+# How a job may end.
+ENDS = {"done", "failed", "cancelled"}
 
 
 @dataclass
@@ -39,12 +42,19 @@ class Service:
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return json.loads(answer.read() or "null")
 
-    def memory_mb(self, what: str = "VmHWM") -> float:
-        """Resident memory, the most so far by default."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith(what):
-                return int(line.split()[1]) * 1024 / 1e6
-        raise CommandFailed("the service has ended")
+    def memory_mb(self) -> float:
+        """The most resident memory so far."""
+        return peak(Path(f"/proc/{self.process.pid}/status").read_text()) / 1e6
+
+
+def stop(process: subprocess.Popen[Any]) -> None:
+    """By being asked to, or by force."""
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -73,12 +83,7 @@ def started(argv: list[object], log: Path) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        stop(process)
 
 
 @contextlib.contextmanager

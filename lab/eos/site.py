@@ -14,7 +14,7 @@ from lab.ground import places
 from lab.ground.cgroup import Cgroup
 from lab.ground.noise import Times, noise
 from lab.ground.quiet import quiet
-from lab.ground.shell import CommandFailed, exists, run
+from lab.ground.shell import CommandFailed, exists
 from lab.links.link import RECEIVER_ADDRESS, Link
 from lab.links.percon import PerConnectionCap
 from lab.movers.runner import clean

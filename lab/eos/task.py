@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-from lab.ground.progress import Progress, resumable
-from lab.ground.results import Record, append, load, now, set_aside_if_outdated
+from lab.ground.results import Record, now, set_aside_if_outdated
+from lab.ground.rotation import Rotation
 from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
@@ -53,11 +54,6 @@ class Plan(Generic[Where]):
     repeats: int
 
 
-def name_of(shard: str, options: Options) -> str:
-    """What was tried with tiny settings is kept apart."""
-    return f"{shard}-smoke" if options.smoke else shard
-
-
 def selected(tasks: Sequence[Task[Where]], only: Sequence[str]) -> list[Task[Where]]:
     """Words choose among rows, among columns, or both."""
     sets, contenders = named("set or contender", only, (task.set for task in tasks), (task.contender for task in tasks))
@@ -87,39 +83,31 @@ def measured(task: Task[Where], where: Where, blank: Record) -> Record:
     try:
         outcome = task.measure(where, blank.repeat)
     except (CommandFailed, OSError, ValueError, KeyError, TypeError) as failure:
-        return blank.failed(failure)
-    return replace(blank, ok=True, seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
+        return blank.failed(failure, time=now())
+    return replace(blank, ok=True, time=now(), seconds=outcome.seconds, bytes=outcome.bytes, rate_bps=outcome.rate_bps,
                    notes=dict(outcome.notes), verified=outcome.verified)
 
 
 def run_all(plan: Plan[Where], options: Options) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
-    shard = name_of(plan.shard, options)
+    shard = plan.shard
     file, version, repeats = results(shard), Tidegate("a").version(), options.repeats or plan.repeats
     tasks = able(selected(plan.tasks, options.only))
     set_aside_if_outdated(file, shard, {task.contender: version for task in tasks})
-    ended = {record.key for record in load(file) if record.ok}
 
     def blank(task: Task[Where], repeat: int) -> Record:
         return Record(scenario=shard, set=task.set, contender=task.contender, level="a", repeat=repeat, seed=SEED,
                       scale=1.0, ok=False, version=version)
 
+    rotation = Rotation(file, 0.0, options.budget_min)
     todo = [(task, repeat) for repeat in range(repeats) for task in rotated(tasks, repeat)
-            if blank(task, repeat).key not in ended]
-    progress = Progress(sum(task.expected_s for task, _ in todo))
-    print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {progress.left_min:.0f} min; "
+            if blank(task, repeat).key not in rotation.known]
+    rotation.expected_s = sum(task.expected_s for task, _ in todo)
+    print(f"{shard}: {len(tasks)} cells, {repeats} repeats, {len(todo)} to do, about {rotation.left_min:.0f} min; "
           f"results go to {file}", flush=True)
     if not todo:
         return True
-    good = True
-    with resumable(file), alone(), memory(), plan.site() as where:
+    with rotation.going(), alone(), memory(), plan.site() as where:
         for task, repeat in todo:
-            if progress.is_over(options.budget_min):
-                return good
-            record = replace(measured(task, where, blank(task, repeat)), time=now())
-            append(file, record)
-            progress.done(task.expected_s)
-            said = f"{record.seconds:7.1f} s" if record.ok else f"FAILED {record.error}"
-            print(f"[{progress.left_min:.0f} min left] {task.set} #{repeat} {task.contender:24} {said}", flush=True)
-            good = good and record.ok
-    return good
+            rotation.take(blank(task, repeat), task.expected_s, partial(measured, task, where, blank(task, repeat)))
+    return rotation.good

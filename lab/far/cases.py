@@ -1,8 +1,7 @@
 """The links, from the scenarios of the same names, and who moves what over them."""
 
-from functools import cache
+from functools import cache, partial
 
-from lab.far.rivals import CurlHttp, OneByOne
 from lab.grid.case import Case
 from lab.grid.engine import Engine, Rule
 from lab.grid.run import Cell
@@ -11,9 +10,10 @@ from lab.links.built import fitting
 from lab.links.scenario import read
 from lab.rivals.base import Contender
 from lab.rivals.gridftp import GlobusAt
-from lab.rivals.http import Aria2, RcloneHttp, Wget2
+from lab.rivals.http import Aria2, CurlHttp, OneByOne, RcloneHttp, Wget2
 from lab.rivals.rsyncd import RsyncDaemon
 from lab.runs.datasets import MB, Plan, plan
+from lab.shard import grid
 
 HUGE, NEAR, FAR = "huge-file", "small-files-20ms", "small-files-100ms"
 SMALL = (NEAR, FAR)
@@ -54,3 +54,8 @@ def cells(name: str) -> list[Cell]:
     on = case(name)
     slow = SEQUENTIAL if name in SMALL else ()
     return [Cell(on, mover) for mover in (*ours(on), *TUNED[name], *slow)]
+
+
+SHARDS = (grid("far-huge", "one huge file over 1 Gbit/s at 100 ms", 12, partial(cells, HUGE)),
+          grid("far-near", "6,000 small files at 20 ms", 30, partial(cells, NEAR)),
+          grid("far-small", "6,000 small files at 100 ms", 35, partial(cells, FAR)))

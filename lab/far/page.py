@@ -1,14 +1,14 @@
 """docs/results/far.md: the bars, then every link with its table and picture."""
 
 from lab.far.bars import huge_bars, small_bars
-from lab.far.cases import AUTO, FAR, HUGE, NEAR, case
-from lab.far.shards import PAGE, SHARDS
+from lab.far.cases import AUTO, FAR, HUGE, NEAR, SHARDS, case
 from lab.grid.figures import found_of
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.pages.parts import bars_table
 from lab.shard import Page, known
 
+PAGE = "far"
 HEAD = """\
 # Far away: one huge file, and many small ones
 

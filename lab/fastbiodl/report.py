@@ -4,12 +4,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from lab.fastbiodl import paper
-from lab.get import figures
+from lab.get import figures, rotation
 from lab.get.bars import DEFAULT, FIG6_MARGINS, PUBLISHED, Found, Runs, best, connections, median_bps
 from lab.get.cases import ARCHIVE, CAPPED, CASES, FIG6, Case
 from lab.get.ours import fixed, rule
 from lab.get.pictures import picture
-from lab.ground.results import Record, builds
+from lab.ground.results import Record, builds, load
 from lab.ground.stats import median_time, shown, spread
 from lab.install import describe
 from lab.pages import plot
@@ -208,3 +208,8 @@ def mean_gain(found: Found) -> str:
     if not values:
         return "not measured"
     return f"{statistics.geometric_mean(values):.2f}, geometric, of {len(values)} sets and links"
+
+
+def page() -> Page:
+    """It measures nothing of its own: it is made from the shards of downloads."""
+    return made([record for record in load(rotation.RESULTS) if record.scale == 1.0])

@@ -7,7 +7,9 @@ programs get a part of the runs, at their one connection; `tidegate` gets all of
 
 import json
 import os
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.ground import places
@@ -43,15 +45,13 @@ SERVER = """
 """
 
 
-def make(root: Path, count: int, megabytes: float, seed: int, repository: Path = places.REPOSITORY) -> list[str]:
+def make(root: Path, count: int, megabytes: float, seed: int) -> list[str]:
     """Makes the archive's runs, or finds them there; returns their accessions."""
     stamp = root / ".stamp"
     wanted = f"{count} {megabytes} {seed}"
     if not stamp.exists() or stamp.read_text() != wanted:
-        if not (repository / "standin").is_dir():
-            raise CommandFailed("there is no stand-in archive in this checkout (standin/)")
-        run(["env", f"PYTHONPATH={repository}", "python3", "-m", "standin", "make", "--root", root, "--runs", count,
-             "--mb", megabytes, "--seed", seed, "--shapes", "paired"])
+        run(["env", f"PYTHONPATH={places.REPOSITORY}", "python3", "-m", "standin", "make", "--root", root, "--runs",
+             count, "--mb", megabytes, "--seed", seed, "--shapes", "paired"])
         stamp.write_text(wanted)
     return [each["columns"]["run_accession"] for each in described(root)]
 
@@ -67,11 +67,11 @@ def files_of(root: Path, kind: str) -> tuple[File, ...]:
                  for each in described(root) for file in each[kind])
 
 
-def runs(seed: int, scale: float) -> Listed:
+def runs(seed: int) -> Listed:
     """The set of the archive: FASTQ files, two a run."""
     root = places.SOURCES / "archive"
     only(root)
-    make(root, max(2, int(RUNS * min(1.0, scale * 4))), RUN_MB * scale, seed)
+    make(root, RUNS, RUN_MB, seed)
     files = files_of(root, "fastq")
     return Listed(Dataset("runs", root, len(files), sum(file.size for file in files)), files)
 
@@ -79,14 +79,14 @@ def runs(seed: int, scale: float) -> Listed:
 class Standin:
     """The interfaces in Python, and nginx before them for the files."""
 
-    def __init__(self, trial: GetTrial, root: Path, bare: bool, repository: Path = places.REPOSITORY) -> None:
+    def __init__(self, trial: GetTrial, root: Path, bare: bool) -> None:
         self.trial = trial
         self.certificate()
         server = SERVER.format(scratch=trial.scratch, root=root, address=SENDER_ADDRESS, api=API_PORT)
         nginx.start(trial, nginx.configuration(trial.scratch, server), HTTP)
         argv = ["python3", "-m", "standin", "--root", root, "--address", SENDER_ADDRESS, "--port", API_PORT,
                 "--data-url", BARE if bare else PLAIN, *(["--real-names"] if bare else [])]
-        trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(repository)}), API_PORT)
+        trial.serve(Command(trial.link.sender, argv, environment={"PYTHONPATH": str(places.REPOSITORY)}), API_PORT)
         self.urls = interfaces(trial)
         names = Path("/etc/netns") / trial.link.receiver / "hosts"
         told = f"{SENDER_ADDRESS} {' '.join(NAMES)}\n"
@@ -129,6 +129,8 @@ class Archive(Fetcher):
     share = SHARE
     bare = True
     kind = "fastq"
+    # Under which name a file is there.
+    landed = "{name}"
     ports = (HTTP, HTTPS)
 
     def serve(self, trial: GetTrial) -> None:
@@ -140,13 +142,9 @@ class Archive(Fetcher):
 
     def fetched(self, trial: GetTrial) -> tuple[File, ...]:
         wanted = self.accessions(trial)
-        return tuple(self.landed(run_, file) for run_, file in
-                     ((name.split(".")[0].split("_")[0], file) for file in files_of(trial.source.root, self.kind)
-                      for name in [file.path]) if run_ in wanted)
-
-    def landed(self, accession: str, file: File) -> File:
-        """Under which name it is there."""
-        return file
+        found = ((re.split("[._]", file.path)[0], file) for file in files_of(trial.source.root, self.kind))
+        return tuple(replace(file, path=self.landed.format(run=accession, name=file.path))
+                     for accession, file in found if accession in wanted)
 
     def environment(self, trial: GetTrial) -> Mapping[str, str]:
         authority = str(trial.scratch / "ca.crt")
@@ -166,7 +164,6 @@ class TidegateAccessions(Archive, Tidegate):
     share = 1.0
     connections = None
     bare = False
-    packages = ("nginx-light",)
     programs = ("nginx", "openssl", "curl")
 
     def __init__(self) -> None:
@@ -184,9 +181,9 @@ class Prefetch(Archive):
 
     name = "prefetch, default"
     trust = "size and MD5 of SDL"
-    packages = ("sra-toolkit", "nginx-light")
     programs = ("prefetch", "nginx", "openssl", "curl")
     kind = "sra"
+    landed = "{run}/{run}.sra"
     bare = False
 
     def write(self, trial: GetTrial) -> None:
@@ -197,9 +194,6 @@ class Prefetch(Archive):
 
     def argv(self, trial: GetTrial) -> list[object]:
         return ["prefetch", "--output-directory", trial.destination, *self.accessions(trial)]
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"{accession}/{accession}.sra", file.size, file.md5)
 
 
 class Python(Archive):
@@ -227,7 +221,6 @@ class FastqDl(Python):
     name = "fastq-dl, default"
     trust = "MD5 of ENA"
     program = "fastq-dl"
-    packages = ("wget", "nginx-light")
     programs = ("wget", "nginx", "openssl", "curl")
 
     def argv(self, trial: GetTrial) -> list[object]:
@@ -241,16 +234,13 @@ class Kingfisher(Python):
 
     name = "kingfisher, aws-http"
     program = "kingfisher"
-    packages = ("aria2", "pigz", "nginx-light")
     programs = ("aria2c", "pigz", "nginx", "openssl", "curl")
     kind = "sra"
+    landed = "{run}.sra"
 
     def argv(self, trial: GetTrial) -> list[object]:
         return self.each(trial, "kingfisher", "get", "-m", "aws-http", "-f", "sra", "--output-directory",
                          trial.destination, "-r")
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"{accession}.sra", file.size, file.md5)
 
 
 class Pysradb(Python):
@@ -260,6 +250,7 @@ class Pysradb(Python):
     program = "pysradb"
     connections = 8.0
     kind = "sra"
+    landed = "SRP1/SRX1/{run}.sra"
 
     def write(self, trial: GetTrial) -> None:
         super().write(trial)
@@ -270,9 +261,6 @@ class Pysradb(Python):
 
     def argv(self, trial: GetTrial) -> list[object]:
         return ["sh", "-ec", f"pysradb download -y -t 8 --out-dir {trial.destination} < {trial.scratch / 'list'}"]
-
-    def landed(self, accession: str, file: File) -> File:
-        return File(f"SRP1/SRX1/{accession}.sra", file.size, file.md5)
 
 
 def archive() -> list[Fetcher]:

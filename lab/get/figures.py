@@ -53,12 +53,12 @@ def wasted(record: Record) -> float:
     return float(record.notes["samples"][-1][1]) / record.bytes - 1
 
 
-def staircase(samples: Sequence[Sample], size: int, step_s: float = 1.0) -> list[tuple[float, float]]:
+def staircase(samples: Sequence[Sample], size: int) -> list[tuple[float, float]]:
     """Goodput in Mbit/s of each second, up to the last byte."""
     _, end = window(samples)
     points, begin = [], 0.0
     while begin < end - 1e-9:
-        until = min(begin + step_s, end)
+        until = min(begin + 1.0, end)
         points.append((until, mean_bps(samples, size, begin, until) / 1e6))
         begin = until
     return points

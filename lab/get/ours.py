@@ -6,9 +6,8 @@ from pathlib import Path
 
 from lab.runs.epochs import epochs, lasted
 from lab.get.cases import Case
-from lab.get.trial import FIXED, OURS, RULE, Fetcher, GetTrial, aria2_list, binary, last_object
-from lab.ground import described
-from lab.ground.shell import exists
+from lab.get.trial import ARIA2_ENTRY, FIXED, OURS, RULE, Fetcher, GetTrial
+from lab.ground import places, program
 from lab.runs.trial import Trial
 
 # Where the oracle is looked for.
@@ -27,28 +26,25 @@ class Tidegate(Fetcher):
 
     trust = "MD5 of the list and BLAKE3"
     family = OURS
-    packages: Sequence[str] = ("nginx-light",)
     programs: Sequence[str] = ("nginx",)
+    entry = ARIA2_ENTRY + "  checksum=md5={md5}\n"
 
     def __init__(self, name: str = "tidegate", arguments: Sequence[object] = ()) -> None:
         self.name = name
         self.arguments = arguments
 
     def missing(self) -> str | None:
-        return super().missing() or no_get(binary())
+        return super().missing() or program.missing()
 
     def version(self) -> str:
-        return described.version(binary())
-
-    def write(self, trial: GetTrial) -> None:
-        (trial.scratch / "list").write_text(aria2_list(trial.files, sums=True))
+        return program.version()
 
     def argv(self, trial: GetTrial) -> list[object]:
-        return [binary(), "get", trial.scratch / "list", "-o", trial.destination, "--json",
+        return [places.tidegate_binary(), "get", trial.scratch / "list", "-o", trial.destination, "--json",
                 "--epochs", trial.scratch / "epochs.jsonl", *self.arguments]
 
     def notes(self, trial: Trial) -> Mapping[str, object]:
-        summary = last_object((trial.scratch / "client0.out").read_text(errors="replace"))
+        summary = json.loads((trial.scratch / "client0.out").read_text())
         return {"summary": {key: summary[key] for key in SUMMARY if key in summary},
                 "mean_connections": mean_connections(trial.scratch / "epochs.jsonl")}
 
@@ -81,11 +77,6 @@ def fixed(connections: int) -> str:
 
 def rule(optimizer: str, k: float) -> str:
     return f"{optimizer}, k = {k:g}"
-
-
-def no_get(program: Path) -> str | None:
-    """Why that program cannot fetch here, or None."""
-    return described.lacking(program) or (None if exists("ip") else "iproute2 is not installed")
 
 
 def mean_connections(log: Path) -> float | None:

@@ -8,19 +8,20 @@ import random
 import shutil
 import signal
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.cgroup import Cgroup
 from lab.ground.results import now
 from lab.runs.datasets import Dataset
-from lab.get import server
+from lab.get import archive, server
 from lab.get.cases import Case
 from lab.get.ours import Tidegate
 from lab.runs.sampler import Sampler
 from lab.get.sets import File, md5
-from lab.get.trial import GetTrial, aria2_list, last_object
-from lab.get.watch import Watched, watch
+from lab.get.trial import GetTrial
+from lab.ground.watch import Watched, watch
 from lab.links.link import Link
 from lab.movers.runner import alone, clean, memory
 from lab.ground.shell import CommandFailed
@@ -32,22 +33,20 @@ ON_DISK = places.BUILD / "lab" / "huge"
 MILLION = 1_000_000
 # Memory has long settled by then, whether the list is done or not.
 MILLION_S = 180.0
-HUGE_S = 1800.0
-KINDS = ("tiny", "missing", "file")
+HUGE, HUGE_S = 20_000_000_000, 1800.0
+ACCESSIONS = 1000
 OPEN = Case("open", "no limit on the link")
 STAMP_EVERY = 1 << 20
 
 
 @contextlib.contextmanager
-def arena(destination: Path = places.DESTINATIONS, log: bool = False) -> Iterator[GetTrial]:
-    """An open path with nginx on it."""
+def arena(destination: Path = places.DESTINATIONS) -> Iterator[GetTrial]:
+    """An open path."""
     with alone(), memory(), Link() as link, Cgroup() as group:
         for directory in (places.SOURCES, destination, places.SCRATCH, places.SCRATCH / "home"):
             clean(directory)
-        trial = GetTrial(OPEN, link, group, Dataset("probe", places.SOURCES, 0, 0), destination, places.SCRATCH)
-        server.start(trial, None, log)
         try:
-            yield trial
+            yield GetTrial(OPEN, link, group, Dataset("probe", places.SOURCES, 0, 0), destination, places.SCRATCH)
         finally:
             shutil.rmtree(destination, ignore_errors=True)
 
@@ -65,22 +64,18 @@ def run(trial: GetTrial, log: str, timeout_s: float, kill_at: int | None = None)
     return watched, sampler.samples[-1][1]
 
 
-def million(kind: str, count: int, seconds: float) -> Mapping[str, object]:
-    """Peak memory over a list of so many URLs, beside that over a thousandth of it."""
+def million() -> Mapping[str, object]:
+    """Peak memory over a list of so many tiny files, beside that over a thousandth of it."""
     with arena() as trial:
-        (trial.source.root / "tiny").write_bytes(b"tidegate\n")
-        bases = {"tiny": f"{server.BASE}/tiny/", "missing": f"{server.BASE}/missing/",
-                 "file": f"file://{trial.source.root}/tiny"}
-        outcome: dict[str, object] = {"kind": kind, "urls": count}
-        for name, lines in (("few", max(1, count // 1000)), ("all", count)):
+        server.start(trial, None)
+        outcome: dict[str, object] = {"kind": "tiny", "urls": MILLION}
+        for name, lines in (("few", MILLION // 1000), ("all", MILLION)):
             clean(trial.destination)
             with open(trial.scratch / "list", "w") as out:
                 for i in range(lines):
-                    where = bases[kind] + ("" if kind == "file" else f"{i:07}")
-                    out.write(f"{where}\n  out={i // 1000:04}/{i:07}\n")
-            watched, _ = run(trial, name, seconds)
-            # Files that are missing make it end with 1, as it should.
-            if watched.peak_bytes == 0 or not (watched.stopped or watched.status == int(kind == "missing")):
+                    out.write(f"{server.BASE}/tiny/{i:07}\n  out={i // 1000:04}/{i:07}\n")
+            watched, _ = run(trial, name, MILLION_S)
+            if watched.peak_bytes == 0 or not (watched.stopped or watched.status == 0):
                 raise CommandFailed(f"status {watched.status}: {trial.last_words(name)}")
             outcome[name] = {"urls": lines, "peak_bytes": watched.peak_bytes, "seconds": round(watched.seconds, 1),
                              "status": watched.status, "stopped": watched.stopped, "files": landed(trial.destination),
@@ -93,10 +88,10 @@ def landed(directory: Path) -> int:
     return sum(len(files) for part in directory.iterdir() if part.name.isdigit() for _, _, files in os.walk(part))
 
 
-def sparse(path: Path, size: int, seed: int = 1) -> None:
+def sparse(path: Path, size: int) -> None:
     """Zeros with a random stamp in each mebibyte: any part in a wrong place changes the sum, and memory holds one page
     of each."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     with open(path, "wb") as file:
         file.truncate(size)
         for at in range(0, size - 16, STAMP_EVERY):
@@ -109,16 +104,17 @@ def sent(log: Path) -> int:
     return sum(int(line) for line in log.read_text().split())
 
 
-def huge(size: int) -> Mapping[str, object]:
+def huge() -> Mapping[str, object]:
     """One file: a small one first to compare memory with, then the whole, killed half way and begun again."""
-    with arena(ON_DISK, log=True) as trial:
-        outcome: dict[str, object] = {"bytes": size}
+    with arena(ON_DISK) as trial:
+        server.start(trial, None, log=True)
+        outcome: dict[str, object] = {"bytes": HUGE}
         accesses = trial.scratch / "access.log"
-        for name, bytes_ in (("small", size // 200), ("huge", size)):
+        for name, bytes_ in (("small", HUGE // 200), ("huge", HUGE)):
             path = trial.source.root / f"{name}.bin"
             sparse(path, bytes_)
             file = File(path.name, bytes_, md5(path))
-            (trial.scratch / "list").write_text(aria2_list((file,), sums=True))
+            Tidegate().write(replace(trial, files=(file,)))
             before = sent(accesses)
             parts = []
             for attempt, kill_at in ((0, bytes_ // 2), (1, None)) if name == "huge" else ((0, None),):
@@ -135,28 +131,23 @@ def huge(size: int) -> Mapping[str, object]:
     return outcome
 
 
-def resolve(count: int, standin: Path = places.REPOSITORY) -> Mapping[str, object]:
+def resolve() -> Mapping[str, object]:
     """Accessions resolved against the stand-in archive: how many requests it had, and how long it took."""
-    from lab.get.archive import Standin, make, told
-    with alone(), memory(), Link() as link, Cgroup() as group:
-        for directory in (places.SOURCES, places.DESTINATIONS, places.SCRATCH, places.SCRATCH / "home"):
-            clean(directory)
+    with arena() as empty:
         root = places.SOURCES / "archive"
-        runs = make(root, count, 0.001, 1, standin)
-        trial = GetTrial(OPEN, link, group, Dataset("archive", root, 0, 0), places.DESTINATIONS, places.SCRATCH)
-        archive = Standin(trial, root, bare=False, repository=standin)
-        accessions = trial.scratch / "accessions"
-        accessions.write_text("".join(run_ + "\n" for run_ in runs))
+        accessions = archive.make(root, ACCESSIONS, 0.001, 1)
+        trial = replace(empty, source=Dataset("archive", root, 0, 0))
+        standin = archive.Standin(trial, root, bare=False)
+        named = trial.scratch / "accessions"
+        named.write_text("".join(accession + "\n" for accession in accessions))
         contender = Tidegate()
-        argv = [*contender.argv(trial)[:2], accessions, "--dry-run", "--json", *told(trial)]
-        process = trial.start(Command(link.receiver, argv, trial.scratch, contender.environment(trial)), "client0")
-        watched = watch(process, 300)
+        argv = [*contender.argv(trial)[:2], named, "--dry-run", "--json", *archive.told(trial)]
+        command = Command(trial.link.receiver, argv, trial.scratch, contender.environment(trial))
+        watched = watch(trial.start(command, "client0"), 300)
         if watched.status != 0:
             raise CommandFailed(f"status {watched.status}: {trial.last_words('client0')}")
-        requests = archive.requests()
-        said = last_object((trial.scratch / "client0.out").read_text())
-        return {"accessions": count, "requests": requests, "seconds": round(watched.seconds, 2),
-                "files": said.get("files"), "peak_bytes": watched.peak_bytes}
+        return {"accessions": ACCESSIONS, "requests": standin.requests(), "seconds": round(watched.seconds, 2),
+                "peak_bytes": watched.peak_bytes}
 
 
 def remember(name: str, outcome: Mapping[str, object], results: Path = RESULTS) -> None:

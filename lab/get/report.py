@@ -135,9 +135,9 @@ def raw(records: Iterable[Record]) -> str:
     return "".join(lines)
 
 
-def made(records: Sequence[Record], probes: Mapping[str, Mapping[str, object]], name: str = "get") -> Page:
+def made(records: Sequence[Record], probes: Mapping[str, Mapping[str, object]]) -> Page:
     """The page, and beside it what it shows."""
     drawn = pictures(figures.grouped(records), FIG6)
     beside = {f"get-{which}.svg": picture for which, picture in drawn.items()}
-    beside[f"{name}.csv"] = raw({r.key: r for r in records if r.ok}.values())
-    return Page(name, page(records, drawn, probes), beside)
+    beside["get.csv"] = raw({r.key: r for r in records if r.ok}.values())
+    return Page("get", page(records, drawn, probes), beside)

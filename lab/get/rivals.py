@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from lab.get.cases import BUSY_ABOVE, Case
 from lab.get.server import BASE
-from lab.get.trial import ARIA2, CURL, RCLONE, WGET2, Fetcher, GetTrial, aria2_list, url
+from lab.get.trial import ARIA2, ARIA2_ENTRY, CURL, RCLONE, WGET2, Fetcher, GetTrial
 
 
 class Aria2(Fetcher):
     family = ARIA2
-    packages = ("aria2", "nginx-light")
     programs = ("aria2c", "nginx")
+    entry = ARIA2_ENTRY
 
     def __init__(self, arguments: Sequence[str] = (), connections: float | None = None, always: bool = False) -> None:
         self.arguments = arguments
@@ -18,9 +18,6 @@ class Aria2(Fetcher):
         self.connections = connections
         self.always = always or not arguments
         self.beside = not arguments
-
-    def write(self, trial: GetTrial) -> None:
-        (trial.scratch / "list").write_text(aria2_list(trial.files, sums=False))
 
     def argv(self, trial: GetTrial) -> list[object]:
         # By hand one also leaves out the allocation of files, which costs time and gives nothing on tmpfs.
@@ -32,7 +29,6 @@ class Rclone(Fetcher):
     """It lists the server's directory itself."""
 
     family = RCLONE
-    packages = ("rclone", "nginx-light")
     programs = ("rclone", "nginx")
 
     arguments: Sequence[object] = ()
@@ -57,8 +53,8 @@ class Rclone(Fetcher):
 
 class Curl(Fetcher):
     family = CURL
-    packages = ("curl", "nginx-light")
     programs = ("curl", "nginx")
+    entry = 'url = "{url}"\noutput = "{to}/{path}"\n'
 
     def __init__(self, at_once: int, always: bool = False) -> None:
         self.name = f"curl --parallel {at_once}"
@@ -66,10 +62,6 @@ class Curl(Fetcher):
         self.connections = float(at_once)
         self.always = always
         self.beside = True
-
-    def write(self, trial: GetTrial) -> None:
-        lines = [f'url = "{url(file)}"\noutput = "{trial.destination}/{file.path}"\n' for file in trial.files]
-        (trial.scratch / "list").write_text("".join(lines))
 
     def argv(self, trial: GetTrial) -> list[object]:
         return ["curl", "-sS", "--fail", "--parallel", "--parallel-max", self.at_once, "--create-dirs",
@@ -79,16 +71,13 @@ class Curl(Fetcher):
 class Wget2(Fetcher):
     family = WGET2
     beside = True
-    packages = ("wget2", "nginx-light")
     programs = ("wget2", "nginx")
+    entry = "{url}\n"
 
     def __init__(self, threads: int | None = None) -> None:
         self.name = f"wget2 --max-threads={threads}" if threads else "wget2, default"
         self.threads = threads
         self.connections = float(threads or 5)
-
-    def write(self, trial: GetTrial) -> None:
-        (trial.scratch / "list").write_text("".join(url(file) + "\n" for file in trial.files))
 
     def argv(self, trial: GetTrial) -> list[object]:
         threads = [f"--max-threads={self.threads}"] if self.threads else []

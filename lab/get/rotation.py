@@ -4,15 +4,12 @@ Settings that are searched by hand (how many connections, how many files at once
 the best of them and for those that a table needs. What is in the results file is not measured again.
 """
 
-import contextlib
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 
 from lab.ground import places
-from lab.ground.cgroup import Cgroup
 from lab.get.cases import Case
 from lab.get.figures import window
 from lab.ground.noise import Times, noise
@@ -22,17 +19,17 @@ from lab.runs.sampler import Sampler
 from lab.get.sets import Listed, listed, wrong
 from lab.get.trial import ARIA2, FIXED, RCLONE, SEARCHED, Fetcher, GetTrial
 from lab.links.link import Link
-from lab.links.percon import PerConnectionCap
-from lab.ground.progress import Progress, resumable
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, append, load, set_aside_if_outdated
-from lab.movers.runner import alone, clean, memory
+from lab.ground.results import Record, load, set_aside_if_outdated
+from lab.ground.rotation import Rotation
+from lab.movers.runner import alone, clean, fresh, group_of, memory
 from lab.rivals.base import able
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
 from lab.runs.trial import measure
 
 RESULTS = places.BUILD / "lab" / "get.jsonl"
+SEED = 1
 # Of the settings of a family, so many best ones of the first repeat are measured again.
 FINALISTS = {FIXED: 3}
 FINALISTS_OTHERWISE = 2
@@ -47,14 +44,8 @@ AROUND_S = 8.0
 @dataclass(frozen=True)
 class Settings:
     repeats: int
-    seed: int
-    results: Path
-    scale: float = 1.0
     # No run begins after so many minutes; the same command goes on later.
     budget_min: float | None = None
-    retry: bool = False
-    smoke: bool = False
-    keep_rivals: bool = False
     lean: bool = False
 
 
@@ -92,15 +83,10 @@ def due(able: Sequence[Fetcher], repeat: int, records: Iterable[Record]) -> list
 
 def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Listed, timeout_s: float) -> Record:
     """One timed download into fresh memory, then the MD5 sum of every file."""
-    clean(places.DESTINATIONS)
-    clean(places.SCRATCH)
-    places.SCRATCH.chmod(0o755)
+    fresh()
     notes: dict[str, object] = {}
     try:
-        with contextlib.ExitStack() as stack:
-            group = stack.enter_context(Cgroup())
-            if case.per_connection_mbit is not None:
-                stack.enter_context(PerConnectionCap(group.path, case.per_connection_mbit))
+        with group_of(case) as group:
             trial = GetTrial(case, link, group, source.dataset, places.DESTINATIONS, places.SCRATCH, source.files)
             contender.prepare(trial)
             with quiet():
@@ -124,16 +110,6 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
         clean(places.DESTINATIONS)
 
 
-def say(record: Record, progress: Progress) -> None:
-    said = f"FAILED {record.error}"
-    if record.ok:
-        other = record.notes["noise"]["other_cpus"]
-        said = (f"{record.rate_bps / 1e6:7.0f} Mbit/s  {record.seconds:6.1f} s  checked by {record.verified}"
-                f"  other load {other:.2f}")
-    print(f"[{progress.left_min:.0f} min left] {record.scenario} {record.set} #{record.repeat} "
-          f"{record.contender:36} {said}", flush=True)
-
-
 def chosen(there: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher]:
     """Those whose names hold one of the words or whose family is one; a word in full is that name alone."""
     if not only:
@@ -144,18 +120,7 @@ def chosen(there: Sequence[Fetcher], only: Sequence[str] | None) -> list[Fetcher
 
 def ready(case: Case, only: Sequence[str] | None, settings: Settings) -> list[Fetcher]:
     there = able(chosen(contenders(case), only))
-    if settings.lean:
-        there = lean(case, there)
-    return thinned(there) if settings.smoke else there
-
-
-def thinned(able: Sequence[Fetcher]) -> list[Fetcher]:
-    """For a trial of the harness: two settings of a family show that it works."""
-    kept: dict[str, list[Fetcher]] = {}
-    for contender in able:
-        if len(kept.setdefault(contender.family, [])) < (1 if contender.family in (FIXED, "rule") else 2):
-            kept[contender.family].append(contender)
-    return [contender for family in kept.values() for contender in family]
+    return lean(case, there) if settings.lean else there
 
 
 # Where to look for the oracle, and how many settings of aria2 and rclone to try, when time is short.
@@ -178,61 +143,40 @@ def lean(case: Case, able: Sequence[Fetcher]) -> list[Fetcher]:
 
 def run_all(cases: Sequence[Case], sets: Sequence[str] | None, only: Sequence[str] | None, settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when none of ours failed."""
-    began, good = time.monotonic(), True
     # Paths that share a set come one after the other, since making one takes a while.
     names = list(dict.fromkeys(name for case in cases for name in case.sets if sets is None or name in sets))
     there = {case.name: ready(case, only, settings) for case in cases}
     jobs = [(case, name, there[case.name]) for name in names for case in cases if name in case.sets]
     for case in cases:
         versions = {c.name: c.version() for c in there[case.name]}
-        if settings.keep_rivals:
-            set_aside_ours(settings.results, case.name, versions)
-        set_aside_if_outdated(settings.results, case.name, versions)
-    progress = Progress(sum(remaining_s(case, name, those, settings) for case, name, those in jobs))
-    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {settings.seed}: about "
-          f"{progress.left_min:.0f} min; results go to {settings.results}", flush=True)
-    with resumable(settings.results), alone(), memory():
-        try:
-            # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
-            for repeat in range(settings.repeats):
-                for case, name, those in jobs:
-                    good = one_round(case, name, those, repeat, settings, progress, began) and good
-        except OutOfTime:
-            print(f"{settings.budget_min:g} min are over; the same command goes on from {settings.results}", flush=True)
-    return good
+        set_aside_if_outdated(RESULTS, case.name, versions)
+    rotation = Rotation(RESULTS, sum(remaining_s(case, name, those, settings) for case, name, those in jobs),
+                        settings.budget_min)
+    print(f"{len(jobs)} sets on paths, {settings.repeats} repeats, seed {SEED}: about {rotation.left_min:.0f} min; "
+          f"results go to {RESULTS}", flush=True)
+    with rotation.going(), alone(), memory():
+        # Once round everything, then again: whenever it is stopped, every set has been looked at alike.
+        for repeat in range(settings.repeats):
+            for case, name, those in jobs:
+                one_round(case, name, those, repeat, rotation)
+    return rotation.good
 
 
-def set_aside_ours(path: Path, scenario: str, versions: Mapping[str, str]) -> None:
-    """Of another build of ours, only our own figures are taken out. Whoever asks for this answers for the machine
-    being as it was."""
-    old = [r for r in load(path) if r.scenario == scenario and r.version.startswith("tidegate")
-           and versions.get(r.contender, r.version) != r.version]
-    if not old:
-        return
-    aside = path.with_name(f"{path.stem}-{scenario}-ours-until-{int(path.stat().st_mtime)}{path.suffix}")
-    kept = [r for r in load(path) if r not in old]
-    path.unlink()
-    for where, records in ((path, kept), (aside, old)):
-        for record in records:
-            append(where, record)
-    print(f"{len(old)} runs of {old[0].version} on {scenario} are in {aside} now")
-
-
-class OutOfTime(Exception):
-    """No further run may begin."""
-
-
-def settled(case: Case, name: str, settings: Settings) -> list[Record]:
+def settled(case: Case, name: str) -> list[Record]:
     """What need not be measured again: a rival's failure is an outcome too."""
-    return [r for r in load(settings.results) if (r.scenario, r.set, r.seed, r.scale) ==
-            (case.name, name, settings.seed, settings.scale) and (r.ok or not settings.retry)]
+    return [r for r in load(RESULTS) if (r.scenario, r.set, r.seed, r.scale) == (case.name, name, SEED, 1.0)
+            and (r.ok or not is_ours(r.contender))]
+
+
+def is_ours(contender: str) -> bool:
+    return contender.startswith("tidegate")
 
 
 def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settings) -> float:
     """An estimate: which settings will be the best is not known before the first repeat."""
-    records = settled(case, name, settings)
+    records = settled(case, name)
     known = {(r.contender, r.repeat) for r in records}
-    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 4.0) * settings.scale
+    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 4.0)
     total = 0.0
     for repeat in range(settings.repeats):
         again = due(able, repeat, records)
@@ -245,41 +189,27 @@ def remaining_s(case: Case, name: str, able: Sequence[Fetcher], settings: Settin
     return total
 
 
-def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, settings: Settings,
-              progress: Progress, began: float) -> bool:
+def one_round(case: Case, name: str, able: Sequence[Fetcher], repeat: int, rotation: Rotation) -> None:
     """Everyone who is due once on one set."""
-    good, records = True, settled(case, name, settings)
+    records = settled(case, name)
     known = {r.contender for r in records if r.repeat == repeat}
     missing = [c for c in rotated(due(able, repeat, records), repeat * 3) if c.name not in known]
     if not missing:
-        return True
-    check_budget(settings, began)
-    source = prepared(case, name, settings)
+        return
+    rotation.check()
+    source = prepared(case, name)
     print(f"{case.title}; set {name}: {len(source.files)} files, {source.size / 1e9:.3f} GB", flush=True)
     with case.link() as link:
         for contender in missing:
-            check_budget(settings, began)
             part = source.part(contender.share)
-            blank = contender.blank(case.name, name, repeat, settings.seed, contender.version(), len(part.files),
-                                    part.size, settings.scale)
+            blank = contender.blank(case.name, name, repeat, SEED, contender.version(), len(part.files), part.size)
             expected = expected_s(contender, case, source.size)
-            record = one(contender, blank, case, link, part, timeout_s=60 + 4 * expected)
-            append(settings.results, record)
-            progress.done(expected)
-            say(record, progress)
-            good = good and (record.ok or not contender.name.startswith("tidegate"))
-    return good
+            rotation.take(blank, expected, partial(one, contender, blank, case, link, part, 60 + 4 * expected),
+                          matters=is_ours(contender.name))
 
 
-def check_budget(settings: Settings, began: float) -> None:
-    if settings.budget_min is not None and time.monotonic() - began > settings.budget_min * 60:
-        raise OutOfTime
-
-
-def prepared(case: Case, name: str, settings: Settings) -> Listed:
+def prepared(case: Case, name: str) -> Listed:
     if case.name == "archive":
         from lab.get.archive import runs
-        return runs(settings.seed, settings.scale)
-    return listed(name, case, settings.seed, settings.scale)
-
-
+        return runs(SEED)
+    return listed(name, case, SEED)

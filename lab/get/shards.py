@@ -1,6 +1,6 @@
 """Downloads beside other tools: docs/results/get.md, and what docs/results/fastbiodl.md is made from.
 
-The shards search settings where they are likeliest to be best (`rotation.lean`); `python3 -m lab get` has more ways.
+The shards search settings where they are likeliest to be best (`rotation.lean`), unless downloaders are named.
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,21 @@ from lab.ground.results import load
 from lab.ground.shell import CommandFailed
 from lab.shard import NotHere, Options, Page, Shard
 
-PAGE = "get"
 REPEATS = 5
-SEED = 1
-HUGE_BYTES = 20_000_000_000
-ACCESSIONS = 1000
-PROBES = ("million", "huge", "resolve")
+PROBES = {"million tiny": probes.million, "huge": probes.huge, "resolve": probes.resolve}
 
 
 def settings(options: Options, lean: bool) -> rotation.Settings:
-    return rotation.Settings(options.repeats or REPEATS, SEED, rotation.RESULTS, budget_min=options.budget_min,
-                             lean=lean)
+    return rotation.Settings(options.repeats or REPEATS, options.budget_min, lean)
 
 
 def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequence[str] | None = None,
           only: Sequence[str] | None = None, lean: bool = True) -> Shard:
     def measure(options: Options) -> bool:
         if options.only and not any(rotation.chosen(rotation.contenders(case), options.only) for case in cases):
-            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; python3 -m lab get --help names "
-                          "families")
-        return rotation.run_all(cases, sets, options.only or only, settings(options, lean))
+            raise NotHere(f"no downloader here is called {' or '.join(options.only)}; there are "
+                          f"{'; '.join(sorted({each.family for case in cases for each in rotation.contenders(case)}))}")
+        return rotation.run_all(cases, sets, options.only or only, settings(options, lean and not options.only))
 
     def counted() -> tuple[int, int]:
         done = wanted = 0
@@ -39,13 +34,13 @@ def shard(name: str, title: str, minutes: int, cases: Sequence[Case], sets: Sequ
             able = [each for each in rotation.chosen(rotation.contenders(case), only) if not each.missing()]
             able = rotation.lean(case, able) if lean else able
             for which in sets or case.sets:
-                records = [r for r in rotation.settled(case, which, settings(Options(), lean))
+                records = [r for r in rotation.settled(case, which)
                            if r.contender in {each.name for each in able} and r.repeat < REPEATS]
                 done += len({r.key for r in records})
                 wanted += sum(len(rotation.due(able, repeat, records)) for repeat in range(REPEATS))
         return done, wanted
 
-    return Shard(name, title, PAGE, minutes, measure, counted)
+    return Shard(name, title, minutes, measure, counted)
 
 
 def probe(options: Options) -> bool:
@@ -56,12 +51,7 @@ def probe(options: Options) -> bool:
     good = True
     for name in asked:
         try:
-            if name == "million":
-                probes.remember("million tiny", probes.million("tiny", probes.MILLION, probes.MILLION_S))
-            elif name == "huge":
-                probes.remember(name, probes.huge(HUGE_BYTES))
-            else:
-                probes.remember(name, probes.resolve(ACCESSIONS))
+            probes.remember(name, PROBES[name]())
             print(f"{name} is measured", flush=True)
         except CommandFailed as failure:
             print(f"{name} FAILED {failure}", flush=True)
@@ -70,8 +60,7 @@ def probe(options: Options) -> bool:
 
 
 def probed() -> tuple[int, int]:
-    known = probes.recalled()
-    return sum(any(key.startswith(name) for key in known) for name in PROBES), len(PROBES)
+    return len(PROBES.keys() & probes.recalled().keys()), len(PROBES)
 
 
 SHARDS = (
@@ -83,9 +72,9 @@ SHARDS = (
     shard("get-fig6", "FastBioDL's figure 6: three links, fixed 3 and 5", 95, FIG6),
     shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED],
           only=(RULE, OURS), lean=False),
-    shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL]),
+    shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL], lean=False),
     shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
-    Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", PAGE, 40, probe, probed))
+    Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", 40, probe, probed))
 
 
 def page() -> Page:

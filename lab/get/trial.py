@@ -1,11 +1,9 @@
 """What a downloader finds when it is its turn, and what all of them share."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.ground import places
 from lab.get import server
 from lab.get.cases import Case
 from lab.get.sets import File
@@ -16,6 +14,8 @@ from lab.runs.trial import Command, Trial
 FIXED, ARIA2, RCLONE, CURL = "fixed", "aria2", "rclone", "curl"
 SEARCHED = (FIXED, ARIA2, RCLONE, CURL)
 OURS, RULE, WGET2, ARCHIVE = "tidegate", "rule", "wget2", "archive"
+# aria2's, which tidegate reads too.
+ARIA2_ENTRY = "{url}\n  out={path}\n"
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,6 @@ class GetTrial(Trial):
     def case(self) -> Case:
         assert isinstance(self.setting, Case)
         return self.setting
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.files)
 
 
 class Fetcher(Unchecked):
@@ -47,6 +43,8 @@ class Fetcher(Unchecked):
     # Whether no bar is about it: it is repeated less often.
     beside = False
     ports: tuple[int, ...] = (server.PORT,)
+    # What the list it is given has of each file; nothing for those that ask the server.
+    entry = ""
 
     def serve(self, trial: GetTrial) -> None:
         """Starts the server."""
@@ -54,6 +52,9 @@ class Fetcher(Unchecked):
 
     def write(self, trial: GetTrial) -> None:
         """Writes the list it is given."""
+        lines = (self.entry.format(url=f"{server.BASE}/{file.path}", path=file.path, md5=file.md5, to=trial.destination)
+                 for file in trial.files)
+        (trial.scratch / "list").write_text("".join(lines))
 
     def argv(self, trial: GetTrial) -> list[object]:
         raise NotImplementedError
@@ -83,34 +84,3 @@ class Fetcher(Unchecked):
 
 def home(trial: Trial) -> Path:
     return trial.scratch / "home"
-
-
-def url(file: File) -> str:
-    return f"{server.BASE}/{file.path}"
-
-
-def aria2_list(files: tuple[File, ...], sums: bool) -> str:
-    """aria2's input file, which tidegate reads too."""
-    return "".join(f"{url(file)}\n  out={file.path}\n" + (f"  checksum=md5={file.md5}\n" if sums else "")
-                   for file in files)
-
-
-def last_object(text: str) -> Mapping[str, object]:
-    """The last line that is a JSON object; empty if there is none."""
-    for line in reversed(text.strip().splitlines()):
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict):
-            return said
-    # Or the whole is one object over several lines.
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def binary() -> Path:
-    return places.tidegate_binary()

@@ -21,13 +21,13 @@ class Rule:
     name: str
     optimizer: str
     arguments: tuple[object, ...] = ()
-    # For rules that are trained for a path: `tidegate train` is told this.
-    recipe: tuple[object, ...] = ()
+    # For rules that are trained for a path: by which recipe.
+    recipe: str = ""
 
-    def without(self, *switches: str) -> "Rule":
-        """The same rule in an engine that lacks something: chunking, pipelining."""
+    def without(self, called: str, *switches: str) -> "Rule":
+        """The same rule in an engine that lacks something (chunking, pipelining) and is called so for it."""
         off = [word for switch in switches for word in (f"--{switch}", "off")]
-        return replace(self, arguments=(*self.arguments, *off))
+        return replace(self, name=f"{self.name} {called}", arguments=(*self.arguments, *off))
 
 
 def fixed(n: int) -> Rule:

@@ -11,6 +11,7 @@ from lab.runs.epochs import Epoch, epochs
 from lab.runs.sampler import Sample, arrived
 
 STEP_S = 1.0
+FIXED = "fixed "
 
 # A grid's good runs: by link, then by mover, in the order of their repeats.
 Found = dict[str, dict[str, list["Run"]]]
@@ -36,13 +37,10 @@ class Run:
         """The epochs of each transfer; none for a mover that is not ours."""
         return [epochs(log) for log in self.record.notes.get("epochs", [])]
 
-    def arrived(self, second: float) -> float:
-        """Bytes of content that had arrived by then."""
-        return arrived(self.samples, second)
-
     def between(self, begin_s: float, end_s: float) -> float:
         """Mean rate in bit/s between two seconds."""
-        return (self.arrived(end_s) - self.arrived(begin_s)) * 8 / (end_s - begin_s) if end_s > begin_s else 0.0
+        moved = arrived(self.samples, end_s) - arrived(self.samples, begin_s)
+        return moved * 8 / (end_s - begin_s) if end_s > begin_s else 0.0
 
     @property
     def end_s(self) -> float:
@@ -87,6 +85,11 @@ def found_in(records: Iterable[Record], shard: str) -> Found:
 def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
     """The same of several shards, whose links differ in name."""
     return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
+
+
+def numbered(there: Mapping[str, list[Run]], prefix: str = FIXED) -> dict[int, list[Run]]:
+    """Those movers whose names are a prefix and a number, as those of fixed streams are."""
+    return {int(mover.removeprefix(prefix)): runs for mover, runs in there.items() if mover.startswith(prefix)}
 
 
 def medians(runs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> float:

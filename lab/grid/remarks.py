@@ -37,12 +37,11 @@ def rise_s(runs: Sequence[Run], bps: float) -> float:
     return float("inf") if found is None else found
 
 
-def default_bars(found: Found, cases: Iterable[Case], among: Sequence[str] | None = None) -> list[Bar]:
-    """How the default rule stands in each row, against all others or those named."""
+def default_bars(found: Found, cases: Iterable[Case]) -> list[Bar]:
+    """How the default rule stands in each row, against all others."""
     bars = []
     for case in cases:
-        there = {name: runs for name, runs in found.get(case.name, {}).items()
-                 if among is None or name in (*among, DEFAULT)}
+        there = found.get(case.name, {})
         rivals = [name for name in there if name != DEFAULT]
         if DEFAULT not in there or not rivals:
             continue

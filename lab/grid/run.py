@@ -7,33 +7,33 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab.grid.case import Case
 from lab.grid.engine import Engine
-from lab.grid.explored import explored
-from lab.grid.policies import trained
+from lab.grid.policies import explored, trained
 from lab.ground import places
 from lab.ground.noise import Times, noise
-from lab.ground.progress import Progress, resumable
 from lab.ground.quiet import quiet
 from lab.ground.reserve import Reserve
-from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.results import Record, set_aside_if_outdated
+from lab.ground.rotation import Rotation
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
 from lab.links.background import PORT
 from lab.links.built import Built
-from lab.movers.runner import alone, clean, memory
-from lab.rivals.base import Contender
+from lab.movers.runner import alone, clean, fresh, memory
+from lab.rivals.base import Contender, able
 from lab.runs.datasets import Dataset, generate, repeated
-from lab.runs.others import others, without
-from lab.runs.sampler import Sampler
+from lab.runs.sampler import Sampler, others, without
 from lab.runs.trial import Change, Command, Measured, Trial
 from lab.runs.verify import difference, wrong
 
 # A command that is told to stop may take so long, and exits with one of these.
 LEAVING_S = 30.0
 LEFT = (0, 130, -signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM, 143)
+SEED = 1
 NOTHING = Dataset("memory", places.SOURCES, 0, 0)
 
 
@@ -52,7 +52,6 @@ class Settings:
     shard: str
     repeats: int
     results: Path
-    seed: int = 1
     # Minutes after which no run begins; none if absent.
     budget_min: float | None = None
 
@@ -132,16 +131,14 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
             path = explored(case, contender, case.explored_s) if case.explored_s else case.scenario
             contender.policy = trained(contender.rule, path, contender.version())
             learned = {"trained_for": {"link_bps": path.link_bps, "stream_bps": path.network.worker_bps}}
-        clean(places.DESTINATIONS)
-        clean(places.SCRATCH)
-        places.SCRATCH.chmod(0o755)
+        fresh()
         with Built(case.scenario) as link:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
             with quiet(), reserve.giving(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
                 before = Times.now()
-                measured = drive(trial, case, commands, link.changes(trial), contender.by_itself)
+                measured = drive(trial, case, commands, link.changes(), contender.by_itself)
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
             samples = without(sampler.samples, foreign)
@@ -165,7 +162,7 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
 
 
 @contextlib.contextmanager
-def loaded(case: Case, seed: int) -> Iterator[Dataset]:
+def loaded(case: Case) -> Iterator[Dataset]:
     """The case's data on tmpfs."""
     clean(places.SOURCES)
     yield NOTHING if case.data is None else repeated(generate(case.data, places.SOURCES), case.times)
@@ -173,44 +170,24 @@ def loaded(case: Case, seed: int) -> Iterator[Dataset]:
 
 def run_all(cells: Sequence[Cell], settings: Settings) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
-    reasons = {cell.contender.name: cell.contender.missing() for cell in cells}
-    able = [cell for cell in cells if reasons[cell.contender.name] is None]
-    versions = {cell.contender.name: cell.contender.version() for cell in able}
-    for name, reason in sorted(reasons.items()):
-        if reason is not None:
-            print(f"left out: {name}: {reason}")
+    movers = able(list({cell.contender.name: cell.contender for cell in cells}.values()))
+    versions = {mover.name: mover.version() for mover in movers}
     set_aside_if_outdated(settings.results, settings.shard, versions)
-    known = {record.key for record in load(settings.results) if record.ok}
-    cases = list({cell.case.name: cell.case for cell in able}.values())
-    todo = [(case, repeat, [cell for cell in able if cell.case.name == case.name])
-            for case in cases for repeat in range(settings.repeats)]
-    progress = Progress(sum(cell.case.seconds for _, _, those in todo for cell in those))
-    print(f"{settings.shard}: {len(cases)} links, {settings.repeats} repeats, at most {progress.left_min:.0f} min; "
+    there: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.contender.name in versions:
+            there.setdefault(cell.case.name, []).append(cell)
+    expected_s = settings.repeats * sum(cell.case.seconds for those in there.values() for cell in those)
+    rotation = Rotation(settings.results, expected_s, settings.budget_min)
+    print(f"{settings.shard}: {len(there)} links, {settings.repeats} repeats, at most {rotation.left_min:.0f} min; "
           f"results go to {settings.results}", flush=True)
-    good = True
-    with resumable(settings.results), alone(), memory():
-        for case in cases:
-            with loaded(case, settings.seed) as source, Reserve(source.size) as reserve:
+    with rotation.going(), alone(), memory():
+        for those in there.values():
+            case = those[0].case
+            with loaded(case) as source, Reserve(source.size) as reserve:
                 print(f"{case.name}: {case.title}", flush=True)
-                for repeat, those in ((r, t) for c, r, t in todo if c is case):
-                    for cell in rotated(those, repeat):
-                        mover = cell.contender
-                        blank = mover.blank(settings.shard, case.name, repeat, settings.seed, versions[mover.name],
-                                            source.files, source.size)
-                        if blank.key in known:
-                            progress.skip(case.seconds)
-                            continue
-                        if progress.is_over(settings.budget_min):
-                            return good
-                        record = one(cell, blank, source, reserve)
-                        append(settings.results, record)
-                        progress.done(case.seconds)
-                        say(record, progress)
-                        good = good and record.ok
-    return good
-
-
-def say(record: Record, progress: Progress) -> None:
-    said = (f"{record.rate_bps / 1e6:8.0f} Mbit/s {record.seconds:6.1f} s  other CPUs "
-            f"{record.notes['noise']['other_cpus']:.2f}" if record.ok else f"FAILED {record.error}")
-    print(f"[{progress.left_min:.0f} min left] {record.set} #{record.repeat} {record.contender:32} {said}", flush=True)
+                for repeat, cell in ((i, cell) for i in range(settings.repeats) for cell in rotated(those, i)):
+                    blank = cell.contender.blank(settings.shard, case.name, repeat, SEED,
+                                                 versions[cell.contender.name], source.files, source.size)
+                    rotation.take(blank, case.seconds, partial(one, cell, blank, source, reserve))
+    return rotation.good

@@ -11,7 +11,6 @@ from lab.runs.epochs import STAGES, Epoch
 # Below a picture of `repeats`.
 REPEATS = "bold: the run of median goodput; faint: its repeats"
 COLOURS = (plot.BLUE, plot.ORANGE, plot.SKY, plot.BLACK)
-HEADS = ("mover", "Mbit/s", "min–max", "of the row's first", "first ÷ this (95 %)", "s to 90 %", "connections", "CPU s/GB", "n")
 
 
 def case_table(found: Found, case: Case, own: str) -> str:
@@ -32,8 +31,8 @@ def case_table(found: Found, case: Case, own: str) -> str:
                      f"{mbit(min(rates))}–{mbit(max(rates))}", f"{medians(runs) / medians(top):.2f}", beside,
                      seconds(median_time(runs, wanted)), f"{medians(runs, lambda run: run.streams):.1f}",
                      f"{medians(runs, lambda run: run.record.cpu_s_per_gb):.2f}", str(len(runs))])
-    heads = [HEADS[0], *HEADS[1:4], f"{own} ÷ this (95 %)", *HEADS[5:]]
-    return table(heads, rows)
+    return table(["mover", "Mbit/s", "min–max", "of the row's first", f"{own} ÷ this (95 %)", "s to 90 %", "connections",
+                  "CPU s/GB", "n"], rows)
 
 
 def raw(found: Found) -> str:
@@ -88,7 +87,7 @@ def over_time(found: Found, case: Case, movers: Iterable[str], title: str = "", 
                                            plot.Panel("connections", bold(those, Run.connections))], REPEATS)
 
 
-def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -> str | None:
+def by_stage(found: Found, case: Case, mover: str) -> str | None:
     """Readers, streams and writers of one mover of ours over time."""
     runs = found.get(case.name, {}).get(mover)
     if not runs or not middle(runs).logs:
@@ -97,4 +96,4 @@ def by_stage(found: Found, case: Case, mover: str, best: Sequence[float] = ()) -
     rate = plot.Line(mover, plot.BLUE, [(e.end_s, e.goodput_bps / 1e6) for e in log])
     return plot.draw(f"{case.title}: {mover}", [
         plot.Panel("goodput, Mbit/s", [rate]),
-        plot.Panel("workers (broad: read, middle: network, thin: write)", stages(log, lambda e, i: e.workers[i]), best)])
+        plot.Panel("workers (broad: read, middle: network, thin: write)", stages(log, lambda e, i: e.workers[i]))])

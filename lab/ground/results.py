@@ -43,6 +43,20 @@ class Record:
         moved = self.notes.get("bytes_moved", self.bytes)
         return self.cpu_seconds / (moved / 1e9) if moved else 0.0
 
+    @property
+    def outcome(self) -> str:
+        """How it went, for who waits for it."""
+        if not self.ok:
+            return f"FAILED {self.error}"
+        parts = [f"{self.seconds:7.1f} s"]
+        if self.rate_bps:
+            parts.append(f"{self.rate_bps / 1e6:7.0f} Mbit/s")
+        if "noise" in self.notes:
+            parts.append(f"other CPUs {self.notes['noise']['other_cpus']:.2f}")
+        if self.verified:
+            parts.append(f"checked by {self.verified}")
+        return "  ".join(parts)
+
     def failed(self, failure: BaseException, **more: Any) -> "Record":
         """The same run with why it came to nothing."""
         return replace(self, ok=False, error=f"{type(failure).__name__}: {failure}"[:500], **more)

@@ -9,11 +9,10 @@ class CommandFailed(Exception):
     """A command ended badly; the message holds its last words."""
 
 
-def run(command: Sequence[object], check: bool = True, text: str | None = None, fine: Sequence[int] = (0,)) -> str:
+def run(command: Sequence[object], check: bool = True, fine: Sequence[int] = (0,)) -> str:
     """Runs a command to its end and returns its standard output; a status that is not `fine` fails if `check`."""
     argv = [str(part) for part in command]
-    stdin = None if text is not None else subprocess.DEVNULL
-    done = subprocess.run(argv, stdin=stdin, input=text, capture_output=True, text=True)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if check and done.returncode not in fine:
         words = (done.stderr.strip() or done.stdout.strip())[-600:]
         raise CommandFailed(f"{' '.join(argv[:6])}: status {done.returncode}: {words}")

@@ -51,10 +51,6 @@ def median_time(times: Iterable[float | None]) -> float | None:
     return None if middle == float("inf") else middle
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(math.log(value) for value in values) / len(values))
-
-
 def rotated(items: Sequence[Item], by: int) -> list[Item]:
     """The same items from another start, so that no contender always follows the same one."""
     if not items:

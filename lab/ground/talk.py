@@ -12,18 +12,19 @@ PATIENCE_S = 5.0
 
 
 class Talker:
-    """Started at once; `close` ends it."""
+    """Started at once, and ready when it says so; `close` ends it."""
 
     def __init__(self, what: str, argv: Sequence[object]) -> None:
         self.what = what
         self.begun = b""
         self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, bufsize=0)
-
-    def expect(self, line: str) -> None:
-        """Waits for a line that must be this one."""
-        if (said := self.hear()) != line:
-            raise CommandFailed(f"{self.what} said '{said}' instead of '{line}'{self.last_words()}")
+        try:
+            if (said := self.hear()) != "ready":
+                raise CommandFailed(f"{self.what} said '{said}' instead of 'ready'{self.last_words()}")
+        except BaseException:
+            self.close()
+            raise
 
     def tell(self, line: str) -> None:
         """Has something done; it confirms by saying the same."""

@@ -1,10 +1,9 @@
 """LDM (Swargo, Arifuzzaman): table II, figures 3 and 4, training."""
 
-from lab.grid.expect import minutes
 from lab.ground import places
 from lab.ldm import cases
-from lab.ldm.report import AB, CD, NAME, TRAINING, page
-from lab.shard import Shard, grid
+from lab.ldm.report import AB, CD, TRAINING, page
+from lab.shard import Shard, grid, minutes
 from lab.training import Course, training
 
 REPEATS = 5
@@ -19,11 +18,11 @@ def courses() -> list[Course]:
 
 
 def table_two(name: str, datasets: str) -> Shard:
-    return grid(name, f"LDM's table II: sets {datasets[0]} and {datasets[1]}", NAME,
+    return grid(name, f"LDM's table II: sets {datasets[0]} and {datasets[1]}",
                 minutes(cases.cells(datasets), REPEATS), lambda: cases.cells(datasets), REPEATS)
 
 
 SHARDS: tuple[Shard, ...] = (table_two(AB, "AB"), table_two(CD, "CD"),
-                             training(TRAINING, "LDM's training: 15 seeds on two paths", NAME, courses))
+                             training(TRAINING, "LDM's training: 15 seeds on two paths", courses))
 
 __all__ = ["SHARDS", "page"]

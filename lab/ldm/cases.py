@@ -31,25 +31,18 @@ B_SMALL, B_LARGE = (120, 25 * MB), (4, 206 * MB)
 SHAPES = {"A": "576 × 6.7 MB", "B": "120 × 25 MB, then 4 × 206 MB", "C": "7,200 × 100 KB–1 MB",
           "D": "4 × 90 MB, 78 × 7.5–75 MB, 354 × 100 KB–1 MB"}
 
-LDM = Rule("ldm", "ldm", recipe=("--recipe", "ldm"))
+LDM = Rule("ldm", "ldm", recipe="ldm")
 # The same policy, but its most likely action instead of one that is drawn.
-LDM_STEADY = Rule("ldm, most likely action", "policy", recipe=("--recipe", "ldm"))
+LDM_STEADY = Rule("ldm, most likely action", "policy", recipe="ldm")
 LDM_GD = Rule("ldm-gd", "gradient")
 FALCON = Rule("falcon", "falcon")
-DRL = Rule("drl", "discrete_rl", recipe=("--recipe", "discrete_rl"))
+DRL = Rule("drl", "discrete_rl", recipe="discrete_rl")
 AUTO = Rule("auto", "auto")
-BARE = "bare"
 
 
 def bare(rule: Rule) -> Rule:
     """In an engine like that of the paper's Falcon and DRL: a connection for each file, a file for each connection."""
-    lacking = rule.without("chunking", "pipelining")
-    return Rule(f"{rule.name} {BARE}", lacking.optimizer, lacking.arguments, lacking.recipe)
-
-
-def unchunked(rule: Rule) -> Rule:
-    lacking = rule.without("chunking")
-    return Rule(f"{rule.name} unchunked", lacking.optimizer, lacking.arguments, lacking.recipe)
+    return rule.without("bare", "chunking", "pipelining")
 
 
 def globus(dataset: str) -> list[GlobusAt]:
@@ -60,7 +53,7 @@ def globus(dataset: str) -> list[GlobusAt]:
 
 RULES = (bare(FALCON), FALCON, bare(DRL), DRL, LDM_GD, LDM, LDM_STEADY, AUTO)
 # Figure 4 is about what parallelism does to the end of B: the same rule without it.
-TAIL = unchunked(LDM_STEADY)
+TAIL = LDM_STEADY.without("unchunked", "chunking")
 
 
 def shape(dataset: str) -> Plan:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from lab.ground.shell import CommandFailed
 from lab.ground.talk import Talker
@@ -19,8 +19,7 @@ from lab.links.schema import Others, Scenario
 PORT = 5909
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(NamedTuple):
     """What had arrived of the streams at a moment of the monotonic clock."""
 
     at_s: float
@@ -46,10 +45,9 @@ class Background:
         self.sender: Talker | None = None
 
     def __enter__(self) -> Self:
-        program = Path(__file__).with_name("flows.py")
         try:
-            self.receiver = self.started(self.link.receiver, program, "receive", PORT)
-            self.sender = self.started(self.link.sender, program, "send", RECEIVER_ADDRESS, PORT)
+            self.receiver = self.started(self.link.receiver, "receive", PORT)
+            self.sender = self.started(self.link.sender, "send", RECEIVER_ADDRESS, PORT)
         except BaseException:
             self.close()
             raise
@@ -57,13 +55,8 @@ class Background:
 
     @staticmethod
     def started(namespace: str, *words: object) -> Talker:
-        talker = Talker("background traffic", ["ip", "netns", "exec", namespace, sys.executable, *words])
-        try:
-            talker.expect("ready")
-        except BaseException:
-            talker.close()
-            raise
-        return talker
+        program = Path(__file__).with_name("flows.py")
+        return Talker("background traffic", ["ip", "netns", "exec", namespace, sys.executable, program, *words])
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -90,11 +83,11 @@ class Background:
         return [Arrived(*sample) for sample in json.loads(self.receiver.ask("report"))]
 
 
-def moved(samples: Sequence[Arrived], begin_s: float, end_s: float) -> float:
-    """Goodput of all streams between two moments, in bit/s, from the samples nearest to them."""
-    first = min(samples, key=lambda sample: abs(sample.at_s - begin_s))
-    last = min(samples, key=lambda sample: abs(sample.at_s - end_s))
-    return (last.bytes - first.bytes) * 8 / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
+def moved(samples: Sequence[Sequence[float]], begin_s: float, end_s: float) -> float:
+    """Goodput between two moments, in bit/s, from the samples (time and bytes) nearest to them."""
+    first = min(samples, key=lambda sample: abs(sample[0] - begin_s))
+    last = min(samples, key=lambda sample: abs(sample[0] - end_s))
+    return (last[1] - first[1]) * 8 / (last[0] - first[0]) if last[0] > first[0] else 0.0
 
 
 def has_background(scenario: Scenario) -> bool:

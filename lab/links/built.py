@@ -12,11 +12,8 @@ whatever program runs in the control group. What readers and writers move only t
 """
 
 import contextlib
-import json
-import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Self
 
 from lab.ground.cgroup import Cgroup
@@ -28,7 +25,7 @@ from lab.links.percon import PerConnectionCap
 from lab.links.routed import RoutedLink
 from lab.links.scenario import scaled
 from lab.links.schema import Scenario, Step, at
-from lab.runs.trial import Change, Trial
+from lab.runs.trial import Change
 
 VETH, ROUTER, RELAY = "veth", "router", "relay"
 SHORTEST_RTT_S = 1e-3
@@ -36,34 +33,36 @@ SHORTEST_RTT_S = 1e-3
 MAX_BPS = 4_000_000_000
 # Bursts are drawn for runs of at most so long.
 LONGEST_S = 600.0
+# Of bursts, and of what the relay loses.
+SEED = 1
 
 
 def mbit(bps: float) -> int:
     return max(1, round(bps / 1e6))
 
 
-def means(scenario: Scenario, shared: bool = False) -> str:
-    """By which means; `shared` says that several transfers will meet on it."""
+def means(scenario: Scenario) -> str:
+    """By which means."""
     moments = scenario.moments
     if any(now.link.rtt_s >= SHORTEST_RTT_S or now.link.loss for now in moments):
         return RELAY
-    return ROUTER if shared or has_background(scenario) else VETH
+    return ROUTER if has_background(scenario) else VETH
 
 
-def fitting(scenario: Scenario, most_bps: int = MAX_BPS) -> tuple[Scenario, float]:
-    """The scenario, slower where its link is faster than that, and how many times slower."""
+def fitting(scenario: Scenario) -> tuple[Scenario, float]:
+    """The scenario, slower where its link is too fast, and how many times slower."""
     fastest = max(now.carries_bps for now in scenario.moments)
-    factor = max(1.0, fastest / most_bps)
+    factor = max(1.0, fastest / MAX_BPS)
     return (scenario, 1.0) if factor == 1.0 else (scaled(scenario, factor), factor)
 
 
-def link_for(scenario: Scenario, shared: bool = False, seed: int = 1) -> Link:
+def link_for(scenario: Scenario) -> Link:
     start = at(scenario, 0.0)
     rate = mbit(start.carries_bps)
-    match means(scenario, shared):
+    match means(scenario):
         case "relay":
             lossy = any(now.link.loss for now in scenario.moments)
-            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, seed, lossy)
+            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, SEED, lossy)
         case "router":
             return RoutedLink(rate)
     return Link(rate)
@@ -77,15 +76,13 @@ def capped(scenario: Scenario) -> bool:
 class Built:
     """Context manager: the link, its control group, the cap and the other traffic, as long as the `with` block.
 
-    Other traffic is silent until `reset` or the changes of a run begin it. With `shared` it is there though the
-    scenario has none: to see what a transfer costs a plain flow, `others(0, 1)` begins one.
+    Other traffic is silent until `reset` or the changes of a run begin it.
     """
 
-    def __init__(self, scenario: Scenario, shared: bool = False, seed: int = 1) -> None:
+    def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.seed = seed
-        self.means = means(scenario, shared)
-        self.link = link_for(scenario, shared, seed)
+        self.means = means(scenario)
+        self.link = link_for(scenario)
         self.sender = self.link.sender
         self.receiver = self.link.receiver
         self.group = Cgroup()
@@ -94,7 +91,7 @@ class Built:
             rates = {now.network.worker_bps for now in scenario.moments}
             self.cap = PerConnectionCap(self.group.path, mbit(at(scenario, 0.0).network.worker_bps),
                                         follows=len(rates) > 1)
-        self.background = Background(self.link) if shared or has_background(scenario) else None
+        self.background = Background(self.link) if has_background(scenario) else None
         self.now = at(scenario, 0.0)
         self.stack = contextlib.ExitStack()
 
@@ -135,29 +132,15 @@ class Built:
         """Ends the other traffic."""
         self.others(0, 0)
 
-    def changes(self, trial: Trial, seconds: float = LONGEST_S) -> list[Change]:
-        """What a run must do to the link and when. Each change is logged in changes.jsonl as it is made."""
-        log = trial.scratch / "changes.jsonl"
-        log.write_text("")
-        found = [Change(0.0, self.logged(log, "start", 0.0, self.reset))]
+    def changes(self) -> list[Change]:
+        """What a run must do to the link and when."""
+        found = [Change(0.0, self.reset)]
         for step in self.scenario.timeline:
-            if step.at_s <= seconds and path_only(step) != Step(step.at_s):
-                now = at(self.scenario, step.at_s)
-                found.append(Change(step.at_s, self.logged(log, "path", step.at_s,
-                                                           lambda now=now: self.become(now))))  # type: ignore[misc]
-        for level in levels(self.scenario, seconds, self.seed):
-            if level.at_s > 0:
-                act = lambda level=level: self.others(level.rate_bps, level.streams)  # noqa: E731
-                found.append(Change(level.at_s, self.logged(log, "others", level.at_s, act)))
+            if path_only(step) != Step(step.at_s):
+                found.append(Change(step.at_s, partial(self.become, at(self.scenario, step.at_s))))
+        found += [Change(level.at_s, partial(self.others, level.rate_bps, level.streams))
+                  for level in levels(self.scenario, LONGEST_S, SEED) if level.at_s > 0]
         return sorted(found, key=lambda change: change.at_s)
-
-    @staticmethod
-    def logged(log: Path, what: str, at_s: float, act: Callable[[], None]) -> Callable[[], None]:
-        def do() -> None:
-            act()
-            with open(log, "a") as out:
-                out.write(json.dumps({"what": what, "planned_s": at_s, "monotonic_s": time.monotonic()}) + "\n")
-        return do
 
 
 def path_only(step: Step) -> Step:

@@ -12,15 +12,14 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.ground import places
 from lab.ground.quiet import quiet
-from lab.ground.results import now
 from lab.ground.shell import CommandFailed, exists
 from lab.links.background import levels, moved
-from lab.links.built import LONGEST_S, RELAY, Built, fitting
+from lab.links.built import LONGEST_S, RELAY, SEED, Built, fitting
 from lab.links.link import RECEIVER_ADDRESS
 from lab.links.scenario import not_built, read
 from lab.links.schema import Scenario
@@ -31,7 +30,6 @@ from lab.runs.setting import Setting
 from lab.runs.trial import Command, Trial, measure
 
 PROGRAMS, PACKAGES = ("iperf3", "ping"), ("iperf3", "iputils-ping")
-RESULTS = places.BUILD / "lab" / "check.jsonl"
 PORT = 5201
 # What a full frame carries of a rate that counts Ethernet headers (tbf) or IP packets only (the relay).
 FRAME, PACKET = 1448 / 1514, 1448 / 1500
@@ -172,7 +170,7 @@ class Check:
     def others(self) -> None:
         """Each amount of other traffic there is at some time."""
         seen = {(0, 0)}
-        for level in levels(self.built.scenario, LONGEST_S, self.built.seed) if self.built.background else []:
+        for level in levels(self.built.scenario, LONGEST_S, SEED) if self.built.background else []:
             if (level.rate_bps, level.streams) not in seen:
                 seen.add((level.rate_bps, level.streams))
                 mixed = f", {shown(level.rate_bps)} that do not yield" if level.rate_bps else ""
@@ -207,14 +205,6 @@ def check_scenario(scenario: Scenario) -> tuple[list[Finding], list[str]]:
         return check(built, trial), remarks
 
 
-def recorded(scenario: Scenario, findings: Sequence[Finding], remarks: Sequence[str], results: Path) -> None:
-    results.parent.mkdir(parents=True, exist_ok=True)
-    line = {"scenario": scenario.name, "time": now(),
-            "remarks": list(remarks), "findings": [asdict(finding) for finding in findings]}
-    with open(results, "a") as out:
-        out.write(json.dumps(line) + "\n")
-
-
 def table(findings: Sequence[Finding]) -> str:
     return "\n".join(f"  {f.what:<46} {f.expected:>19}  {f.measured:<28} {'ok' if f.ok else 'NOT SO'}"
                      for f in findings)
@@ -242,7 +232,7 @@ def in_turns(scenarios: Sequence[Scenario]) -> Iterator[Scenario]:
                 yield waiting.pop(0)
 
 
-def main(words: Sequence[str], results: Path = RESULTS) -> int:
+def main(words: Sequence[str]) -> int:
     """Checks them all and prints a table; 1 if a link is not what it says."""
     if absent := [program for program in PROGRAMS if not exists(program)]:
         raise ScenarioError(f"no link can be checked without {' and '.join(absent)}: install {', '.join(PACKAGES)}")
@@ -254,7 +244,6 @@ def main(words: Sequence[str], results: Path = RESULTS) -> int:
         except (CommandFailed, OSError, ValueError, KeyError) as error:
             findings, remarks = [Finding("the link", "built", f"{type(error).__name__}: {error}"[:300], False)], []
         print(f"{scenario.name} ({'; '.join(remarks)})\n{table(findings)}", flush=True)
-        recorded(scenario, findings, remarks, results)
         if not all(finding.ok for finding in findings):
             failed.append(scenario.name)
     print(f"{len(scenarios) - len(failed)} of {len(scenarios)} links are what they say"

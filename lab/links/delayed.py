@@ -1,19 +1,15 @@
 """A path with a round-trip time, where the kernel has no netem: a relay between two TUN devices (delay.c)."""
 
-import json
-import re
-import subprocess
 from collections.abc import Sequence
 
 from lab.ground import places
-from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, own_etc
+from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link
 from lab.ground.shell import CommandFailed, exists, run
 from lab.ground.talk import Talker
 
 PACKAGES = ("gcc", "libc6-dev", "linux-libc-dev", "iputils-ping", "iperf3")
 # What the queue of the bottleneck holds at its rate.
 QUEUE_MS = 20
-CHECK_S = 3
 
 
 def missing() -> str | None:
@@ -28,18 +24,17 @@ class DelayedLink(Link):
     """
 
     def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
-                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
+                 lossy: bool = False) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
         self.loss = loss
         self.seed = seed
         self.lossy = lossy or loss > 0
-        self.queue_ms = queue_ms
         self.relay: Talker | None = None
 
     def argv(self, binary: object) -> list[str]:
         words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
-                                   self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
+                                   self.rate_mbit or 0, f"{QUEUE_MS:g}", round(self.loss * 1e6), self.seed,
                                    "single" if self.lossy else "super")
         return [str(word) for word in words]
 
@@ -52,14 +47,8 @@ class DelayedLink(Link):
         for namespace in (self.sender, self.receiver):
             run(["ip", "netns", "add", namespace])
         self.relay = Talker("the relay", self.argv(binary))
-        self.relay.expect("ready")
-        for namespace, address, other in ((self.sender, SENDER_ADDRESS, RECEIVER_ADDRESS),
-                                          (self.receiver, RECEIVER_ADDRESS, SENDER_ADDRESS)):
-            self.inside(namespace, "ip", "address", "add", f"{address}/32", "dev", "veth0")
-            self.inside(namespace, "ip", "link", "set", "lo", "up")
-            self.inside(namespace, "ip", "route", "add", f"{other}/32", "dev", "veth0")
-            self.tune(namespace)
-            own_etc(namespace)
+        self.end(self.sender, f"{SENDER_ADDRESS}/32", (f"{RECEIVER_ADDRESS}/32", "dev", "veth0"))
+        self.end(self.receiver, f"{RECEIVER_ADDRESS}/32", (f"{SENDER_ADDRESS}/32", "dev", "veth0"))
 
     def shape(self, verb: str, rate_mbit: int) -> None:
         self.tell(f"rate {rate_mbit}")
@@ -85,24 +74,3 @@ class DelayedLink(Link):
             self.relay.close()
             self.relay = None
         super().remove()
-
-    def check(self) -> tuple[float, float]:
-        """Measured round-trip time in ms and goodput in Mbit/s; an error where the path is not what it is to be."""
-        said = self.inside(self.receiver, "ping", "-q", "-c", 10, "-i", "0.05", SENDER_ADDRESS)
-        found = re.search(r"= [\d.]+/([\d.]+)/", said)
-        if found is None:
-            raise CommandFailed(f"ping says nothing of a round trip: {said[-200:]}")
-        rtt = float(found[1])
-        server = subprocess.Popen(["ip", "netns", "exec", self.sender, "iperf3", "-s", "-1"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            run(["sleep", "0.3"])
-            said = self.inside(self.receiver, "iperf3", "-c", SENDER_ADDRESS, "-R", "-J", "-P", 4, "-t", CHECK_S,
-                               "-O", 1)
-        finally:
-            server.kill()
-            server.wait()
-        mbit = float(json.loads(said)["end"]["sum_received"]["bits_per_second"]) / 1e6
-        if not self.rtt_ms <= rtt <= self.rtt_ms + 2:
-            raise CommandFailed(f"the round trip takes {rtt:.1f} ms instead of {self.rtt_ms:g}")
-        return rtt, mbit

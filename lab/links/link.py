@@ -49,20 +49,21 @@ class Link:
         run(["ip", "netns", "add", self.receiver])
         run(["ip", "link", "add", "veth0", "mtu", 1500, "netns", self.sender,
              "type", "veth", "peer", "name", "veth0", "mtu", 1500, "netns", self.receiver])
-        for namespace, address in ((self.sender, SENDER_ADDRESS), (self.receiver, RECEIVER_ADDRESS)):
-            self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", "veth0")
-            self.inside(namespace, "ip", "link", "set", "lo", "up")
-            self.inside(namespace, "ip", "link", "set", "veth0", "up")
-            self.tune(namespace)
-            own_etc(namespace)
+        self.end(self.sender, f"{SENDER_ADDRESS}/24")
+        self.end(self.receiver, f"{RECEIVER_ADDRESS}/24")
         if self.rate_mbit is not None:
             self.shape("replace", self.rate_mbit)
         self.wait()
 
-    def tune(self, namespace: str) -> None:
+    def end(self, namespace: str, address: str, *routes: tuple[str, ...]) -> None:
+        """Makes a namespace that has its device an end of the path."""
+        for words in (("address", "add", address, "dev", "veth0"), ("link", "set", "lo", "up"),
+                      ("link", "set", "veth0", "up"), *(("route", "add", *route) for route in routes)):
+            self.inside(namespace, "ip", *words)
         self.inside(namespace, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic",
                     f"net.ipv4.tcp_rmem=4096 131072 {LARGEST_WINDOW}",
                     f"net.ipv4.tcp_wmem=4096 131072 {LARGEST_WINDOW}")
+        own_etc(namespace)
 
     def wait(self) -> None:
         for _ in range(50):

@@ -7,7 +7,7 @@ streams get a tenth of what 10 old ones do. A router's queue overflows, and cong
 
 import os
 
-from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, bucket, own_etc
+from lab.links.link import RECEIVER_ADDRESS, SENDER_ADDRESS, Link, bucket
 from lab.ground.shell import run
 
 ROUTER_ADDRESS = "10.99.0.254"
@@ -34,13 +34,8 @@ class RoutedLink(Link):
             self.inside(self.router, "ip", "address", "add", f"{ROUTER_ADDRESS}/32", "dev", port)
             self.inside(self.router, "ip", "link", "set", port, "up")
             self.inside(self.router, "ip", "route", "add", f"{address}/32", "dev", port)
-            self.inside(namespace, "ip", "address", "add", f"{address}/32", "dev", "veth0")
-            self.inside(namespace, "ip", "link", "set", "lo", "up")
-            self.inside(namespace, "ip", "link", "set", "veth0", "up")
-            self.inside(namespace, "ip", "route", "add", f"{ROUTER_ADDRESS}/32", "dev", "veth0")
-            self.inside(namespace, "ip", "route", "add", "default", "via", ROUTER_ADDRESS)
-            self.tune(namespace)
-            own_etc(namespace)
+            self.end(namespace, f"{address}/32", (f"{ROUTER_ADDRESS}/32", "dev", "veth0"),
+                     ("default", "via", ROUTER_ADDRESS))
         self.shape("replace", self.full_rate_mbit)
         self.wait()
 

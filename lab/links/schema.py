@@ -1,12 +1,15 @@
 """What a scenario is made of, in bit/s, bytes and seconds: a mirror of crates/control/src/scenario.rs.
 
-Names end in their unit, and `scenario.scaled` relies on that: it divides what ends in `_bps` or `_bytes`.
+Each field has the key and the kind that it has in a file. Names end in their unit, and `scenario.scaled` relies on that:
+it divides what ends in `_bps` or `_bytes`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from lab.links.tables import DURATION, LASTING, POSITIVE, RATE, SIZE, SOME, TEXT, key, number, whole
 
 Part = TypeVar("Part")
 
@@ -18,102 +21,95 @@ MATHIS = math.sqrt(1.5)
 
 @dataclass(frozen=True)
 class Knee:
-    workers: int
-    slope: float
+    workers: int = key("workers", whole())
+    slope: float = key("slope", number())
 
 
 @dataclass(frozen=True)
 class Stage:
-    worker_bps: int
-    total_bps: int | None = None
-    min_workers: int = 1
-    max_workers: int = 64
-    knee: Knee | None = None
-    ramp_up_s: float = 0.0
+    worker_bps: int = key("worker_rate", POSITIVE)
+    total_bps: int | None = key("total_rate", POSITIVE, None)
+    min_workers: int = key("min_workers", whole(1), 1)
+    max_workers: int = key("max_workers", whole(1), 64)
+    knee: Knee | None = key("knee", Knee, None)
+    ramp_up_s: float = key("ramp_up", DURATION, 0.0)
 
 
 @dataclass(frozen=True)
 class LinkPath:
-    rate_bps: int
-    rtt_s: float = 0.0
-    loss: float = 0.0
-    surplus_loss: float = 0.0
-    ramp_rtts: float = 0.0
+    rate_bps: int = key("rate", POSITIVE)
+    rtt_s: float = key("rtt", DURATION, 0.0)
+    loss: float = key("loss", number(below=1), 0.0)
+    surplus_loss: float = key("surplus_loss", number(below=1), 0.0)
+    ramp_rtts: float = key("ramp_rtts", number(), 0.0)
 
 
 @dataclass(frozen=True)
 class Staging:
-    sender_bytes: int = 64 << 20
-    receiver_bytes: int = 64 << 20
+    sender_bytes: int = key("sender", SIZE, 64 << 20)
+    receiver_bytes: int = key("receiver", SIZE, 64 << 20)
 
 
 @dataclass(frozen=True)
 class Bursts:
-    rate_bps: int
-    streams: int
-    on_s: float
-    off_s: float
+    on_s: float = key("on", LASTING)
+    off_s: float = key("off", LASTING)
+    rate_bps: int = key("rate", RATE, 0)
+    streams: int = key("streams", whole(), 0)
 
 
 @dataclass(frozen=True)
 class Others:
     """Who else uses the link."""
 
-    rate_bps: int = 0
-    streams: int = 0
-    bursts: Bursts | None = None
+    rate_bps: int = key("rate", RATE, 0)
+    streams: int = key("streams", whole(), 0)
+    bursts: Bursts | None = key("bursts", Bursts, None)
 
 
 @dataclass(frozen=True)
 class Data:
-    size_bytes: int
-    files: int = 1
+    size_bytes: int = key("size", SOME)
+    files: int = key("files", whole(1), 1)
 
 
 @dataclass(frozen=True)
 class StageStep:
-    worker_bps: int | None = None
-    total_bps: int | None = None
+    worker_bps: int | None = key("worker_rate", POSITIVE, None)
+    total_bps: int | None = key("total_rate", POSITIVE, None)
 
 
 @dataclass(frozen=True)
 class Step:
     """What is different from a moment on; None stays as it was."""
 
-    at_s: float
-    read: StageStep = StageStep()
-    network: StageStep = StageStep()
-    write: StageStep = StageStep()
-    rate_bps: int | None = None
-    rtt_s: float | None = None
-    loss: float | None = None
-    others_bps: int | None = None
-    others_streams: int | None = None
-
-
-@dataclass(frozen=True)
-class Expected:
-    optimum: tuple[int, int, int] | None = None  # read, network, write
-    goodput_bps: int | None = None
-    throughput_share_min: float | None = None
-    epochs_to_95_max: int | None = None
+    at_s: float = key("at", DURATION)
+    read: StageStep = key("read", StageStep, StageStep())
+    network: StageStep = key("network", StageStep, StageStep())
+    write: StageStep = key("write", StageStep, StageStep())
+    rate_bps: int | None = key("link.rate", POSITIVE, None)
+    rtt_s: float | None = key("link.rtt", DURATION, None)
+    loss: float | None = key("link.loss", number(below=1), None)
+    others_bps: int | None = key("background.rate", RATE, None)
+    others_streams: int | None = key("background.streams", whole(), None)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    name: str
-    description: str
-    network: Stage
-    link: LinkPath
-    read: Stage | None = None
-    write: Stage | None = None
-    staging: Staging = Staging()
-    noise: float = 0.0
-    others: Others = Others()
-    lag_s: float = 0.0
-    data: Data | None = None
+    """All of it but what is expected, which is for the simulator's tests."""
+
+    name: str = key("name", TEXT)
+    description: str = key("description", TEXT)
+    network: Stage = key("network", Stage)
+    link: LinkPath = key("link", LinkPath)
+    read: Stage | None = key("read", Stage, None)
+    write: Stage | None = key("write", Stage, None)
+    staging: Staging = key("staging", Staging, Staging())
+    noise: float = key("noise.throughput", number(below=1), 0.0)
+    others: Others = key("background", Others, Others())
+    lag_s: float = key("decision.lag", DURATION, 0.0)
+    data: Data | None = key("dataset", Data, None)
     timeline: tuple[Step, ...] = ()
-    expected: Expected = Expected()
 
     @property
     def carries_bps(self) -> int:

@@ -1,6 +1,7 @@
 """Quantities written with their unit, as the program itself reads them: bit/s, bytes, seconds."""
 
 import re
+from collections.abc import Mapping
 
 BITS = {"bit": 1, "b": 1, "kbit": 10**3, "kb": 10**3, "mbit": 10**6, "mb": 10**6, "gbit": 10**9, "gb": 10**9,
         "tbit": 10**12, "tb": 10**12}
@@ -26,22 +27,21 @@ def rate(text: str) -> int:
     return round(number * BITS[bare])
 
 
+def counted(text: str, units: Mapping[str, float], quantity: str, example: str) -> float:
+    number, unit = split(text, quantity, example)
+    if unit.lower() not in units:
+        raise ValueError(f"'{text}' is not a {quantity}: write {example}")
+    return number * units[unit.lower()]
+
+
 def size(text: str) -> int:
     """In bytes."""
-    example = "a number with a unit, as in 256MiB or 10GB"
-    number, unit = split(text, "size", example)
-    if unit.lower() not in BYTES:
-        raise ValueError(f"'{text}' is not a size: write {example}")
-    return round(number * BYTES[unit.lower()])
+    return round(counted(text, BYTES, "size", "a number with a unit, as in 256MiB or 10GB"))
 
 
 def duration(text: str) -> float:
     """In seconds."""
-    example = "a number with a unit, as in 20ms, 1.5s or 2min"
-    number, unit = split(text, "time", example)
-    if unit.lower() not in SECONDS:
-        raise ValueError(f"'{text}' is not a time: write {example}")
-    return number * SECONDS[unit.lower()]
+    return counted(text, SECONDS, "time", "a number with a unit, as in 20ms, 1.5s or 2min")
 
 
 def shown(bps: float) -> str:

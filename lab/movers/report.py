@@ -1,6 +1,7 @@
 """The tables: medians with their range, CPU time, and each level of trust beside its peers."""
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from lab.rivals import STREAMS, contenders
 from lab.rivals.limits import Iperf
 from lab.rivals.tidegate import Memory
 from lab.runs.setting import OPEN, SETTINGS, Setting
-from lab.ground.stats import Spread, geometric_mean, spread
+from lab.ground.stats import Spread, spread
 
 COMMAND = "python3 -m lab report copy"
 IPERF = "iperf3"
@@ -133,7 +134,7 @@ def goal_rows(found: Cells, goal: Goal) -> list[list[str]]:
         rows.append([f"{goal.level}, {name}: ÷ {peer.contender}, the fastest named peer", f"≥ {wanted:g}",
                      f"{reached:.2f}", f"{own.rate.count}, {peer.rate.count}", verdict(reached, wanted)])
     if goal.mean_at_least is not None and len(ratios) == len(goal.at_least):
-        mean = geometric_mean(ratios)
+        mean = statistics.geometric_mean(ratios)
         rows.append([f"{goal.level}, geometric mean: ÷ {goal.peers[0]}", f"≥ {goal.mean_at_least:g}", f"{mean:.2f}", "",
                      verdict(mean, goal.mean_at_least)])
     return rows
@@ -149,7 +150,7 @@ def memory_rows(found: Cells) -> list[list[str]]:
             pairs = [(value(own), value(theirs)) for own, theirs in both if own and theirs and own.rate.median > 0]
             if not pairs:
                 continue
-            reached = geometric_mean([own.median / theirs.median for own, theirs in pairs])
+            reached = statistics.geometric_mean([own.median / theirs.median for own, theirs in pairs])
             met = reached >= wanted if what == "rate" else reached <= wanted
             rows.append([f"c, memory to memory, {streams} stream{'' if streams == 1 else 's'}: {what} ÷ iperf3's",
                          f"{'≥' if what == 'rate' else '≤'} {wanted:g}", f"{reached:.2f}",

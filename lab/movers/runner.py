@@ -4,9 +4,9 @@ import contextlib
 import fcntl
 import os
 import shutil
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from lab.ground import places
@@ -14,10 +14,10 @@ from lab.ground.cgroup import Cgroup
 from lab.runs.datasets import Dataset, Plan, generate, plan, repeated
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
-from lab.ground.progress import resumable
 from lab.ground.quiet import quiet
 from lab.ground.reserve import Reserve, available
-from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.ground.results import Record, set_aside_if_outdated
+from lab.ground.rotation import Rotation
 from lab.rivals.base import Contender, able
 from lab.runs.setting import Setting
 from lab.ground.shell import CommandFailed
@@ -39,23 +39,6 @@ class Settings:
     timeout_s: float = 600.0
     # Minutes after which no run begins; none if absent.
     budget_min: float | None = None
-
-
-@dataclass
-class Progress:
-    """Says how far it is and when it will be done."""
-
-    total: int
-    done: int = 0
-    began: float = 0.0
-
-    def line(self, record: Record) -> None:
-        self.done += 1
-        left = (time.monotonic() - self.began) / self.done * (self.total - self.done)
-        said = (f"{record.rate_bps / 1e9:7.2f} Gbit/s  {record.cpu_s_per_gb:5.2f} CPU s/GB  {record.seconds:6.2f} s"
-                f"  checked by {record.verified or 'nothing'}" if record.ok else f"FAILED {record.error}")
-        print(f"[{self.done}/{self.total}, {left / 60:.0f} min left] {record.set} #{record.repeat} "
-              f"{record.contender:30} {said}", flush=True)
 
 
 @contextlib.contextmanager
@@ -92,19 +75,30 @@ def clean(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
+def fresh() -> None:
+    """An empty destination, and an empty scratch that others than root may enter."""
+    clean(places.DESTINATIONS)
+    clean(places.SCRATCH)
+    places.SCRATCH.chmod(0o755)
+
+
+@contextlib.contextmanager
+def group_of(setting: Setting) -> Iterator[Cgroup]:
+    """A run's control group, in which connections are capped if they are to be."""
+    with Cgroup() as group, contextlib.ExitStack() as stack:
+        if setting.per_connection_mbit is not None:
+            stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
+        yield group
+
+
 def one(contender: Contender, blank: Record, settings: Settings, link: Link, source: Dataset,
         reserve: Reserve) -> Record:
     """One timed transfer into fresh memory, then its check."""
-    clean(places.DESTINATIONS)
+    fresh()
     reserve.fill()
-    clean(places.SCRATCH)
-    places.SCRATCH.chmod(0o755)
     setting = settings.setting
     try:
-        with contextlib.ExitStack() as stack:
-            group = stack.enter_context(Cgroup())
-            if setting.per_connection_mbit is not None:
-                stack.enter_context(PerConnectionCap(group.path, setting.per_connection_mbit))
+        with group_of(setting) as group:
             trial = Trial(setting, link, group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             with quiet(), reserve.giving():
@@ -126,12 +120,11 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
     there = able(contenders)
     versions = {contender.name: contender.version() for contender in there}
     set_aside_if_outdated(settings.results, settings.setting.name, versions)
-    known = {record.key for record in load(settings.results) if record.ok}
-    progress = Progress(total=len(settings.sets) * settings.repeats * len(there), began=time.monotonic())
+    # How long each takes is not foretold: they count alike.
+    rotation = Rotation(settings.results, len(settings.sets) * settings.repeats * len(there), settings.budget_min)
     print(f"{settings.setting.title}; sets {settings.sets}, {settings.repeats} repeats, seed {settings.seed}, "
-          f"{len(there)} contenders, {progress.total} runs; results go to {settings.results}")
-    good = True
-    with resumable(settings.results), alone(), memory(), Link(settings.setting.rate_mbit) as link:
+          f"{len(there)} contenders; results go to {settings.results}")
+    with rotation.going(), alone(), memory(), Link(settings.setting.rate_mbit) as link:
         for name in settings.sets:
             shutil.rmtree(places.SOURCES, ignore_errors=True)
             planned, times = plan(name, settings.seed, settings.scale), settings.setting.times.get(name, 1)
@@ -139,18 +132,8 @@ def run_all(settings: Settings, contenders: Sequence[Contender]) -> bool:
             source = repeated(generate(planned, places.SOURCES), times)
             print(f"set {name}: {source.files} files, {source.size / 1e9:.3f} GB")
             with Reserve(source.size) as reserve:
-                for repeat in range(settings.repeats):
-                    for contender in rotated(there, repeat):
-                        blank = contender.blank(settings.setting.name, name, repeat, settings.seed,
-                                                versions[contender.name], source.files, source.size, settings.scale)
-                        if blank.key in known:
-                            progress.total -= 1
-                            continue
-                        if settings.budget_min and time.monotonic() - progress.began > settings.budget_min * 60:
-                            print("the time is over; the same command goes on", flush=True)
-                            return good
-                        record = one(contender, blank, settings, link, source, reserve)
-                        append(settings.results, record)
-                        progress.line(record)
-                        good = good and record.ok
-    return good
+                for repeat, mover in ((i, mover) for i in range(settings.repeats) for mover in rotated(there, i)):
+                    blank = mover.blank(settings.setting.name, name, repeat, settings.seed, versions[mover.name],
+                                        source.files, source.size, settings.scale)
+                    rotation.take(blank, 1.0, partial(one, mover, blank, settings, link, source, reserve))
+    return rotation.good

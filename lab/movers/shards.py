@@ -10,7 +10,6 @@ from lab.runs.datasets import NAMES
 from lab.runs.setting import LONG, OPEN, Setting
 from lab.shard import Options, Page, Shard, named
 
-PAGE = "copy"
 REPEATS = 5
 SEED = 1
 LEVELS = ("a", "b", "c")
@@ -39,7 +38,7 @@ def shard(name: str, setting: Setting, sets: str, minutes: int, title: str) -> S
                 and record.repeat < REPEATS and record.scale == 1.0}
         return len(done), REPEATS * len(sets) * len(able)
 
-    return Shard(name, title, PAGE, minutes, measure, counted)
+    return Shard(name, title, minutes, measure, counted)
 
 
 SHARDS = (
@@ -49,4 +48,4 @@ SHARDS = (
 
 
 def page() -> Page:
-    return Page(PAGE, report.write(load(places.RESULTS)), {})
+    return Page("copy", report.write(load(places.RESULTS)), {})

@@ -1,6 +1,8 @@
 """What every page of results is made of."""
 
+import io
 from collections.abc import Container, Iterable, Sequence
+from csv import writer
 from dataclasses import dataclass
 
 
@@ -25,10 +27,9 @@ def image(drawn: Container[str], name: str, what: str) -> str:
 
 
 def csv(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    def quoted(value: object) -> str:
-        text = str(value)
-        return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text
-    return "".join(",".join(map(quoted, row)) + "\n" for row in [heads, *rows])
+    text = io.StringIO()
+    writer(text, lineterminator="\n").writerows([heads, *rows])
+    return text.getvalue()
 
 
 # By these the report finds the bars of every page.

@@ -1,6 +1,6 @@
 """The contenders, in the order of the tables."""
 
-from lab.rivals.base import LIMIT, Contender
+from lab.rivals.base import Contender
 from lab.rivals.gridftp import GlobusUrlCopy
 from lab.rivals.http import Aria2, CurlTls, RcloneHttp, RcloneWebdav, Wget2
 from lab.rivals.limits import Cp, Iperf
@@ -27,8 +27,3 @@ def contenders(setting: Setting) -> list[Contender]:
         Tidegate("b"), RsyncDaemon(),
         Tidegate("c"), Wget2(), RcloneHttp(), RcloneWebdav(), Xrdcp(), GlobusUrlCopy(), Aria2(), Bbcp(),
     ]
-
-
-def at_levels(levels: str, setting: Setting) -> list[Contender]:
-    """Those of the levels, for example "bc", and always the limits."""
-    return [contender for contender in contenders(setting) if contender.level in (*levels, LIMIT)]

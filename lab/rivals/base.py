@@ -12,6 +12,12 @@ from lab.runs.verify import sizes
 
 LIMIT = "limit"
 Tool = TypeVar("Tool", bound="Contender")
+# Debian's, by the program.
+PACKAGES = {"aria2c": "aria2", "curl": "curl", "globus-url-copy": "globus-gass-copy-progs",
+            "globus-gridftp-server": "globus-gridftp-server-progs", "iperf3": "iperf3", "nginx": "nginx-light",
+            "openssl": "openssl", "pigz": "pigz", "prefetch": "sra-toolkit", "rclone": "rclone", "rsync": "rsync",
+            "ssh": "openssh-client", "ssh-keygen": "openssh-client", "/usr/sbin/sshd": "openssh-server", "wget": "wget",
+            "wget2": "wget2", "xrdcp": "xrootd-client", "xrootd": "xrootd-server"}
 
 
 class Contender:
@@ -20,7 +26,6 @@ class Contender:
     name: str
     level: str  # a, b, c (see docs/results) or LIMIT
     trust: str  # what the tool promises about the bytes at this setting
-    packages: Sequence[str] = ()
     programs: Sequence[str] = ()
     moves_files = True
     # Whether it brings its own path, ends by itself, and has to be asked how fast it was.
@@ -35,6 +40,11 @@ class Contender:
         if not self.packages:
             return ""
         return run(["dpkg-query", "-W", "-f", "${Version}", self.packages[0]], check=False).strip()
+
+    @property
+    def packages(self) -> list[str]:
+        """Those that have its programs."""
+        return [PACKAGES[program] for program in self.programs if program in PACKAGES]
 
     def blank(self, scenario: str, set_: str, repeat: int, seed: int, version: str, files: int, size: int,
               scale: float = 1.0) -> Record:

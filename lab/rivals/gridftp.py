@@ -4,6 +4,10 @@ from lab.rivals.base import Unchecked
 from lab.runs.trial import Command, Trial
 
 PORT = 2811
+# From memory to memory: more than any run moves, so it is told to leave. It leaves an interrupt to its library, which
+# may wait for the other end; the shell leaves at once and the run's control group ends the rest.
+ENDLESS = 1 << 50
+SHELL = 'trap "exit 0" INT; "$@" & wait $!'
 
 
 def serve(trial: Trial, namespace: str, name: str) -> None:
@@ -14,7 +18,6 @@ def serve(trial: Trial, namespace: str, name: str) -> None:
 
 class GlobusUrlCopy(Unchecked):
     name = "globus-url-copy -fast -pp"
-    packages = ("globus-gass-copy-progs", "globus-gridftp-server-progs")
     programs = ("globus-url-copy", "globus-gridftp-server")
 
     def prepare(self, trial: Trial) -> None:
@@ -39,3 +42,21 @@ class GlobusAt(GlobusUrlCopy):
 
     def options(self, trial: Trial) -> list[object]:
         return self.flags
+
+
+class GlobusMemory(GlobusUrlCopy):
+    """globus-url-copy with `-p N`, from /dev/zero to /dev/null."""
+
+    moves_files = False
+
+    def __init__(self, streams: int) -> None:
+        self.streams = streams
+        self.name = f"globus-url-copy -p {streams}"
+
+    def prepare(self, trial: Trial) -> None:
+        serve(trial, trial.link.receiver, "receiver")
+
+    def commands(self, trial: Trial) -> list[Command]:
+        copy = ["globus-url-copy", "-fast", "-p", self.streams, "-len", ENDLESS, "file:///dev/zero",
+                f"ftp://receiver:{PORT}/dev/null"]
+        return [Command(trial.link.sender, ["sh", "-c", SHELL, "sh", *copy])]

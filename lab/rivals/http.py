@@ -1,7 +1,6 @@
 """HTTP: curl (over TLS), wget2, aria2 and rclone from nginx, and rclone from its own WebDAV server."""
 
 import os
-from collections.abc import Sequence
 
 from lab.links.link import SENDER_ADDRESS
 from lab.rivals.base import Unchecked, shares
@@ -57,7 +56,6 @@ class FromNginx(Unchecked):
 
 
 class Curl(FromNginx):
-    packages: Sequence[str] = ("curl", "nginx-light")
     programs = ("curl", "nginx", "openssl")
     entry = 'url = "{url}"\noutput = "{to}/{path}"\n'
 
@@ -68,11 +66,30 @@ class Curl(FromNginx):
         return ["curl", "-sS", "--fail", *self.options(trial), "-K", trial.scratch / "list"]
 
 
+class CurlHttp(Curl):
+    """So many files at once, each on a connection that is kept."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self.name = f"curl, {at_once} at once"
+
+    def options(self, trial: Trial) -> list[object]:
+        return ["--parallel", "--parallel-immediate", "--parallel-max", self.at_once, "--create-dirs"]
+
+
+class OneByOne(Curl):
+    """One file after the other, on one connection."""
+
+    name = "curl, one by one"
+
+    def options(self, trial: Trial) -> list[object]:
+        return ["--create-dirs"]
+
+
 class CurlTls(Curl):
     name = "curl https"
     level = "a"
     trust = "TLS 1.3, no check of the files"
-    packages = ("curl", "nginx-light", "openssl")
     base = f"https://{SENDER_ADDRESS}:{TLS_PORT}"
 
     def options(self, trial: Trial) -> list[object]:
@@ -82,7 +99,6 @@ class CurlTls(Curl):
 
 class Wget2(FromNginx):
     name = "wget2"
-    packages = ("wget2", "nginx-light")
     programs = ("wget2", "nginx", "openssl")
     entry = "{url}\n"
 
@@ -94,7 +110,6 @@ class Wget2(FromNginx):
 
 class Aria2(FromNginx):
     name = "aria2"
-    packages = ("aria2", "nginx-light")
     programs = ("aria2c", "nginx", "openssl")
     entry = "{url}\n  out={path}\n"
 
@@ -106,7 +121,6 @@ class Aria2(FromNginx):
 
 class RcloneHttp(FromNginx):
     name = "rclone http"
-    packages = ("rclone", "nginx-light")
     programs = ("rclone", "nginx", "openssl")
 
     def commands(self, trial: Trial) -> list[Command]:
@@ -115,7 +129,6 @@ class RcloneHttp(FromNginx):
 
 class RcloneWebdav(Unchecked):
     name = "rclone webdav"
-    packages = ("rclone",)
     programs = ("rclone",)
 
     def prepare(self, trial: Trial) -> None:

@@ -16,13 +16,12 @@ class Iperf(Contender):
 
     level = LIMIT
     trust = "memory to memory"
-    packages = ("iperf3",)
     programs = ("iperf3",)
     moves_files = False
+    seconds = 4
 
-    def __init__(self, streams: int, seconds: int = 4) -> None:
+    def __init__(self, streams: int) -> None:
         self.streams = streams
-        self.seconds = seconds
         self.name = f"iperf3 -P {streams}"
 
     def shorten(self) -> None:

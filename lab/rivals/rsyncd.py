@@ -11,7 +11,6 @@ class RsyncDaemon(Contender):
     name = "rsync daemon, two processes"
     level = "b"
     trust = "whole-file checksum, clear"
-    packages = ("rsync",)
     programs = ("rsync",)
 
     def prepare(self, trial: Trial) -> None:

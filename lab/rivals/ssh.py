@@ -47,7 +47,6 @@ class RsyncSsh(OverSsh):
 
     name = "rsync over ssh, two processes"
     trust = "ssh, whole-file checksum"
-    packages = ("rsync", "openssh-server", "openssh-client")
     programs = ("rsync", "ssh", "/usr/sbin/sshd")
 
     def processes(self, trial: Trial) -> int:
@@ -68,7 +67,6 @@ class RsyncSsh(OverSsh):
 class RcloneSftp(OverSsh):
     name = "rclone sftp"
     trust = "ssh, checksum by a second reading"
-    packages = ("rclone", "openssh-server", "openssh-client")
     programs = ("rclone", "ssh-keygen", "/usr/sbin/sshd")
 
     def commands(self, trial: Trial) -> list[Command]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.links.link import RECEIVER_ADDRESS
-from lab.ground import described
+from lab.ground import program
 from lab.ground.places import REPOSITORY, tidegate_binary
 from lab.rivals.base import Contender
 from lab.ground.shell import CommandFailed, run
@@ -28,10 +28,10 @@ class Tidegate(Contender):
         self.trust, self.both_ends, self.client = LEVELS[level]
 
     def missing(self) -> str | None:
-        return described.lacking(tidegate_binary())
+        return program.missing()
 
     def version(self) -> str:
-        return described.version(tidegate_binary())
+        return program.version()
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,
@@ -72,11 +72,11 @@ class Memory(Tidegate):
     """From memory to memory over so many streams, in clear with crc32c: what iperf3 of the same number is held against."""
 
     moves_files = False
+    seconds = 4
 
-    def __init__(self, streams: int, seconds: int = 4) -> None:
+    def __init__(self, streams: int) -> None:
         super().__init__("c")
         self.streams = streams
-        self.seconds = seconds
         self.name = f"tidegate probe, {streams} stream{'' if streams == 1 else 's'}"
 
     def shorten(self) -> None:

@@ -13,7 +13,6 @@ USER = "xrootd"  # the server refuses to run as root
 
 class Xrdcp(Unchecked):
     name = "xrdcp --parallel 4"
-    packages = ("xrootd-client", "xrootd-server")
     programs = ("xrdcp", "xrootd")
 
     def prepare(self, trial: Trial) -> None:

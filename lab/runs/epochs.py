@@ -1,6 +1,7 @@
-"""What a log of epochs says: goodput, workers, and how soon the goodput was there."""
+"""What logs of epochs say of goodput, of workers and of time: how many, how steady, how soon, and beside others."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,3 +74,90 @@ def between(run: Sequence[Epoch], first: int, last: int | None = None) -> Sequen
 
 def second_half(run: Sequence[Epoch]) -> Sequence[Epoch]:
     return run[len(run) // 2:]
+
+
+def since(run: Sequence[Epoch], at_s: float, until_s: float = float("inf")) -> list[Epoch]:
+    """The epochs that lie between these seconds whole."""
+    return [e for e, length in zip(run, lasted(run)) if e.end_s - length >= at_s - 0.05 and e.end_s <= until_s]
+
+
+# Workers.
+
+def usual(run: Sequence[Epoch]) -> tuple[float, ...]:
+    """Median workers of each stage."""
+    return tuple(statistics.median(e.workers[i] for e in run) for i in range(len(STAGES)))
+
+
+def mean(run: Sequence[Epoch], since_s: float = 0.0) -> tuple[float, ...]:
+    """Mean workers of each stage over time, in the epochs of a whole run that begin then or later."""
+    late = [(e, length) for e, length in zip(run, lasted(run)) if e.end_s - length >= since_s - 0.05]
+    whole = sum(length for _, length in late)
+    return tuple(sum(e.workers[i] * length for e, length in late) / whole if late else 0.0 for i in range(len(STAGES)))
+
+
+def deviations(run: Sequence[Epoch]) -> tuple[float, ...]:
+    """Standard deviation of the workers of each stage."""
+    return tuple(statistics.pstdev(e.workers[i] for e in run) for i in range(len(STAGES)))
+
+
+def furthest(workers: Sequence[float], best: Sequence[float]) -> float:
+    """The largest distance of a stage from its best number, as a share of it."""
+    return max(abs(n / b - 1) for n, b in zip(workers, best))
+
+
+def begins(run: Sequence[Epoch], stage: int, workers: float) -> float | None:
+    """When the first epoch with so many workers of that stage began."""
+    return next((e.end_s - length for e, length in zip(run, lasted(run)) if e.workers[stage] >= workers), None)
+
+
+# A path that changes.
+
+def epochs_until(run: Sequence[Epoch], at_s: float, bps: float, until_s: float, stays: int = 2) -> int | None:
+    """Which epoch after that second is the first of `stays` in a row with that goodput.
+
+    The epoch in which the second falls belongs to both sides and is not counted.
+    """
+    after = since(run, at_s, until_s)
+    for i in range(len(after) - stays + 1):
+        if all(e.goodput_bps >= bps for e in after[i:i + stays]):
+            return i + 1
+    return None
+
+
+# Several transfers, each with the second at which it joined.
+
+def at(run: Sequence[Epoch], joined_s: float, second: float) -> float:
+    """Goodput at that second of the experiment; none before it came or after it left."""
+    begin = 0.0
+    for e in run:
+        if begin <= second - joined_s < e.end_s:
+            return e.goodput_bps
+        begin = e.end_s
+    return 0.0
+
+
+def mean_between(run: Sequence[Epoch], joined_s: float, begin_s: float, end_s: float,
+                 value: Callable[[Epoch], float] = lambda e: e.goodput_bps) -> float:
+    """Mean of something, goodput as a rule, between two seconds of the experiment."""
+    whole, before = 0.0, joined_s
+    for e in run:
+        end = joined_s + e.end_s
+        whole += value(e) * max(0.0, min(end, end_s) - max(before, begin_s))
+        before = end
+    return whole / (end_s - begin_s)
+
+
+def first_second(begin_s: float, end_s: float, good: Callable[[float], bool]) -> float | None:
+    """How long after `begin_s` something is first true."""
+    second = begin_s
+    while second <= end_s + 1e-9:
+        if good(second):
+            return second - begin_s
+        second += 1.0
+    return None
+
+
+def jain(rates: Sequence[float]) -> float:
+    """Jain's index: 1 for equal shares, 1/n if one has all."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0.0

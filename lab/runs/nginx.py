@@ -4,8 +4,6 @@ from pathlib import Path
 
 from lab.runs.trial import Command, Trial
 
-PACKAGES = ("nginx-light",)
-
 # What it puts into files on the way.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 

@@ -22,6 +22,8 @@ THREAD = Path("/proc/thread-self/net")
 HEADERS = 52
 # Seconds since the start, bytes that arrived since then, connections there are.
 Sample = tuple[float, int, int]
+# Seconds since the start, and bytes that other traffic moved since then.
+Other = tuple[float, int]
 
 
 def arrived(samples: Sequence[Sample], second: float) -> float:
@@ -73,6 +75,24 @@ def networks(table: str, ipv6: str, ports: Collection[int] | None, besides: int 
         1 for line in ipv6.splitlines()[1:]
         if (fields := line.split())[3] == ESTABLISHED and MAPPED in fields[2] and MAPPED_LOOPBACK not in fields[2]
         and (ports is None or int(fields[2].rpartition(":")[2], 16) in ports))
+
+
+def others(samples: Sequence[Sample], begun_s: float, theirs: Sequence[Sample]) -> list[Other]:
+    """What other traffic had moved at the time of each sample; the samples began at that moment of its clock."""
+    if not theirs:
+        return []
+    first = arrived(theirs, begun_s)
+    return [(second, round(arrived(theirs, begun_s + second) - first)) for second, _, _ in samples]
+
+
+def without(samples: Sequence[Sample], foreign: Sequence[Other]) -> list[Sample]:
+    """The samples of everybody else.
+
+    What waits in a socket has arrived and is not counted by its program yet, so for a moment they may fall.
+    """
+    if not foreign:
+        return list(samples)
+    return [(second, bytes_ - taken, open_) for (second, bytes_, open_), (_, taken) in zip(samples, foreign)]
 
 
 class Sampler:

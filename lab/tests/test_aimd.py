@@ -8,9 +8,8 @@ from lab.aimd.page import page
 from lab.grid.figures import found_in
 from lab.ground.results import Record
 from lab.links.background import has_background
+from lab.tests import records
 from lab.tests.records import epoch, whole
-
-QUIET = {"other_cpus": 0.0, "stolen_cpus": 0.0, "load": 1.0}
 
 
 def record(shard: str, external: int, mover: str, mbit: Callable[[float], float], seconds: float,
@@ -22,10 +21,9 @@ def record(shard: str, external: int, mover: str, mbit: Callable[[float], float]
         moved += mbit(since) * 1e6 / 8 / 4 if since > 0 else 0.0
         samples.append((quarter / 4, int(moved), 1))
     log = [epoch(i, (1, n, 1), mbit(float(i))) for i, n in enumerate(streams, 1)]
-    return Record(scenario=shard, set=cases.name(external), contender=mover, level="b", repeat=repeat, seed=1,
-                  scale=1.0, ok=True, version="v", seconds=seconds, rate_bps=moved * 8 / seconds, cpu_seconds=2.0,
-                  time="2026-01-01T00:00:00+00:00",
-                  notes={"samples": samples, "epochs": [log] if log else [], "noise": QUIET, "bytes_moved": moved})
+    notes = {"samples": samples, "epochs": [log] if log else [], "noise": {"other_cpus": 0.0}, "bytes_moved": moved}
+    return records.record(shard, cases.name(external), mover, repeat, seconds=seconds, rate_bps=moved * 8 / seconds,
+                          notes=notes)
 
 
 def swept(external: int, n: int, mbit: float, prefix: str = "fixed ", repeat: int = 0) -> Record:
@@ -118,6 +116,5 @@ class Page(unittest.TestCase):
             self.assertEqual("by the third second, when they bring 300 and 190 Mbit/s" in text, told)
 
     def test_a_failed_run_is_said(self) -> None:
-        broken = Record(scenario=shards.SWEEP, set=cases.name(1), contender="fixed 2", level="b", repeat=0, seed=1,
-                        scale=1.0, ok=False, error="it broke")
+        broken = records.record(shards.SWEEP, cases.name(1), "fixed 2", ok=False, error="it broke")
         self.assertIn("- external 1, fixed 2, repeat 1: it broke", page([broken], []).text)

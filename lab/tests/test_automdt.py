@@ -9,7 +9,7 @@ from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.training import courses_in
-from lab.tests.records import made, page_of, whole
+from lab.tests.records import made, page_of, record, whole
 
 AUTO, MARLIN, AUTOMDT = "auto", "marlin, 1 GiB of staging", "automdt"
 
@@ -47,7 +47,7 @@ def online() -> list[Record]:
 def learned(recipe: str, seed: int, share: float) -> Record:
     said = {"episodes": 9000 + seed, "duration_ms": 60000, "converged_episodes": None, "converged_ms": None,
             "episodes_per_second": 150.0, "utility_share": share}
-    return Record(report.TRAIN, "automdt-read", recipe, "", seed - 1, seed, 1.0, True,
+    return record(report.TRAIN, "automdt-read", recipe, seed - 1, seed=seed,
                   notes={"said": said, "curve": [[100.0, -2.0], [5000.0, share], [9000.0, share]]})
 
 
@@ -159,9 +159,6 @@ class Pages(unittest.TestCase):
         self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
         self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
         self.assertNotIn("Not measured", page.text)
-
-    def test_a_program_without_the_discrete_recipe(self) -> None:
-        self.assertIn("has no recipe `automdt_discrete`", page_of(report, {report.TRAIN: [learned("automdt", 1, 0.9)]}).text)
 
     def test_one_recipe_alone_is_no_picture_of_two(self) -> None:
         self.assertEqual(pictures.learning(courses_in([learned("automdt", 1, 0.9)], report.TRAIN)), {})

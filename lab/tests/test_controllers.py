@@ -1,9 +1,6 @@
 """The page about the control rules, from invented epochs; and what is asked of the program."""
 
-import tempfile
 import unittest
-from pathlib import Path
-from xml.etree import ElementTree
 
 from lab.controllers import report
 from lab.controllers.cells import DEMO, FIXED, LINK, SHOWN, cases, cells
@@ -12,16 +9,16 @@ from lab.grid.figures import Found, found_in
 from lab.ground.results import Record
 from lab.links.scenario import read
 from lab.pages.html import bars as bars_in
-from lab.tests.records import epoch
+from lab.tests import records
+from lab.tests.records import epoch, whole
 
 
 def record(name: str, gbps: list[float], streams: list[int] | None = None, repeat: int = 0) -> Record:
     streams = streams or [10] * len(gbps)
     lines = [epoch(i, (13, n, 5), rate * 1e3) for i, (rate, n) in enumerate(zip(gbps, streams), 1)]
-    return Record(scenario="controllers", set="demo" if name == DEMO else "epochs-1s", contender=name, level="b",
-                  repeat=repeat, seed=1, scale=1.0, ok=True, version="v", time="2026-01-01T00:00:00+00:00",
-                  rate_bps=gbps[-1] * 1e9, cpu_seconds=2.0,
-                  notes={"epochs": [lines], "verified": True, "bytes_moved": 1_000_000_000, "samples": [[0.0, 0, 0]]})
+    notes = {"epochs": [lines], "verified": True, "bytes_moved": 1_000_000_000, "samples": [[0.0, 0, 0]]}
+    return records.record("controllers", "demo" if name == DEMO else "epochs-1s", name, repeat,
+                          rate_bps=gbps[-1] * 1e9, notes=notes)
 
 
 def found(*records: Record) -> Found:
@@ -63,18 +60,13 @@ class Page(unittest.TestCase):
         self.assertEqual(list(report.rivals(found(record("auto", [1.0] * 3), FIXED_RUNS[0]))), ["fixed 8"])
 
     def test_everything_is_written(self) -> None:
-        failed = [record("aimd", [1.0] * 12)]
-        with tempfile.TemporaryDirectory() as held:
-            report.made(found(*FIXED_RUNS, GRADIENT, AUTO, HALVES), failed).write(Path(held, "below"))
-            page = Path(held, "below", "controllers.md")
-            text = page.read_text()
-            self.assertIn("](controllers.svg)", text)
-            self.assertIn("| 1 | yes | 0.800 | 0.850 | 20 | 13, 10, 5 | 2.00 |", text)
-            self.assertIn("- aimd, repeat 1: ", text)
-            self.assertEqual([row[-1] for row in bars_in(text)], ["yes", "**no**", "yes"])
-            for name in ("controllers.svg", "controllers-demo.svg"):
-                ElementTree.fromstring(page.with_name(name).read_text())
-            self.assertEqual(len(page.with_name("controllers.csv").read_text().splitlines()), 1 + 24 + 60 + 61 + 20)
+        page = report.made(found(*FIXED_RUNS, GRADIENT, AUTO, HALVES), [record("aimd", [1.0] * 12)])
+        whole(self, page)
+        self.assertEqual(set(page.beside), {"controllers.svg", "controllers-demo.svg", "controllers.csv"})
+        self.assertIn("| 1 | yes | 0.800 | 0.850 | 20 | 13, 10, 5 | 2.00 |", page.text)
+        self.assertIn("- aimd, repeat 1: ", page.text)
+        self.assertEqual([row[-1] for row in bars_in(page.text)], ["yes", "**no**", "yes"])
+        self.assertEqual(len(page.beside["controllers.csv"].splitlines()), 1 + 24 + 60 + 61 + 20)
 
     def test_page_without_measurements(self) -> None:
         self.assertIn("Nothing has been measured yet.", report.made({}).text)

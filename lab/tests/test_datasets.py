@@ -28,9 +28,8 @@ class Shapes(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def setUp(self) -> None:
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.parent = Path(held.name)
+        held = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.parent = held
         self.small = plan("C", 3, scale=0.001)
 
     def test_same_seed_same_bytes(self) -> None:
@@ -67,9 +66,8 @@ class Files(unittest.TestCase):
 
 class Differences(unittest.TestCase):
     def setUp(self) -> None:
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.one, self.other = Path(held.name, "one"), Path(held.name, "other")
+        held = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.one, self.other = Path(held, "one"), Path(held, "other")
         for root in (self.one, self.other):
             root.mkdir()
             (root / "f").write_bytes(b"same")

@@ -1,8 +1,9 @@
-"""Figures from a log of epochs."""
+"""What epochs say of goodput, of workers and of time."""
 
 import unittest
 
-from lab.runs.epochs import Epoch, between, epochs, goodput, reached, second_half, streams
+from lab.runs.epochs import (Epoch, at, begins, between, deviations, epochs, epochs_until, first_second, furthest,
+                             goodput, jain, mean, mean_between, reached, second_half, since, streams, usual)
 
 
 def made(rates: list[float], workers: list[int] | None = None, measured: list[float] | None = None) -> list[Epoch]:
@@ -29,3 +30,50 @@ class Figures(unittest.TestCase):
         self.assertEqual([e.goodput_bps for e in between(run, 4)], [4, 5])
         self.assertEqual([e.goodput_bps for e in second_half(run)], [3, 4, 5])
         self.assertEqual((reached(run, 3), reached(run, 6)), (3, None))
+
+
+class Workers(unittest.TestCase):
+    def test_only_whole_epochs_lie_after_a_second(self) -> None:
+        run = made([1, 2, 3, 4])
+        self.assertEqual([e.goodput_bps for e in since(run, 1.0, 3.0)], [2, 3])
+        self.assertEqual([e.goodput_bps for e in since(run, 1.5)], [3, 4])
+
+    def test_how_many_and_how_steady(self) -> None:
+        run = made([1, 1, 1, 1], workers=[6, 8, 6, 8])
+        self.assertEqual(deviations(run), (0, 1, 0))
+        self.assertEqual(usual(run), (1, 7, 1))
+        self.assertEqual(mean(run), (1, 7, 1))
+        # The first epoch of a later part weighs no more than the others.
+        self.assertEqual(mean(made([1, 1, 1, 1], workers=[50, 50, 6, 8]), 2.0), (1, 7, 1))
+        self.assertEqual(mean(run, 9.0), (0, 0, 0))
+        self.assertAlmostEqual(furthest((13, 9, 4), (13, 7, 5)), 2 / 7)
+
+    def test_when_workers_were_first_there(self) -> None:
+        run = made([1, 1, 1], workers=[2, 9, 20])
+        self.assertEqual([begins(run, 1, n) for n in (2, 9, 18, 21)], [0.0, 1.0, 2.0, None])
+
+
+class Changes(unittest.TestCase):
+    def test_a_path_is_used_again_if_two_epochs_say_so(self) -> None:
+        run = made([9, 9, 9, 1, 9, 1, 9, 9, 9])
+        # The epoch from 2 to 3 holds the step at 2.5.
+        self.assertEqual(epochs_until(run, 2.5, 9, 9), 4)
+        self.assertEqual(epochs_until(run, 2.5, 9, 9, stays=1), 2)
+        self.assertIsNone(epochs_until(run, 2.5, 9, 7))
+
+
+class Several(unittest.TestCase):
+    def test_jain(self) -> None:
+        self.assertEqual(jain([3, 3, 3]), 1)
+        self.assertEqual(jain([5, 0, 0, 0]), 0.25)
+        self.assertEqual(jain([0, 0]), 0)
+
+    def test_a_transfer_that_joined_later(self) -> None:
+        run = made([4, 8])
+        self.assertEqual([at(run, 10, s) for s in (9.5, 10.5, 11.5, 12.5)], [0, 4, 8, 0])
+        self.assertEqual(mean_between(run, 10, 10.5, 11.5), 6)
+        self.assertEqual(mean_between(run, 10, 11.5, 13.5), 2)
+
+    def test_the_first_second_of_something(self) -> None:
+        self.assertEqual(first_second(10, 20, lambda s: s > 12), 3)
+        self.assertIsNone(first_second(10, 20, lambda s: s > 20))

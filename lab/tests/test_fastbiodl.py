@@ -2,11 +2,11 @@
 
 import unittest
 from dataclasses import replace
-from xml.etree import ElementTree
 
 from lab.fastbiodl import paper, report
 from lab.get.figures import grouped
 from lab.pages.html import bars as bars_in
+from lab.tests.records import whole
 from lab.tests.test_get_report import FULL, fixed, record
 
 FIG6 = [record("tidegate", 1800, 20, "fig6-1", "F40"), fixed(5, 500, case="fig6-1", name="F40"),
@@ -46,9 +46,7 @@ class Page(unittest.TestCase):
         self.assertIn("](get-fig6-1.svg)", page.text)
         self.assertNotIn("get-fig6-2.svg", page.text)
         self.assertEqual(sorted(page.beside), ["fastbiodl-figure-4.svg", "fastbiodl-h10.svg"])
-        for name, picture in page.beside.items():
-            ElementTree.fromstring(picture)
-            self.assertIn(f"]({name})", page.text)
+        whole(self, page)
         self.assertGreater(len(bars_in(page.text)), 5)
 
     def test_of_nothing_it_says_so(self) -> None:

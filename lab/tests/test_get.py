@@ -21,7 +21,7 @@ from lab.ground.noise import Times, noise
 from lab.get.rotation import contenders
 from lab.runs.sampler import connections, counts
 from lab.get.sets import File, Listed, listed, planned, wrong
-from lab.get.trial import Fetcher, GetTrial, aria2_list, last_object
+from lab.get.trial import Fetcher, GetTrial
 
 STUB = Path(__file__).with_name("get_stub.py")
 
@@ -195,13 +195,7 @@ class Downloaders(unittest.TestCase):
                 told = (trial.scratch / "list").read_text()
                 self.assertIn("http://10.99.0.1:8080/r0/a.bin", told, tool.name)
                 self.assertIn(str(trial.scratch / "list"), [str(word) for word in tool.argv(trial)])
-        self.assertNotIn("checksum", aria2_list(files, sums=False))
-        self.assertIn("  checksum=md5=900150983cd24fb0d6963f7d28e17f72\n", aria2_list(files, sums=True))
-
-    def test_what_a_program_says_last(self) -> None:
-        self.assertEqual(last_object('{"a": 1}\nnoise\n{"b": 2}\n'), {"b": 2})
-        self.assertEqual(last_object('{\n "a": 1\n}\n'), {"a": 1})
-        self.assertEqual(last_object("nothing"), {})
+        self.assertIn("  checksum=md5=900150983cd24fb0d6963f7d28e17f72\n", told)
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -7,23 +7,22 @@ import tempfile
 import time
 import unittest
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest import mock
-from xml.etree import ElementTree
 
-from lab.ground import places
-from lab.ground.progress import Progress
-from lab.get import bars, probes, report, rotation, watch
+from lab.ground import places, watch
+from lab.ground.rotation import Rotation
+from lab.get import bars, probes, report, rotation
 from lab.get.cases import CAPPED, CASES, FIG6, LINK_ONLY
 from lab.get.figures import grouped
 from lab.get.probe_report import probe_bars, probes_section
 from lab.runs.sampler import Sample
 from lab.get.trial import FIXED
-from lab.ground.results import Record, append, load
+from lab.ground.results import Record
+from lab.tests import records
+from lab.tests.records import whole
 
 
 def samples(seconds: float, size: int, connections: int) -> list[Sample]:
@@ -36,11 +35,9 @@ def record(contender: str, mbit: float, connections: int = 12, case: str = "capp
     size = 4_000_000_000
     seconds = size * 8e-6 / mbit
     own = {"mean_connections": float(connections)} if contender == "tidegate" else {}
-    return Record(scenario=case, set=name, contender=contender, level="c", repeat=repeat, seed=1, scale=1.0, ok=True,
-                  version="1", files=10, bytes=size, seconds=seconds, rate_bps=mbit * 1e6, cpu_seconds=8.0,
-                  time="2026-01-01T00:00:00+00:00", verified="md5",
-                  notes={"samples": samples(seconds, size, connections), **own,
-                         "noise": {"other_cpus": 0.1, "stolen_cpus": 0.0, "load": 1.0}})
+    notes = {"samples": samples(seconds, size, connections), "noise": {"other_cpus": 0.1, "stolen_cpus": 0.0}, **own}
+    return records.record(case, name, contender, repeat, files=10, bytes=size, seconds=seconds, rate_bps=mbit * 1e6,
+                          notes=notes)
 
 
 def fixed(n: int, mbit: float, **more: Any) -> Record:
@@ -53,7 +50,7 @@ FULL = [record("tidegate", 1100), fixed(3, 300), fixed(8, 800), fixed(10, 1000),
         record("rclone 16 × 16", 1130), record("curl --parallel 16", 1050)]
 
 
-class Rotation(unittest.TestCase):
+class Turns(unittest.TestCase):
     def able(self) -> list[Any]:
         return rotation.contenders(CAPPED)
 
@@ -95,9 +92,9 @@ class Rotation(unittest.TestCase):
         self.assertEqual(names("tidegate"), ["tidegate"])
 
     def test_the_clock_learns_how_long_runs_take(self) -> None:
-        progress = Progress(600, began=time.monotonic() - 120)
-        progress.done(60)
-        self.assertAlmostEqual(progress.left_min, 18, places=0)
+        clock = Rotation(Path("absent"), 600)
+        clock.began, clock.spent_s = time.monotonic() - 120, 60
+        self.assertAlmostEqual(clock.left_min, 18, places=0)
 
 
 def named(found: Sequence[bars.Bar]) -> Mapping[str, bars.Bar]:
@@ -163,18 +160,13 @@ class Page(unittest.TestCase):
     def test_everything_is_written(self) -> None:
         failed = replace(record("wget2, default", 1), ok=False, error="it broke", notes={}, repeat=2)
         drawn = [record("tidegate", 1800, 20, "fig6-1", "F40"), fixed(5, 500, case="fig6-1", name="F40")]
-        with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
-            page = Path(held, "below", "get.md")
-            report.made([*FULL, *drawn, failed], PROBES).write(page.parent)
-            text = page.read_text()
-            picture = ElementTree.fromstring(page.with_name("get-fig6-1.svg").read_text())
-            self.assertIn("FastBioDL figure 6, case 1", picture.attrib["aria-label"])
-            rows = page.with_suffix(".csv").read_text().splitlines()
-        self.assertIn("](get-fig6-1.svg)", text)
-        self.assertNotIn("get-fig6-2.svg", text)
-        self.assertIn("- H10, wget2, default, repeat 3: it broke", text)
-        self.assertIn("11 of 13 bars are met.", text)
-        self.assertEqual(len(rows), 1 + len(FULL) + len(drawn))
+        page = report.made([*FULL, *drawn, failed], PROBES)
+        whole(self, page)
+        self.assertEqual(set(page.beside), {"get-fig6-1.svg", "get.csv"})
+        self.assertIn("FastBioDL figure 6, case 1", page.beside["get-fig6-1.svg"])
+        self.assertIn("- H10, wget2, default, repeat 3: it broke", page.text)
+        self.assertIn("11 of 13 bars are met.", page.text)
+        self.assertEqual(len(page.beside["get.csv"].splitlines()), 1 + len(FULL) + len(drawn))
 
     def test_page_without_measurements(self) -> None:
         self.assertIn("Nothing has been measured yet.", report.page([], [], {}))
@@ -219,19 +211,3 @@ class Probes(unittest.TestCase):
             found = probes.recalled(kept)
         self.assertEqual((found["huge"]["bytes"], found["resolve"]["accessions"]), (1, 2))
         self.assertIn("0.0.0-stub", str(found["huge"]["version"]))
-
-
-class AnotherBuild(unittest.TestCase):
-    def test_only_our_own_figures_are_set_aside_if_asked(self) -> None:
-        with tempfile.TemporaryDirectory() as held, redirect_stdout(StringIO()):
-            path = Path(held, "get.jsonl")
-            old = replace(record("tidegate", 900), version="tidegate 1, build a")
-            for each in (old, record("aria2c -j16", 800), replace(old, scenario="busy")):
-                append(path, each)
-            versions = {"tidegate": "tidegate 1, build b", "aria2c -j16": "1"}
-            rotation.set_aside_ours(path, "capped", versions)
-            rotation.set_aside_ours(path, "capped", versions)
-            self.assertEqual([(r.scenario, r.contender) for r in load(path)],
-                             [("capped", "aria2c -j16"), ("busy", "tidegate")])
-            [aside] = Path(held).glob("get-capped-ours-*")
-            self.assertEqual(len(load(aside)), 1)

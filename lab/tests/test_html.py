@@ -67,9 +67,8 @@ class Report(unittest.TestCase):
             html.markdown()
         except html.Missing as reason:
             self.skipTest(str(reason))
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        pages, output = Path(held.name, "docs"), Path(held.name, "target", "report.html")
+        held = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        pages, output = Path(held, "docs"), Path(held, "target", "report.html")
         pages.mkdir()
         (pages / "first.md").write_text(FIRST)
         (pages / "second.md").write_text("# Second\n\n## Bars\n\nNothing has been measured yet.\n")

@@ -10,7 +10,7 @@ from lab.grid.figures import Run, found_in
 from lab.ground.results import Record
 from lab.ldm import bars, cases, paper, report
 from lab.runs.trial import Trial
-from lab.tests.records import made, page_of, whole
+from lab.tests.records import made, page_of, record, whole
 
 AB, CD = report.AB, report.CD
 BARE, LDM = bars.mover("Falcon", "A"), cases.LDM.name
@@ -139,8 +139,8 @@ class Pages(unittest.TestCase):
         self.assertNotIn("](ldm-figure", page.text)
 
     def test_each_part_is_there_and_each_picture_beside_it(self) -> None:
-        failed = Record(AB, "B", "drl", "b", 0, 1, 1.0, False, error="it fell over")
-        learned = Record(report.TRAINING, "throttled", "ldm", "", 0, 1, 1.0, True, notes={"said": {
+        failed = record(AB, "B", "drl", ok=False, error="it fell over")
+        learned = record(report.TRAINING, "throttled", "ldm", notes={"said": {
             "episodes": 9000, "duration_ms": 20000, "converged_episodes": 8000, "converged_ms": 15000,
             "episodes_per_second": 400.0, "utility_share": 0.95}})
         page = page_of(report, {AB: [r for r in table_two() if r.scenario == AB] + [failed],

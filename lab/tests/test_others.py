@@ -3,8 +3,7 @@
 import unittest
 
 from lab.links.background import Arrived
-from lab.runs.others import at, others, without
-from lab.runs.sampler import connections, counts, without_headers
+from lab.runs.sampler import arrived, connections, counts, others, without, without_headers
 
 ARRIVED = [Arrived(100.0, 0, 0), Arrived(101.0, 1000, 2), Arrived(102.0, 1000, 0)]
 SAMPLES = [(0.0, 0, 0), (0.5, 700, 3), (1.0, 1200, 3), (2.0, 1250, 1)]
@@ -12,7 +11,7 @@ SAMPLES = [(0.0, 0, 0), (0.5, 700, 3), (1.0, 1200, 3), (2.0, 1250, 1)]
 
 class Others(unittest.TestCase):
     def test_between_its_samples_it_moves_evenly(self) -> None:
-        self.assertEqual([at(ARRIVED, s) for s in (99.0, 100.0, 100.5, 101.5, 103.0)], [0, 0, 500, 1000, 1000])
+        self.assertEqual([arrived(ARRIVED, s) for s in (99.0, 100.0, 100.5, 101.5, 103.0)], [0, 0, 500, 1000, 1000])
 
     def test_the_rest_is_what_is_left(self) -> None:
         foreign = others(SAMPLES, 100.5, ARRIVED)

@@ -6,16 +6,16 @@ import unittest
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lab.movers import report
 from lab.ground.results import Record, append, load, set_aside_if_outdated
+from lab.tests import records
 
 
-def record(contender: str, gbps: float, repeat: int = 0, level: str = "b", name: str = "A", ok: bool = True,
-           scale: float = 1.0) -> Record:
-    return Record(scenario="open", set=name, contender=contender, level=level, repeat=repeat, seed=1, scale=scale,
-                  ok=ok, version="1", trust="t", files=2, bytes=2_000_000_000, seconds=1.0, rate_bps=gbps * 1e9,
-                  cpu_seconds=3.0, error="" if ok else "it broke")
+def record(contender: str, gbps: float, repeat: int = 0, name: str = "A", ok: bool = True, **more: Any) -> Record:
+    return records.record("open", name, contender, repeat, ok, version="1", trust="t", files=2, bytes=2_000_000_000,
+                          seconds=1.0, rate_bps=gbps * 1e9, cpu_seconds=3.0, error="" if ok else "it broke", **more)
 
 
 PEER = "rsync daemon, two processes"

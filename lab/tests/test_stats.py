@@ -1,8 +1,8 @@
-"""Medians, means and the rotation."""
+"""Medians and the rotation."""
 
 import unittest
 
-from lab.ground.stats import counted, geometric_mean, rotated, spread
+from lab.ground.stats import counted, rotated, spread
 
 
 class Stats(unittest.TestCase):
@@ -16,9 +16,6 @@ class Stats(unittest.TestCase):
         self.assertEqual(counted([None, None]), "never")
         self.assertEqual(counted([2.0, None, 4.0]), "3 (2–4), 1 never")
         self.assertEqual(counted([2.0]), "2")
-
-    def test_geometric_mean_balances_half_and_double(self) -> None:
-        self.assertAlmostEqual(geometric_mean([0.5, 2.0]), 1.0)
 
     def test_rotation_keeps_everybody_and_moves_the_start(self) -> None:
         self.assertEqual(rotated("abc", 0), ["a", "b", "c"])

@@ -11,9 +11,8 @@ from standin.make import SHAPES, make, subdirectory
 
 class Made(unittest.TestCase):
     def setUp(self) -> None:
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.root = Path(held.name)
+        held = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.root = held
 
     def test_files_are_what_the_table_says(self) -> None:
         table = make(self.root, len(SHAPES), 0.01, 5, SHAPES)

@@ -2,10 +2,6 @@
 
 import http.client
 import json
-import os
-import shutil
-import socket
-import subprocess
 import tempfile
 import threading
 import time
@@ -15,7 +11,6 @@ from pathlib import Path
 
 from standin.faults import Faults
 from standin.make import SHAPES, make
-from standin.nginx import Shape, configuration
 from standin.server import Server, asked
 
 SEARCH = "/ena/portal/api/search"
@@ -188,50 +183,3 @@ class Interfaces(Serving):
         self.table(f"{FILEREPORT}?accession={self.name('single')}")
         counts = json.loads(self.ask("/standin/requests")[1])
         self.assertEqual(counts[FILEREPORT], 1)
-
-
-class Nginx(Serving):
-    def setUp(self) -> None:
-        if shutil.which("nginx") is None:
-            self.skipTest("nginx is not installed")
-
-    def test_it_serves_the_files_with_limits_and_passes_the_rest_on(self) -> None:
-        self.serve()
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        scratch, port = Path(held.name), free_port()
-        shape = Shape("127.0.0.1", port, self.server.here, rate=20_000, connections=1, busy=503, retry_after=2)
-        (scratch / "nginx.conf").write_text(configuration(self.root, scratch, shape, os.geteuid() == 0))
-        running = subprocess.Popen(["nginx", "-c", scratch / "nginx.conf"], stderr=subprocess.DEVNULL)
-        self.addCleanup(running.wait)
-        self.addCleanup(running.terminate)
-        entry = self.runs["single"]["fastq"][0]
-        self.server.server_port = port
-        deadline = time.monotonic() + 10
-        while not listens(port) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        answer, body = self.ask(f"/{entry['path']}", headers={"Range": "bytes=2-11"})
-        self.assertEqual((answer.status, body), (206, (self.root / entry["path"]).read_bytes()[2:12]))
-        [row] = self.table(f"{FILEREPORT}?accession={self.name('single')}")
-        self.assertEqual(row["fastq_bytes"], str(entry["bytes"]))
-        self.assertEqual(self.ask("/runs.json")[0].status, 404)
-        # One body is under way; another is one too many.
-        slow = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        self.addCleanup(slow.close)
-        slow.request("GET", f"/{entry['path']}")
-        slow.getresponse()
-        answer, _ = self.ask(f"/{entry['path']}")
-        self.assertEqual((answer.status, answer.headers["Retry-After"]), (503, "2"))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def listens(port: int) -> bool:
-    """Whether somebody listens there."""
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0

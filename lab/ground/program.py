@@ -1,0 +1,19 @@
+"""The program that is measured: whether it is there, and which build it is."""
+
+import hashlib
+
+from lab.ground import places
+from lab.ground.shell import run
+
+
+def missing() -> str | None:
+    """Why it cannot be measured, in one line; None if it can."""
+    program = places.tidegate_binary()
+    return None if program.is_file() else f"{program.name} is not built; run: make build"
+
+
+def version() -> str:
+    """What it calls itself, and which build it is."""
+    program = places.tidegate_binary()
+    said = run([program, "--version"], check=False).strip()
+    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}"
