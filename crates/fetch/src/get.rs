@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::pipeline::waits::share_waited;
 use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::transfer::{Interrupt, Pace, Paced, Running};
@@ -87,6 +88,8 @@ pub struct DownloadCounters {
     network: u64,
     written: u64,
     staged: ByteCount,
+    /// How long connections had no staging to fill, and writers none to take from.
+    waited: (Duration, Duration),
     cpu: CpuTime,
 }
 
@@ -193,6 +196,7 @@ impl Running for Download {
             network: shared.network_bytes.load(Relaxed),
             written: shared.path.written_bytes(),
             staged: shared.path.staging.used(),
+            waited: shared.path.waited(),
             cpu: CpuTime::now(),
         }))
     }
@@ -214,7 +218,11 @@ impl Running for Download {
             // Reading is the servers' business: it is as quick as what comes.
             throughput: PerStage::new(network, network, rate(before.written, after.written)),
             standard_error: PerStage::all(0.0),
-            waited: PerStage::all(None),
+            waited: PerStage {
+                read: None,
+                network: share_waited(interval, (before.waited.0, after.waited.0), setpoint.network),
+                write: share_waited(interval, (before.waited.1, after.waited.1), setpoint.write),
+            },
             staging_free: Ends {
                 sender: capacity,
                 receiver: ByteCount(capacity.0.saturating_sub(after.staged.0)),

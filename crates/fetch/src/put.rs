@@ -28,6 +28,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::pipeline::pool::Pool;
+use tidegate_transfer::pipeline::waits::share_waited;
 use tidegate_transfer::store::{Found, Listed, Source};
 use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
@@ -64,6 +65,8 @@ pub struct UploadCounters {
     at: Instant,
     read: u64,
     network: u64,
+    /// How long readers and connections had nothing to do.
+    waited: (Duration, Duration),
     cpu: CpuTime,
 }
 
@@ -152,7 +155,8 @@ impl Running for Upload {
 
     fn counters(&mut self) -> Result<Option<UploadCounters>> {
         let (read, network) = (self.shared.read.load(Relaxed), self.shared.network.load(Relaxed));
-        Ok(Some(UploadCounters { at: Instant::now(), read, network, cpu: CpuTime::now() }))
+        let waited = self.shared.queue.waited();
+        Ok(Some(UploadCounters { at: Instant::now(), read, network, waited, cpu: CpuTime::now() }))
     }
 
     fn observe(&self, setpoint: Concurrency, before: &UploadCounters, after: &UploadCounters) -> Observation {
@@ -167,7 +171,11 @@ impl Running for Upload {
             // The server writes what it takes.
             throughput: PerStage { read: rate(before.read, after.read), network, write: network },
             standard_error: PerStage::all(0.0),
-            waited: PerStage::all(None),
+            waited: PerStage {
+                read: share_waited(interval, (before.waited.0, after.waited.0), setpoint.read),
+                network: share_waited(interval, (before.waited.1, after.waited.1), setpoint.network),
+                write: None,
+            },
             staging_free: Ends { sender: free, receiver: size },
             staging_capacity: Ends { sender: size, receiver: size },
             loss: None,

@@ -32,6 +32,44 @@ pub struct Counters {
     pub rtt_us: u64,
     /// The end's processor time.
     pub cpu: CpuTime,
+    /// What came to be counted later, and travels by itself; `None` of an older peer.
+    #[serde(skip)]
+    pub detail: Option<CounterDetail>,
+}
+
+/// What one end counted besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterDetail {
+    /// How long workers had no staging to fill, in µs, summed over them: the sender's readers, the receiver's streams.
+    pub filling_us: u64,
+    /// How long workers had no staging to take from, in µs, summed over them: the sender's streams, the receiver's
+    /// writers.
+    pub taking_us: u64,
+    /// Bytes of whole blocks taken from the network (receiver).
+    pub taken: u64,
+    /// What the kernel told of the streams (sender).
+    pub streams: Option<StreamCounters>,
+}
+
+/// `TCP_INFO` of all streams of a sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamCounters {
+    /// Streams that are open.
+    pub count: u16,
+    /// Of these, whose last delivery rate was limited by us.
+    pub app_limited: u16,
+    /// The shortest round trip that any of them has seen, in µs; 0 if unknown.
+    pub min_rtt_us: u64,
+    /// Bytes a second that the peer acknowledged last, over the open streams.
+    pub delivery: u64,
+    /// The congestion windows of the open streams, in bytes.
+    pub window: u64,
+    /// How long streams had data under way, in µs, summed over all there were.
+    pub busy_us: u64,
+    /// How long the receiver's window held streams back, in µs, summed over all there were.
+    pub receiver_limited_us: u64,
+    /// The standard deviation by the mean of what each open stream had acknowledged since the last count, in millionths.
+    pub spread_ppm: u32,
 }
 
 impl Counters {

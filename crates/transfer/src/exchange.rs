@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, Concurrency};
 
-use crate::counters::Counters;
+use crate::counters::{CounterDetail, Counters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
 use crate::pipeline::receive::Receiver;
@@ -17,7 +17,7 @@ use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::Message;
+use crate::wire::message::{DETAIL_SINCE, Message};
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.
@@ -101,12 +101,15 @@ impl Side {
 #[derive(Debug, Default)]
 pub struct Reports {
     latest: Mutex<(u32, Counters)>,
+    /// What belongs to the next report.
+    detail: Mutex<Option<CounterDetail>>,
     arrived: Condvar,
 }
 
 impl Reports {
     fn store(&self, number: u32, counters: Counters) {
-        *self.latest.lock().expect("not poisoned") = (number, counters);
+        let detail = self.detail.lock().expect("not poisoned").take();
+        *self.latest.lock().expect("not poisoned") = (number, Counters { detail, ..counters });
         self.arrived.notify_all();
     }
 
@@ -138,7 +141,7 @@ impl Talk {
     /// Waits before `message` is acted on if it is one too many.
     fn pace(&mut self, message: &Message) {
         let bytes = match message {
-            Message::Setpoint(_) | Message::Poll(_) | Message::Report(..) => TALK_EACH,
+            Message::Setpoint(_) | Message::Poll(_) | Message::Report(..) | Message::Detail(_) => TALK_EACH,
             Message::Problem(path, error) => TALK_EACH + path.len() + error.message.len(),
             _ => return,
         };
@@ -150,7 +153,11 @@ impl Talk {
 }
 
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
-pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) -> Result<()> {
+pub fn converse(
+    side: &Side,
+    (outbox, inbox, version): (&Outbox, &Inbox, u16),
+    reports: &Reports,
+) -> Result<()> {
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
     let mut talk = Talk::new();
@@ -173,7 +180,16 @@ pub fn converse(side: &Side, outbox: &Outbox, inbox: &Inbox, reports: &Reports) 
         match (message, side) {
             (None, _) => {}
             (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
-            (Some(Message::Poll(number)), _) => outbox.send(&Message::Report(number, side.counters())),
+            (Some(Message::Poll(number)), _) => {
+                let counters = side.counters();
+                if let Some(detail) = counters.detail.filter(|_| version >= DETAIL_SINCE) {
+                    outbox.send(&Message::Detail(detail));
+                }
+                outbox.send(&Message::Report(number, counters));
+            }
+            (Some(Message::Detail(detail)), _) => {
+                *reports.detail.lock().expect("not poisoned") = Some(detail);
+            }
             (Some(Message::Report(number, counters)), _) => reports.store(number, counters),
             (Some(Message::Stop), _) => {
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
@@ -332,6 +348,64 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_control::ByteCount;
+
+    use crate::quota::Share;
+    use crate::spec::Memory;
+    use crate::store::memory::ZeroSource;
+    use crate::terms::Terms;
+    use crate::wire::session;
+
+    #[test]
+    fn only_a_peer_that_knows_the_word_hears_details_of_what_was_counted() {
+        for (version, told) in [(DETAIL_SINCE - 1, false), (DETAIL_SINCE, true)] {
+            let (ours, theirs) = session::pair();
+            let (outbox, inbox) = session::start(ours, "the peer").expect("started");
+            let (to_us, from_us) = session::start(theirs, "us").expect("started");
+            let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
+            let ledger = Arc::default();
+            let share = Share::own();
+            let side = Side::Send(Sender::start(
+                source,
+                Terms::default(),
+                outbox.clone(),
+                None,
+                ledger,
+                &share,
+                None,
+            ));
+            let conversation = thread::spawn(move || {
+                let reports = Reports::default();
+                converse(&side, (&outbox, &inbox, version), &reports).expect_err("it is stopped");
+            });
+            to_us.send(&Message::Poll(7));
+            let mut details = 0;
+            loop {
+                match from_us.receive().expect("an answer") {
+                    Message::Detail(_) => details += 1,
+                    Message::Report(7, counters) => {
+                        assert!(counters.detail.is_none(), "it travels by itself");
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(details > 0, told, "version {version}");
+            to_us.send(&Message::Stop);
+            conversation.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn what_is_told_besides_belongs_to_the_next_report() {
+        let reports = Reports::default();
+        let detail = CounterDetail { taken: 5, ..CounterDetail::default() };
+        *reports.detail.lock().expect("not poisoned") = Some(detail);
+        reports.store(1, Counters::default());
+        assert_eq!(reports.wait(1, || true).and_then(|counters| counters.detail), Some(detail));
+        reports.store(2, Counters::default());
+        assert_eq!(reports.wait(2, || true).and_then(|counters| counters.detail), None);
+    }
 
     #[test]
     fn who_says_much_that_moves_nothing_is_heard_slowly() {

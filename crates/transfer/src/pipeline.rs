@@ -7,6 +7,8 @@
 pub mod pool;
 pub mod proof;
 pub(crate) mod shortcut;
+pub mod waits;
+
 pub mod staging;
 pub mod work;
 

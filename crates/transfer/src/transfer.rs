@@ -16,12 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage};
 
-use crate::counters::Counters;
+use crate::counters::{CounterDetail, Counters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
+use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
@@ -98,7 +99,7 @@ impl LiveTransfer {
     /// Takes over `side` and talks with the peer in the background.
     pub fn start(
         side: Side,
-        (outbox, inbox): (Outbox, Inbox),
+        (outbox, inbox, version): (Outbox, Inbox, u16),
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
         setup: &Setup,
@@ -110,7 +111,7 @@ impl LiveTransfer {
             let (side, outbox, reports, end) =
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
-                let result = converse(&side, &outbox, &inbox, &reports);
+                let result = converse(&side, (&outbox, &inbox, version), &reports);
                 side.stop();
                 *end.result.lock().expect("not poisoned") = Some(result);
                 end.changed.notify_all();
@@ -139,6 +140,36 @@ impl LiveTransfer {
             standstill: Standstill::new(setup.stall),
         };
         Ok(Paced::new(transfer, pace))
+    }
+
+    /// The share of the time in which workers could have worked and did not; not known of a stage that does not exist.
+    fn waited(
+        &self,
+        workers: Concurrency,
+        (before, sending): (&Snapshot, Duration),
+        (after, receiving): (&Snapshot, Duration),
+    ) -> PerStage<Option<f64>> {
+        let time = |a: &Counters, b: &Counters, of: fn(&CounterDetail) -> u64| {
+            let us = of(&b.detail?).saturating_sub(of(&a.detail?));
+            Some(Duration::from_micros(us))
+        };
+        let (filling, taking) = (|d: &CounterDetail| d.filling_us, |d: &CounterDetail| d.taking_us);
+        let (sender, receiver) = ((&before.sender, &after.sender), (&before.receiver, &after.receiver));
+        let waited = |stage: Stage, interval, time| {
+            share_waited(interval, (Duration::ZERO, time), workers[stage])
+                .filter(|_| !self.bounds[stage].is_fixed())
+        };
+        let read = time(sender.0, sender.1, filling);
+        // The two clocks agree but for the time that asking takes.
+        let network = time(sender.0, sender.1, taking)
+            .zip(time(receiver.0, receiver.1, filling))
+            .map(|(to_take, to_fill)| to_take.saturating_add(to_fill));
+        let write = time(receiver.0, receiver.1, taking);
+        PerStage {
+            read: read.and_then(|time| waited(Stage::Read, sending, time)),
+            network: network.and_then(|time| waited(Stage::Network, sending, time)),
+            write: write.and_then(|time| waited(Stage::Write, receiving, time)),
+        }
     }
 
     fn ended(&self) -> Option<Result<()>> {
@@ -205,7 +236,7 @@ impl Running for LiveTransfer {
         let remote = self.reports.wait(number, || over() || asked.elapsed() >= SILENCE);
         let (sender, receiver) = match (remote, &*self.side) {
             (Some(remote), Side::Send(_)) => {
-                self.ledger.taken_in(remote.network);
+                self.ledger.taken_in(remote.detail.map_or(remote.network, |detail| detail.taken));
                 (local, remote)
             }
             (Some(remote), Side::Receive(..)) => (remote, local),
@@ -263,7 +294,7 @@ impl Running for LiveTransfer {
                 },
             },
             standard_error: PerStage::all(0.0),
-            waited: PerStage::all(None),
+            waited: self.waited(setpoint, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
@@ -316,6 +347,7 @@ mod tests {
     use crate::terms::Terms;
     use crate::throttle::Limits;
     use crate::transfer::route::{From, STALL, To, begin, random_run};
+    use crate::wire::message::VERSIONS;
     use crate::wire::session;
     use crate::wire::ticket::Claims;
 
@@ -348,7 +380,8 @@ mod tests {
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
         let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, None);
         let bounds = PerStage::all(Bounds::new(1, 1));
-        let transfer = LiveTransfer::start(Side::Send(sender), (outbox, inbox), ledger, bounds, &setup);
+        let transfer =
+            LiveTransfer::start(Side::Send(sender), (outbox, inbox, VERSIONS.1), ledger, bounds, &setup);
         let mut transfer = transfer.expect("started");
         let clock = manual::stop();
         let began = Instant::now();

@@ -4,6 +4,8 @@ pub mod channel;
 pub mod distrust;
 pub mod frame;
 pub mod handshake;
+pub mod stepped;
+
 pub mod message;
 pub mod session;
 pub mod ticket;

@@ -110,7 +110,7 @@ impl DownloadThreads {
 
     pub(super) fn resize(&self, setpoint: Concurrency) {
         self.network.resize(setpoint.network);
-        self.writers.resize(setpoint.write);
+        self.writers.resize(setpoint.write, setpoint.network);
         self.shared.queue.resize(self.network.size());
     }
 

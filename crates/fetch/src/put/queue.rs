@@ -4,11 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
+use tidegate_transfer::pipeline::waits::WaitTime;
 
 use crate::put::target::{Md5Sum, Present, UploadFile};
 
@@ -141,6 +143,10 @@ struct State {
     /// Bytes of staging that nobody has set aside.
     free: u64,
     failed: Option<Error>,
+    /// Readers without room, or without anything to read.
+    filling: WaitTime,
+    /// Connections without anything to send.
+    taking: WaitTime,
 }
 
 #[derive(Debug)]
@@ -181,6 +187,8 @@ impl UploadQueue {
             stopped: false,
             free: size,
             failed: None,
+            filling: WaitTime::default(),
+            taking: WaitTime::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -200,6 +208,28 @@ impl UploadQueue {
     /// Bytes of staging in all, and those that nobody has set aside.
     pub fn room(&self) -> (ByteCount, ByteCount) {
         (ByteCount(self.size), ByteCount(self.lock().free.min(self.size)))
+    }
+
+    /// How long readers and connections have waited so far, each summed over them.
+    pub fn waited(&self) -> (Duration, Duration) {
+        let state = self.lock();
+        (state.filling.total(), state.taking.total())
+    }
+
+    /// A reader waits for whoever takes its stream.
+    pub fn while_filling<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.lock().filling.begin();
+        let done = wait();
+        self.lock().filling.end();
+        done
+    }
+
+    /// A connection waits for whoever reads its stream.
+    pub fn while_taking<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.lock().taking.begin();
+        let done = wait();
+        self.lock().taking.end();
+        done
     }
 
     /// Adds a listed file; waits while too many are. `false` once stopped.
@@ -253,7 +283,7 @@ impl UploadQueue {
     }
 
     /// Waits until there is an outcome, at most for `time`.
-    pub fn wait(&self, time: std::time::Duration) {
+    pub fn wait(&self, time: Duration) {
         let state = self.lock();
         drop(self.over.wait_timeout(state, time).expect("not poisoned"));
     }
@@ -320,7 +350,9 @@ impl UploadQueue {
                 self.send.notify_one();
                 return Some(reading);
             }
+            state.filling.begin();
             state = self.read.wait(state).expect("not poisoned");
+            state.filling.end();
         }
     }
 
@@ -383,7 +415,9 @@ impl UploadQueue {
                 self.list.notify_one();
                 return Some(SendTask::Begin(file));
             }
+            state.taking.begin();
             state = self.send.wait(state).expect("not poisoned");
+            state.taking.end();
         }
     }
 

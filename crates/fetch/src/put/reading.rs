@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use md5::{Digest, Md5};
 use tidegate_transfer::error::Result;
@@ -198,7 +198,11 @@ fn pour(
         let chunk = if more? { Chunk::Bytes(room) } else { Chunk::End(sum.clone().finalize().into()) };
         let ended = matches!(chunk, Chunk::End(_));
         // Nobody takes it: the request has failed, and says why itself.
-        if to.send(chunk).is_err() || ended {
+        let sent = match to.try_send(chunk) {
+            Err(TrySendError::Full(chunk)) => shared.queue.while_filling(|| to.send(chunk)).is_ok(),
+            sent => sent.is_ok(),
+        };
+        if !sent || ended {
             return Ok(());
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -322,7 +322,13 @@ impl<'a> Outgoing<'a> {
                 From::Blocks(blocks, _) => (blocks, None),
                 From::Stream(receiver, room, end) => {
                     if room.is_none() && end.is_none() {
-                        match receiver.recv() {
+                        let next = match receiver.try_recv() {
+                            Err(TryRecvError::Empty) => {
+                                self.shared.queue.while_taking(|| receiver.recv()).map_err(TryRecvError::from)
+                            }
+                            next => next,
+                        };
+                        match next {
                             Ok(Chunk::Bytes(next)) => *room = Some(next),
                             Ok(Chunk::End(md5)) => *end = Some(md5),
                             Err(_) => return Err(io::Error::other("the source ended early")),

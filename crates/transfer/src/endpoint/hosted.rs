@@ -37,8 +37,11 @@ use crate::terms::{Compare, DataPlane, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
-use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE};
+use crate::wire::message::{
+    DETAIL_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE,
+};
 use crate::wire::session::{self, Inbox, Outbox};
+use crate::wire::stepped::split;
 use crate::wire::ticket::{Address, Claims};
 
 /// Most an initiator may ask of this host.
@@ -197,7 +200,7 @@ fn answer(
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
             };
-            serve(endpoint, outbox, inbox, &[], make)
+            serve(endpoint, (outbox, inbox, *version), &[], make)
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
@@ -211,7 +214,7 @@ fn answer(
             let patience = run.map(|(_, stall)| stall);
             let make =
                 || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
-            serve(endpoint, outbox, inbox, &told, make)
+            serve(endpoint, (outbox, inbox, *version), &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
@@ -387,8 +390,7 @@ fn open_source(
 /// Runs this end until the initiator or the work is done.
 fn serve(
     endpoint: &Arc<Endpoint>,
-    outbox: &Outbox,
-    inbox: &Inbox,
+    (outbox, inbox, version): (&Outbox, &Inbox, u16),
     told: &[Message],
     make: impl FnOnce() -> Side,
 ) -> Result<()> {
@@ -404,7 +406,7 @@ fn serve(
         *slot = Some(Arc::clone(&side));
         side
     };
-    let result = converse(&side, outbox, inbox, &Reports::default());
+    let result = converse(&side, (outbox, inbox, version), &Reports::default());
     // Let go of the journal before anybody may take over.
     side.stop();
     hosted.side.lock().expect("not poisoned").take();
@@ -474,6 +476,10 @@ fn relay(
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;
                 let over = seen.is_none();
+                let (seen, detail) = seen.as_ref().map(split).unzip();
+                if let Some(detail) = detail.filter(|_| version >= DETAIL_SINCE) {
+                    outbox.send(&Message::StepDetail(detail));
+                }
                 outbox.send(&Message::Stepped(seen, transfer.bounds()));
                 if over {
                     let _ = inbox.receive_within(IDLE);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_control::Concurrency;
 
 use crate::catalogue::Catalogue;
-use crate::counters::Counters;
+use crate::counters::{CounterDetail, Counters};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
@@ -204,7 +204,7 @@ impl Receiver {
 
     /// Lets this many writers run.
     pub fn resize(&self, setpoint: Concurrency) {
-        self.threads.resize(setpoint.write);
+        self.threads.resize(setpoint.write, setpoint.network);
     }
 
     /// Takes in what comes on a new data stream; `closed` is told whether it was of any use.
@@ -329,6 +329,13 @@ impl Receiver {
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
+        let (filling, taking) = shared.path.waited();
+        let detail = CounterDetail {
+            filling_us: filling.as_micros() as u64,
+            taking_us: taking.as_micros() as u64,
+            taken: shared.network_bytes.load(Relaxed),
+            streams: None,
+        };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
             network: shared.network_bytes.load(Relaxed),
@@ -336,6 +343,7 @@ impl Receiver {
             staging_used: shared.path.staging.used().0,
             staging_capacity: shared.path.staging.capacity().0,
             cpu: CpuTime::now(),
+            detail: Some(detail),
             ..Counters::default()
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_control::Concurrency;
 
-use crate::counters::Counters;
+use crate::counters::{CounterDetail, Counters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
@@ -18,6 +18,7 @@ use crate::pipeline::data_streams::{DataStreams, Dialer};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
+use crate::pipeline::waits::WaitTime;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
@@ -120,6 +121,10 @@ struct SenderState {
     owned: Mutex<HashSet<u64>>,
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    /// Readers without work.
+    readers_idle: Mutex<WaitTime>,
+    /// Streams' workers that read for themselves, without work.
+    streams_idle: Mutex<WaitTime>,
     failure: Mutex<Option<Error>>,
     comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
     stopped: AtomicBool,
@@ -175,6 +180,8 @@ impl Sender {
             room: Condvar::new(),
             read_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            readers_idle: Mutex::default(),
+            streams_idle: Mutex::default(),
             failure: Mutex::default(),
             comparisons: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -216,6 +223,7 @@ impl Sender {
         // Streams that read for themselves must not be more than the readers there should be.
         let too_few = self.shared.source.has_read_stage() && readers < setpoint.network;
         self.shared.shortcut.resize(if too_few { 0 } else { setpoint.network });
+        self.shared.allow(readers, setpoint.network);
         self.shared.settle();
         self.readers.resize(readers);
         self.streams.resize(setpoint.network);
@@ -271,6 +279,7 @@ impl Sender {
             retransmits: tcp.retransmits,
             rtt_us: tcp.rtt.as_micros() as u64,
             cpu: CpuTime::now(),
+            detail: Some(CounterDetail { streams: None, ..shared.waited() }),
         }
     }
 
@@ -320,6 +329,28 @@ impl SenderState {
             self.data_streams.abort();
         }
         self.room.notify_all();
+    }
+
+    /// Of those who wait, as many as these count.
+    fn allow(&self, readers: u16, streams: u16) {
+        self.staging.allow(readers, streams);
+        self.readers_idle.lock().expect("not poisoned").allow(readers);
+        self.streams_idle.lock().expect("not poisoned").allow(streams);
+    }
+
+    /// How long readers and streams could have worked and did not. While streams' workers read for themselves, they
+    /// are readers that send nothing.
+    fn waited(&self) -> CounterDetail {
+        let (filling, taking) = self.staging.waited();
+        let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
+        let in_place = self.shortcut.in_place();
+        let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
+        let streams = taking + idle(&self.streams_idle) + in_place;
+        CounterDetail {
+            filling_us: readers.as_micros() as u64,
+            taking_us: streams.as_micros() as u64,
+            ..CounterDetail::default()
+        }
     }
 
     /// Lets streams' workers read for themselves, or the read pool again.

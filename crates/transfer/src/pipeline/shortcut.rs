@@ -33,6 +33,8 @@ pub struct Shortcut {
     usual: AtomicU64,
     /// When work may be done in place again, in ns since the start.
     closed_until: AtomicU64,
+    /// Time that neighbours have spent on this stage's work, in ns.
+    in_place: AtomicU64,
 }
 
 /// One block's work, counted as under way until dropped; its time counts only if it is [`done`](Pass::done).
@@ -52,6 +54,7 @@ impl Shortcut {
             busy: AtomicU16::new(0),
             usual: AtomicU64::new(0),
             closed_until: AtomicU64::new(0),
+            in_place: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +86,11 @@ impl Shortcut {
         Some(Pass { shortcut: self, begun })
     }
 
+    /// How long neighbours have worked for this stage, summed over them.
+    pub fn in_place(&self) -> Duration {
+        Duration::from_nanos(self.in_place.load(Relaxed))
+    }
+
     /// Counts one of the stage's own workers at work.
     pub fn count(&self) -> Pass<'_> {
         self.busy.fetch_add(1, Relaxed);
@@ -91,6 +99,11 @@ impl Shortcut {
 }
 
 impl Pass<'_> {
+    /// What a neighbour does for the stage ends here; what follows is its own work.
+    pub fn own_work_follows(&self) {
+        self.shortcut.in_place.fetch_add(self.begun.elapsed().as_nanos() as u64, Relaxed);
+    }
+
     /// The block's work is done.
     pub fn done(self) {
         let shortcut = self.shortcut;

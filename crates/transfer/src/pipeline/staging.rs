@@ -5,10 +5,12 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_control::ByteCount;
 
 use crate::manifest::BLOCK;
+use crate::pipeline::waits::WaitTime;
 use crate::quota::{Held, Quota};
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::frame::HEADER;
@@ -80,8 +82,8 @@ struct State<F> {
     closed: bool,
     /// Nothing may be taken or made any more.
     aborted: bool,
-    waiting_to_fill: usize,
-    waiting_to_take: usize,
+    filling: WaitTime,
+    taking: WaitTime,
 }
 
 impl<F> Staging<F> {
@@ -99,8 +101,8 @@ impl<F> Staging<F> {
             held: Vec::new(),
             closed: false,
             aborted: false,
-            waiting_to_fill: 0,
-            waiting_to_take: 0,
+            filling: WaitTime::default(),
+            taking: WaitTime::default(),
         };
         let capacity = ((size.0 / BLOCK) as usize).max(LEAST);
         let most = capacity + 2 * usize::from(workers);
@@ -122,9 +124,9 @@ impl<F> Staging<F> {
             if state.full.len() < self.capacity && (!state.empty.is_empty() || self.may_make(&mut state)) {
                 return Some(reuse_or_make(state));
             }
-            state.waiting_to_fill += 1;
+            state.filling.begin();
             state = self.emptied.wait(state).expect("not poisoned");
-            state.waiting_to_fill -= 1;
+            state.filling.end();
         }
     }
 
@@ -162,7 +164,7 @@ impl<F> Staging<F> {
         } else {
             state.full.push_back(block);
         }
-        let wake = state.waiting_to_take > 0;
+        let wake = state.taking.is_any();
         drop(state);
         if wake {
             self.filled.notify_one();
@@ -189,9 +191,9 @@ impl<F> Staging<F> {
             if state.closed || !wait() {
                 return None;
             }
-            state.waiting_to_take += 1;
+            state.taking.begin();
             state = self.filled.wait(state).expect("not poisoned");
-            state.waiting_to_take -= 1;
+            state.taking.end();
         }
     }
 
@@ -218,9 +220,9 @@ impl<F> Staging<F> {
             if state.closed {
                 return None;
             }
-            state.waiting_to_take += 1;
+            state.taking.begin();
             state = self.filled.wait(state).expect("not poisoned");
-            state.waiting_to_take -= 1;
+            state.taking.end();
         }
     }
 
@@ -240,8 +242,10 @@ impl<F> Staging<F> {
                 return None;
             }
             // What one refuses another may wait for: everybody looks again, also without a new block.
-            let nap = std::time::Duration::from_millis(2);
+            let nap = Duration::from_millis(2);
+            state.taking.begin();
             state = self.filled.wait_timeout(state, nap).expect("not poisoned").0;
+            state.taking.end();
         }
     }
 
@@ -273,7 +277,7 @@ impl<F> Staging<F> {
 
     fn made_room(&self, state: MutexGuard<'_, State<F>>) {
         // Who fills is woken for half a queue, not for each block: waking costs as much as a block's work.
-        let wake = state.waiting_to_fill > 0 && state.full.len() <= self.capacity / 2;
+        let wake = state.filling.is_any() && state.full.len() <= self.capacity / 2;
         drop(state);
         if wake {
             self.emptied.notify_one();
@@ -301,6 +305,19 @@ impl<F> Staging<F> {
     /// Bytes in filled blocks that wait to be taken, in whole blocks.
     pub fn used(&self) -> ByteCount {
         ByteCount(self.lock().full.len() as u64 * BLOCK)
+    }
+
+    /// Of those who wait, as many as these may run count in [`waited`](Self::waited).
+    pub fn allow(&self, fillers: u16, takers: u16) {
+        let mut state = self.lock();
+        state.filling.allow(fillers);
+        state.taking.allow(takers);
+    }
+
+    /// How long workers have waited so far for room to fill, and for blocks to take, each summed over them.
+    pub fn waited(&self) -> (Duration, Duration) {
+        let state = self.lock();
+        (state.filling.total(), state.taking.total())
     }
 
     /// The most it ever holds.
@@ -368,6 +385,33 @@ mod tests {
         block.frames.push(1);
         staging.put(block);
         assert!(staging.take_while(|| false).is_some());
+    }
+
+    #[test]
+    fn who_waits_and_for_what_is_counted() {
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
+        let (taker, long) = (Arc::clone(&staging), Duration::from_millis(20));
+        let taker = thread::spawn(move || taker.take().is_some());
+        while staging.waited().1 < long {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(staging.waited().0, Duration::ZERO, "there is room");
+        staging.put(staging.acquire().expect("room"));
+        assert!(taker.join().expect("no panic"));
+        let taken = staging.waited().1;
+        (0..4).for_each(|_| staging.put(staging.acquire().expect("room")));
+        let filler = Arc::clone(&staging);
+        let filler = thread::spawn(move || filler.acquire().is_some());
+        while staging.waited().0 < long {
+            thread::sleep(Duration::from_millis(1));
+        }
+        // It waits on, and counts no more.
+        staging.allow(0, 2);
+        let (filled, _) = staging.waited();
+        thread::sleep(long);
+        assert_eq!(staging.waited(), (filled, taken), "nobody waits for a block");
+        staging.abort();
+        assert!(!filler.join().expect("no panic"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::manifest::{BLOCK, SEGMENT};
+use crate::pipeline::waits::WaitTime;
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 
 /// Most bytes and files in a bundle.
@@ -175,8 +176,8 @@ impl<T> WorkQueue<T> {
     }
 
     /// The next work; waits until there is some and it is the worker's `turn`, `None` once closed or
-    /// when it shall leave. A turn that changes needs a [`nudge`](Self::nudge).
-    pub fn take(&self, turn: impl Fn() -> Admission) -> Option<Work<T>> {
+    /// when it shall leave. A turn that changes needs a [`nudge`](Self::nudge). Its wait counts as `idle` time.
+    pub fn take(&self, turn: impl Fn() -> Admission, idle: &Mutex<WaitTime>) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -186,7 +187,7 @@ impl<T> WorkQueue<T> {
                 Admission::Take => {}
                 Admission::Leave => return None,
                 Admission::Wait => {
-                    state = self.changed.wait(state).expect("not poisoned");
+                    state = self.wait(state, idle);
                     continue;
                 }
             }
@@ -202,8 +203,15 @@ impl<T> WorkQueue<T> {
             {
                 return Some(work);
             }
-            state = self.changed.wait(state).expect("not poisoned");
+            state = self.wait(state, idle);
         }
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State<T>>, idle: &Mutex<WaitTime>) -> MutexGuard<'s, State<T>> {
+        idle.lock().expect("not poisoned").begin();
+        let state = self.changed.wait(state).expect("not poisoned");
+        idle.lock().expect("not poisoned").end();
+        state
     }
 
     /// Work on `piece`, which was the queue's `at`th.
@@ -307,7 +315,7 @@ mod tests {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(5 * SEGMENT + 1)]);
         let sizes: Vec<u64> = (0..3)
-            .map(|_| match queue.take(|| Admission::Take) {
+            .map(|_| match queue.take(|| Admission::Take, &Mutex::default()) {
                 Some(Work::Chunk(claim)) => drain(&claim),
                 other => panic!("{other:?}"),
             })
@@ -319,7 +327,7 @@ mod tests {
     fn workers_keep_to_files_of_their_own_while_there_are_enough() {
         let queue = WorkQueue::new(Some(SEGMENT), true);
         queue.push([whole(2 * SEGMENT), whole(3 * SEGMENT)]);
-        let take = || match queue.take(|| Admission::Take) {
+        let take = || match queue.take(|| Admission::Take, &Mutex::default()) {
             Some(Work::Chunk(claim)) => claim,
             other => panic!("{other:?}"),
         };
@@ -339,10 +347,12 @@ mod tests {
         queue.push(
             [whole(4 * SEGMENT)].into_iter().chain((0..300).map(|_| whole(10))).chain([whole(SEGMENT)]),
         );
-        let Some(Work::Chunk(_large)) = queue.take(|| Admission::Take) else { panic!("a chunk") };
+        let Some(Work::Chunk(_large)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("a chunk")
+        };
         let mut seen = Vec::new();
         for _ in 0..3 {
-            seen.push(match queue.take(|| Admission::Take) {
+            seen.push(match queue.take(|| Admission::Take, &Mutex::default()) {
                 Some(Work::Bundle(files)) => files.len(),
                 Some(Work::Chunk(claim)) => drain(&claim) as usize,
                 None => panic!("open"),
@@ -355,9 +365,13 @@ mod tests {
     fn an_idle_worker_takes_half_of_the_last_chunk() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(SEGMENT)]);
-        let Some(Work::Chunk(first)) = queue.take(|| Admission::Take) else { panic!("a chunk") };
+        let Some(Work::Chunk(first)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("a chunk")
+        };
         first.next();
-        let Some(Work::Chunk(second)) = queue.take(|| Admission::Take) else { panic!("the other half") };
+        let Some(Work::Chunk(second)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("the other half")
+        };
         assert_eq!(drain(&first) + drain(&second) + BLOCK, SEGMENT);
     }
 
@@ -365,9 +379,13 @@ mod tests {
     fn without_chunking_a_file_stays_with_one_worker() {
         let queue = WorkQueue::new(None, true);
         queue.push([whole(100 * SEGMENT), whole(5), whole(5)]);
-        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take) else { panic!("a file") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("a file")
+        };
         assert_eq!(drain(&claim), 100 * SEGMENT);
-        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take) else { panic!("a file") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("a file")
+        };
         assert_eq!(drain(&claim), 5);
     }
 
@@ -375,7 +393,7 @@ mod tests {
     fn a_worker_waits_for_its_turn_and_leaves_when_told() {
         let queue = Arc::new(WorkQueue::new(Some(2 * SEGMENT), true));
         queue.push([whole(7)]);
-        assert!(queue.take(|| Admission::Leave).is_none(), "there is work, for others");
+        assert!(queue.take(|| Admission::Leave, &Mutex::default()).is_none(), "there is work, for others");
         let may = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let waiting = {
             let (queue, may) = (Arc::clone(&queue), Arc::clone(&may));
@@ -384,7 +402,7 @@ mod tests {
                     true => Admission::Take,
                     false => Admission::Wait,
                 };
-                queue.take(turn).is_some()
+                queue.take(turn, &Mutex::default()).is_some()
             })
         };
         may.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -396,13 +414,17 @@ mod tests {
     fn what_a_parked_worker_leaves_is_next() {
         let queue = WorkQueue::new(Some(2 * SEGMENT), true);
         queue.push([whole(2 * SEGMENT), whole(7)]);
-        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take) else { panic!("a chunk") };
+        let Some(Work::Chunk(claim)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("a chunk")
+        };
         claim.next();
         queue.give_back(&claim);
         assert!(claim.next().is_none());
-        let Some(Work::Chunk(rest)) = queue.take(|| Admission::Take) else { panic!("the rest") };
+        let Some(Work::Chunk(rest)) = queue.take(|| Admission::Take, &Mutex::default()) else {
+            panic!("the rest")
+        };
         assert_eq!(rest.left(), BLOCK..2 * SEGMENT);
         queue.close();
-        assert!(queue.take(|| Admission::Take).is_none());
+        assert!(queue.take(|| Admission::Take, &Mutex::default()).is_none());
     }
 }

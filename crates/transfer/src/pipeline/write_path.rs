@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
 
@@ -250,6 +251,12 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         there
     }
 
+    /// How long whoever delivers and writers could have worked and did not; who writes what it delivers is a writer.
+    pub fn waited(&self) -> (Duration, Duration) {
+        let ((filling, taking), in_place) = (self.staging.waited(), self.shortcut.in_place());
+        (filling + in_place, taking.saturating_sub(in_place))
+    }
+
     // Writing ----------------------------------------------------------------------------------------
 
     /// Bytes written so far.
@@ -289,6 +296,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             && occupy(&block)
         {
             self.write_block(handler, &block, None, WrittenBy::Deliverer);
+            pass.own_work_follows();
             pass.done();
             self.staging.release(block);
             // A writer that left the file to us waits, and we do not come back for what it refused.
@@ -422,8 +430,9 @@ impl<H: WriteHandler> WriteThreads<H> {
         Self { handler: Arc::clone(handler), writers, committer }
     }
 
-    /// Lets this many writers run.
-    pub fn resize(&self, n: u16) {
+    /// Lets this many writers run, for so many that deliver.
+    pub fn resize(&self, n: u16, deliverers: u16) {
+        self.handler.path().staging.allow(deliverers, n);
         self.writers.resize(n);
         self.handler.path().shortcut.resize(self.writers.size());
     }
@@ -584,7 +593,7 @@ mod tests {
 
     fn eventually(what: impl Fn() -> bool) {
         while !what() {
-            thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -596,10 +605,10 @@ mod tests {
             let threads = WriteThreads::start(&handler, 1, &Share::own());
             let file = file();
             if early {
-                threads.resize(1);
+                threads.resize(1, 1);
             }
             handler.deliver(&file);
-            threads.resize(1);
+            threads.resize(1, 1);
             eventually(|| handler.told().len() == 3);
             handler.deliver(&file);
             eventually(|| handler.path.ledger.bytes_again.load(Relaxed) == SIZE);
@@ -629,7 +638,7 @@ mod tests {
         let handler = Handler::new(true);
         let threads = WriteThreads::start(&handler, 1, &Share::own());
         handler.deliver(&file());
-        threads.resize(1);
+        threads.resize(1, 1);
         eventually(|| handler.path.failure().is_some());
         threads.join();
         assert!(handler.path.is_stopped());

@@ -12,6 +12,7 @@ use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
 use crate::transfer::{Interrupt, Pace, Tracked};
 use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
+use crate::wire::stepped::join;
 
 /// How long beyond an epoch the sending endpoint may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +77,7 @@ impl Environment for RelayedTransfer {
             return Ok(None);
         }
         self.link.outbox.send(&Message::Step(setpoint));
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut detail) = (Duration::ZERO, None);
         let tick = Duration::from_millis(50);
         loop {
             if self.interrupt.is_raised() {
@@ -87,9 +88,10 @@ impl Environment for RelayedTransfer {
             match self.link.inbox.receive_within(tick)? {
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
+                Some(Message::StepDetail(more)) => detail = Some(more),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
-                    return Ok(seen);
+                    return Ok(seen.map(|seen| join(&seen, detail)));
                 }
                 Some(Message::Refused(error)) => return Err(error),
                 Some(_) => return Err(Error::protocol("the endpoint sent something else than was asked")),

@@ -157,7 +157,7 @@ pub fn push(
     );
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
-    let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
 
@@ -206,7 +206,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
-    let transfer = LiveTransfer::start(side, (outbox, inbox), ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
 

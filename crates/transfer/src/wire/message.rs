@@ -7,19 +7,20 @@
 //! ```
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::{Bounds, Concurrency, Observation, PerStage};
+use tidegate_control::{Bounds, Concurrency, PerStage};
 
 use crate::bounded::at_most;
-use crate::counters::{Counters, Totals};
+use crate::counters::{CounterDetail, Counters, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
 use crate::spec::{MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::Terms;
+use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 6);
+pub const VERSIONS: (u16, u16) = (1, 7);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -36,6 +37,9 @@ pub(crate) const RUN_SINCE: u16 = 5;
 /// The version since which a sender can be asked for the hash of a file that looks changed, and a third party tells how
 /// many files only got another mode or time.
 pub(crate) const TELL_SINCE: u16 = 6;
+
+/// The version since which an end tells of waits and streams with its counters, and a third party of how sure it is.
+pub(crate) const DETAIL_SINCE: u16 = 7;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -191,7 +195,7 @@ pub enum Message {
     /// Third party, initiator to sender: run one epoch with this set-point.
     Step(Concurrency),
     /// Third party, sender to initiator: what the epoch showed and what may be asked for next.
-    Stepped(Option<Observation>, PerStage<Bounds>),
+    Stepped(Option<Stepped>, PerStage<Bounds>),
     /// Third party: the totals so far.
     Progress(Totals),
     /// Stop; keep what is needed to resume.
@@ -230,6 +234,11 @@ pub enum Message {
     /// Third party, sender to initiator, ahead of `Progress`: so many files that were there got another mode or time;
     /// since version 6.
     Refreshed(u64),
+
+    /// The other end, ahead of `Report`: what it counted besides; since version 7.
+    Detail(CounterDetail),
+    /// Third party, sender to initiator, ahead of `Stepped`: what the epoch showed besides; since version 7.
+    StepDetail(StepDetail),
 }
 
 /// Encodes `message` with its length prefix.
@@ -329,6 +338,15 @@ mod tests {
         assert_eq!(encode(&Message::Overdue { streams: vec![7], for_ms: 9 })[4..], [32, 1, 7, 9]);
         assert_eq!(encode(&Message::Refreshed(3))[4..], [34, 3]);
         assert_eq!(encode(&Verdict::Tell)[4..], [5]);
+        assert_eq!(encode(&Message::Detail(CounterDetail::default()))[4..], [35, 0, 0, 0, 0]);
+        // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
+        let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
+        assert_eq!(encode(&counters), encode(&Counters::default()));
+        assert_eq!(encode(&Message::Report(1, counters)).len(), 4 + 2 + 13);
+        let seen = tidegate_control::Observation { waited: PerStage::all(Some(0.5)), ..Default::default() };
+        let (stepped, detail) = crate::wire::stepped::split(&seen);
+        assert_eq!(encode(&stepped).len(), 4 + 19);
+        assert_eq!(crate::wire::stepped::join(&stepped, Some(detail)), seen);
     }
 
     proptest! {

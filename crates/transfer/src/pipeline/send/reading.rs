@@ -82,7 +82,7 @@ impl SenderState {
         let mut own = ReaderState::new(self);
         let turn = || if self.direct.load(Relaxed) { Admission::Wait } else { Admission::Take };
         while gate.pass(index) {
-            let Some(work) = self.work.take(turn) else { return };
+            let Some(work) = self.work.take(turn, &self.readers_idle) else { return };
             self.read_work(work, &mut Queued { shared: self, index, gate }, &mut own);
         }
     }

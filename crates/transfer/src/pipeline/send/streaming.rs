@@ -57,6 +57,9 @@ impl Outlet for Direct<'_> {
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
+        if let Some(pass) = &self.pass {
+            pass.own_work_follows();
+        }
         self.stranded = !self.shared.send_or_queue(self.slot, block, self.throttle);
         if let Some(pass) = self.pass.take() {
             pass.done();
@@ -80,7 +83,7 @@ impl SenderState {
         let turn = || if direct() && self.staging.is_empty() { Admission::Take } else { Admission::Leave };
         while gate.pass(index) {
             self.rest(slot.pause());
-            if let Some(work) = self.work.take(turn) {
+            if let Some(work) = self.work.take(turn, &self.streams_idle) {
                 let (slot, throttle) = (&mut slot, throttle.as_ref());
                 let mut outlet =
                     Direct { shared: self, index, gate, slot, throttle, pass: None, stranded: false };

@@ -1,0 +1,120 @@
+//! What an epoch showed, as the sending endpoint of a third-party transfer tells it: in the bytes that version 1 gave to
+//! it, and what came to be seen later in a message of its own.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidegate_control::{
+    BitRate, ByteCount, Concurrency, CpuLoad, Ends, Observation, PerStage, Remaining, Streams,
+};
+
+/// What an [`Observation`] was in version 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stepped {
+    at: Duration,
+    interval: Duration,
+    concurrency: Concurrency,
+    throughput: PerStage<BitRate>,
+    staging_free: Ends<ByteCount>,
+    staging_capacity: Ends<ByteCount>,
+    loss: Option<f64>,
+    rtt: Option<Duration>,
+    cpu: Ends<Option<CpuLoad>>,
+    remaining: Option<Remaining>,
+}
+
+/// What came to be seen since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepDetail {
+    standard_error: PerStage<f64>,
+    waited: PerStage<Option<f64>>,
+    streams: Option<Streams>,
+}
+
+/// What is told of `seen`.
+pub fn split(seen: &Observation) -> (Stepped, StepDetail) {
+    let Observation {
+        at,
+        interval,
+        concurrency,
+        throughput,
+        standard_error,
+        waited,
+        staging_free,
+        staging_capacity,
+        loss,
+        rtt,
+        streams,
+        cpu,
+        remaining,
+    } = *seen;
+    let stepped = Stepped {
+        at,
+        interval,
+        concurrency,
+        throughput,
+        staging_free,
+        staging_capacity,
+        loss,
+        rtt,
+        cpu,
+        remaining,
+    };
+    (stepped, StepDetail { standard_error, waited, streams })
+}
+
+/// What was told; an older endpoint does not tell everything, and what makes no sense is taken for untold.
+pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
+    let Stepped {
+        at,
+        interval,
+        concurrency,
+        throughput,
+        staging_free,
+        staging_capacity,
+        loss,
+        rtt,
+        cpu,
+        remaining,
+    } = *stepped;
+    let StepDetail { standard_error, waited, streams } = detail.unwrap_or_default();
+    let share = |share: f64| (0.0..=1.0).contains(&share);
+    let sound = |streams: &Streams| {
+        [streams.busy, streams.receiver_limited, streams.app_limited].into_iter().all(share)
+            && streams.spread.is_finite()
+    };
+    Observation {
+        at,
+        interval,
+        concurrency,
+        throughput,
+        standard_error: standard_error.map(|error| if error.is_finite() { error.max(0.0) } else { 0.0 }),
+        waited: waited.map(|waited| waited.filter(|&waited| share(waited))),
+        staging_free,
+        staging_capacity,
+        loss,
+        rtt,
+        streams: streams.filter(sound),
+        cpu,
+        remaining,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_was_not_told() {
+        let detail = StepDetail {
+            standard_error: PerStage::new(0.1, f64::NAN, -1.0),
+            waited: PerStage::new(Some(0.3), Some(1.5), Some(f64::NAN)),
+            streams: Some(Streams { busy: 7.0, ..Streams::default() }),
+        };
+        let seen = join(&Stepped::default(), Some(detail));
+        assert_eq!(seen.standard_error, PerStage::new(0.1, 0.0, 0.0));
+        assert_eq!(seen.waited, PerStage::new(Some(0.3), None, None));
+        assert_eq!(seen.streams, None);
+        assert_eq!(join(&Stepped::default(), None), Observation::default());
+    }
+}
