@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, build, needs_policy};
 use tidegate_control::policy::Policy;
 use tidegate_control::utility::{LossTerm, Utility};
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::{BitRate, ByteCount, Share};
 use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
@@ -81,13 +81,18 @@ pub struct ControlArgs {
     /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
+    /// How hard the rule auto pushes beside the traffic of others: background (one stream, which gives
+    /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
+    /// as still bring something)
+    #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
+    pub share: Share,
     /// Length of an epoch [default: 1s; 3s for the published rules]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     pub epoch: Option<Duration>,
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 8
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 4
     /// streams where a round trip takes 40 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
@@ -260,7 +265,8 @@ impl ControlArgs {
             Some("none") => utility.loss_term = LossTerm::None,
             _ => {}
         }
-        let options = OptimizerOptions { seed: self.seed, utility, ..OptimizerOptions::default() };
+        let options =
+            OptimizerOptions { seed: self.seed, utility, share: self.share, ..OptimizerOptions::default() };
         rule(&self.optimizer, &options, self.policy.as_deref())
     }
 

@@ -33,6 +33,7 @@ pub mod arrival;
 // What is seen, what it is worth.
 pub mod observation;
 pub mod scenario;
+pub mod share;
 pub mod utility;
 
 pub mod waiting;
@@ -77,6 +78,7 @@ pub use path::{Oracle, Path};
 pub use policy::Policy;
 pub use rng::Rng;
 pub use scenario::{Extra, Scenario};
+pub use share::Share;
 pub use simulation::{Simulation, Summary, simulate};
 pub use simulator::{Simulator, SimulatorOptions};
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions};
 use tidegate_control::simulation::{Summary, simulate};
-use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, SimulatorOptions};
+use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, Share, SimulatorOptions};
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
@@ -28,6 +28,9 @@ pub struct SimulateArgs {
     /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// How hard the rule auto pushes beside the traffic of others: background, fair or full
+    #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
+    share: Share,
     /// Seed of the measurement noise and of rules that draw at random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -94,7 +97,7 @@ fn load(file: &Path) -> Result<Scenario, String> {
 type Named<'a> = (&'a str, Box<dyn Optimizer>);
 
 fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
-    let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
+    let options = OptimizerOptions { seed: args.seed, share: args.share, ..OptimizerOptions::default() };
     let build = |name: &String| rule(name, &options, args.policy.as_deref());
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
 }

@@ -17,6 +17,7 @@ use crate::environment::Host;
 use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::{Optimizer, Proposal};
 use crate::path_estimator::PathEstimator;
+use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 
 /// Workers a stage to begin with: no burden on a small host.
@@ -47,18 +48,6 @@ const FAIR_DEVIATIONS: f64 = 1.0;
 /// Share of a host's processor time: with less than this idle it has none to spare, if so much of it is ours.
 const SPENT_IDLE: f64 = 0.1;
 const SPENT_OURS: f64 = 0.4;
-
-/// How hard to push beside the traffic of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Share {
-    /// One stream, which gives way.
-    Background,
-    /// As many streams as would fill the path if nobody else used it.
-    #[default]
-    Fair,
-    /// As many as still bring something.
-    Full,
-}
 
 /// The rule's memory.
 #[derive(Clone, Debug, Default)]

@@ -13,10 +13,12 @@ use crate::optimizer::fts3::{self, Fts3};
 use crate::optimizer::gradient::{self, Gradient};
 use crate::optimizer::model_based::ModelBased;
 use crate::optimizer::model_fit::{self, ModelFit};
+use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::policy::{ActionChoice, Learned};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::policy::{Policy, Recipe};
+use crate::share::Share;
 use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
@@ -59,6 +61,8 @@ pub struct OptimizerOptions {
     pub seed: u64,
     /// The utility of the rules that climb one: form, K and B.
     pub utility: Utility,
+    /// How hard `auto` pushes beside the traffic of others; `auto:share=NAME` says it in the name.
+    pub share: Share,
     /// AIMD's ε; its default if absent.
     pub epsilon: Option<f64>,
     /// What the [`LEARNED`] rules decide by.
@@ -73,7 +77,7 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
+        "no optimizer '{name}': choose one of {}, auto:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
          gradient:repaired, bayesian:repaired, marlin:repaired, fts3:aggressive, fts3:interval=TIME, or coupled:RULE \
          or independent:RULE of aimd, falcon, gradient, bayesian, model_fit, fts3",
         NAMES.join(", ")
@@ -222,6 +226,10 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
         return Ok(Box::new(Independent::new(rules)));
     }
+    if let Some(text) = name.strip_prefix("auto:") {
+        let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse().map_err(wrong)?;
+        return Ok(Box::new(Auto::new(Optimistic::new(share))));
+    }
     let one_number = name.strip_prefix("coupled:").unwrap_or(name);
     if let Some(rule) = stage_rule(one_number, options, options.seed).map_err(wrong)? {
         return Ok(Box::new(Coupled::new(rule)));
@@ -231,14 +239,9 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     Ok(match name {
-        "auto" => Box::new(Auto::new(ModelBased::default())),
+        "auto" => Box::new(Auto::new(Optimistic::new(options.share))),
         "model_based" => Box::new(ModelBased::default()),
-        "optimistic" => {
-            Box::new(crate::optimizer::optimistic::Optimistic::new(crate::optimizer::optimistic::Share::Fair))
-        }
-        "optimistic:full" => {
-            Box::new(crate::optimizer::optimistic::Optimistic::new(crate::optimizer::optimistic::Share::Full))
-        }
+        "optimistic" => Box::new(Optimistic::new(options.share)),
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
         "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {
@@ -274,6 +277,7 @@ mod tests {
             assert!(start(name).is_some(), "{name}");
         }
         for name in [
+            "auto:share=full",
             "coupled:aimd",
             "independent:gradient:repaired",
             "independent:model_fit",

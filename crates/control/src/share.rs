@@ -1,0 +1,55 @@
+//! How hard to push beside the traffic of others.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How hard to push beside the traffic of others, in words of goodput and of harm: of what a plain TCP flow on the same
+/// path loses of its goodput.
+///
+/// ```
+/// use tidegate_control::Share;
+///
+/// assert_eq!("full".parse(), Ok(Share::Full));
+/// assert_eq!(Share::default().to_string(), "fair");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Share {
+    /// Yields to others: one stream, whatever more would bring.
+    Background,
+    /// Takes no more beside others than the streams get that would fill the path alone.
+    #[default]
+    Fair,
+    /// As many streams as still bring something, whatever it costs others.
+    Full,
+}
+
+impl Share {
+    /// All of them, from the gentlest on.
+    pub const ALL: [Self; 3] = [Self::Background, Self::Fair, Self::Full];
+
+    /// The name used in options and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Background => "background",
+            Self::Fair => "fair",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Share {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|share| share.name() == text).ok_or("share is background, fair or full")
+    }
+}
