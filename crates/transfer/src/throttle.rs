@@ -1,5 +1,6 @@
 //! Token buckets: a rate kept by sleeping, never by spinning.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -15,6 +16,12 @@ const BURST: Duration = Duration::from_millis(20);
 
 /// How long one sleep lasts at most.
 const NAP: Duration = Duration::from_millis(50);
+
+/// What is let through at once lasts so long, so that a slow flow is an even one.
+const PORTION: Duration = Duration::from_millis(20);
+
+/// The fewest bytes that are let through at once, unless there are no more.
+const LEAST_PORTION: usize = 512;
 
 /// Lets bytes through at no more than a given rate.
 ///
@@ -40,6 +47,11 @@ impl Throttle {
         rate.filter(|rate| *rate > BitRate::ZERO).map(|rate| Self { rate, next: Mutex::new(Instant::now()) })
     }
 
+    /// The most bytes to be taken at once for an even flow.
+    pub fn portion(&self) -> usize {
+        ((self.rate.bytes_per_second() * PORTION.as_secs_f64()) as usize).max(LEAST_PORTION)
+    }
+
     /// Waits until `bytes` may pass, or `over` comes true. Safe to share: callers queue up one behind
     /// the other.
     pub fn take(&self, bytes: usize, over: &AtomicBool) {
@@ -57,6 +69,28 @@ impl Throttle {
                 return;
             }
             thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+/// Moves `length` bytes with `pass`, in portions that wait for their turn at each of `throttles`, or at once where there
+/// are none.
+pub fn in_portions<E>(
+    throttles: &[Option<&Throttle>],
+    length: usize,
+    over: &AtomicBool,
+    mut pass: impl FnMut(Range<usize>) -> Result<(), E>,
+) -> Result<(), E> {
+    let throttles = || throttles.iter().flatten();
+    let portion = throttles().map(|throttle| throttle.portion()).min().unwrap_or(usize::MAX);
+    let mut at = 0usize;
+    loop {
+        let end = length.min(at.saturating_add(portion));
+        throttles().for_each(|throttle| throttle.take(end - at, over));
+        pass(at..end)?;
+        at = end;
+        if at == length {
+            return Ok(());
         }
     }
 }
@@ -94,6 +128,32 @@ mod tests {
         }
         // Ten takes of 10 ms each; the first is free, and up to one burst of arrears is forgiven.
         assert!(start.elapsed() + BURST >= Duration::from_millis(90), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn a_slow_flow_is_an_even_one() {
+        let _clock = manual::stop();
+        let over = AtomicBool::new(false);
+        let (slow, quick) = (Throttle::new(Some(BitRate(50_000))), Throttle::new(Some(BitRate::mbps(8))));
+        let flow = |throttles: &[Option<&Throttle>], length| {
+            let (start, mut at, mut portions) = (Instant::now(), 0, Vec::new());
+            let passed = in_portions(throttles, length, &over, |range| {
+                assert_eq!(range.start, at, "one behind the other");
+                at = range.end;
+                portions.push((range.len(), start.elapsed()));
+                if portions.len() < 200 { Ok(()) } else { Err(()) }
+            });
+            (portions, at, passed)
+        };
+        // A block at 50 kbit/s takes 21 s, and never more than 82 ms pass without any of it.
+        let (portions, passed, _) = flow(&[slow.as_ref(), quick.as_ref()], 100_000);
+        assert_eq!(passed, 100_000);
+        assert!(portions.is_sorted_by_key(|(_, at)| *at));
+        assert!(portions.windows(2).all(|pair| pair[1].1 - pair[0].1 < Duration::from_millis(100)));
+        assert_eq!(flow(&[None, quick.as_ref()], 100_000).0.len(), 5, "20 ms each");
+        assert_eq!(flow(&[None, None], 100_000).0.len(), 1);
+        assert_eq!(flow(&[quick.as_ref()], 0).0.len(), 1, "what is empty is moved too");
+        assert_eq!(flow(&[slow.as_ref()], 200_000).2, Err(()), "what fails ends it");
     }
 
     #[test]

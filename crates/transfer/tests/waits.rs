@@ -3,20 +3,25 @@
 mod common;
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use common::{Fixture, write};
 use tidegate_control::{BitRate, ByteCount, Observation, PerStage, Stage};
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
 
 const WORKERS: u16 = 2;
 
-/// What epochs in the midst of a transfer showed, with no more staging than there must be.
-fn seen(from: &From, to: &To, f: &mut Fixture, slow: Stage) -> Vec<Observation> {
+const RATE: BitRate = BitRate::mbps(16);
+
+/// What epochs in the midst of a transfer showed, with no more staging than there must be, where each worker of one
+/// stage has this rate.
+fn seen(from: &From, to: &To, f: &mut Fixture, (slow, rate): (Stage, BitRate)) -> Vec<Observation> {
     let mut limits = Limits::default();
-    let rate = Some(BitRate::mbps(16));
+    let rate = Some(rate);
     match slow {
         Stage::Read => limits.read = rate,
         Stage::Network => limits.network = rate,
@@ -26,6 +31,7 @@ fn seen(from: &From, to: &To, f: &mut Fixture, slow: Stage) -> Vec<Observation> 
     f.terms.staging = ByteCount(1);
     let mut setup = f.setup();
     setup.pace = Pace::new(Duration::from_millis(300));
+    setup.terms.chunk = Some(ByteCount::mib(4));
     let mut transfer = begin(from, to, &setup).expect("begun");
     let mut seen = Vec::new();
     while let Some(epoch) = transfer.step(PerStage::all(WORKERS)).expect("goes on") {
@@ -55,7 +61,7 @@ fn behind_slow_readers_the_others_wait_on_every_route() {
         (f.remote(&["in/source"]), f.to_endpoint("third/")),
     ];
     for (leg, (from, to)) in legs.iter().enumerate() {
-        let seen = seen(from, to, &mut f, Stage::Read);
+        let seen = seen(from, to, &mut f, (Stage::Read, RATE));
         let [read, network, write] = Stage::ALL.map(|stage| mean(&seen, stage));
         assert!(read < 0.4, "leg {leg}: readers are what is slow, and waited {read}");
         assert!(network > 0.6, "leg {leg}: streams have nothing to send, and waited {network}");
@@ -69,10 +75,48 @@ fn before_slow_writers_the_others_wait() {
     let source = f.dir("source");
     write(&source.join("file"), 40_000_000, 1);
     let (from, to) = (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/"));
-    let seen = seen(&from, &to, &mut f, Stage::Write);
+    let seen = seen(&from, &to, &mut f, (Stage::Write, RATE));
     let [read, network, write] = Stage::ALL.map(|stage| mean(&seen, stage));
     assert!(write < 0.4, "writers are what is slow, and waited {write}");
     assert!(network > 0.6, "streams have no room, and waited {network}");
     // Readers fill what the kernel still takes.
     assert!(read > 0.4, "readers have no room, and waited {read}");
+}
+
+#[test]
+fn what_a_slow_worker_moves_shows_when_it_moves_and_not_by_the_block() {
+    let mut f = Fixture::new();
+    let source = f.dir("source");
+    write(&source.join("file"), 700_000, 1);
+    // A block takes 1.3 s.
+    let rate = BitRate(800_000);
+    for plane in [DataPlane::Clear, DataPlane::Tls] {
+        f.terms.data_plane = plane;
+        for slow in Stage::ALL {
+            let to = format!("{}-{plane:?}/", slow.name());
+            let seen =
+                seen(&f.local(std::slice::from_ref(&source)), &f.to_endpoint(&to), &mut f, (slow, rate));
+            let rates: Vec<u64> = seen.iter().map(|epoch| epoch.throughput[slow].0).collect();
+            let moving = rates.iter().filter(|&&rate| rate > 0).count();
+            assert!(rates.len() >= 4, "{slow}: too short to say anything");
+            assert!(4 * moving >= 3 * rates.len(), "{slow}: {rates:?}");
+        }
+    }
+    let parts = f.root.join("read-Tls/source/file");
+    assert!(std::fs::read(source.join("file")).expect("there") == std::fs::read(parts).expect("there"));
+}
+
+#[test]
+fn holes_that_are_read_in_portions_stay_holes() {
+    let mut f = Fixture::new();
+    let source = f.dir("source");
+    let path = source.join("file");
+    let mut content = vec![0; 600_000];
+    content[300_000..300_100].fill(7);
+    let file = std::fs::File::create(&path).expect("made");
+    file.set_len(content.len() as u64).expect("grown");
+    file.write_all_at(&[7; 100], 300_000).expect("written");
+    let (from, to) = (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/"));
+    let _ = seen(&from, &to, &mut f, (Stage::Read, BitRate(1_600_000)));
+    assert!(std::fs::read(f.root.join("in/source/file")).expect("there") == content);
 }

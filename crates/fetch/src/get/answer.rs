@@ -12,6 +12,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::proof::{Proof, ZEROS};
 use tidegate_transfer::pipeline::write_path::Arrived;
+use tidegate_transfer::throttle::Throttle;
 
 use crate::get::digest::place;
 use crate::get::fetch::Worker;
@@ -133,7 +134,8 @@ impl Worker<'_> {
                     }
                 }
                 held.listen(true);
-                let read = source.read(&mut block.bytes[filled..length]);
+                let until = length.min(filled.saturating_add(self.portion()));
+                let read = source.read(&mut block.bytes[filled..until]);
                 held.listen(false);
                 match read {
                     Ok(0) => {
@@ -178,6 +180,12 @@ impl Worker<'_> {
             held.rate.store(rate as u64, Relaxed);
         }
         End::Done
+    }
+
+    /// The most to be read at once, so that what comes within a limit is an even flow.
+    pub(super) fn portion(&self) -> usize {
+        let throttles = [&self.throttle, &self.shared.link].into_iter().flatten();
+        throttles.map(Throttle::portion).min().unwrap_or(usize::MAX)
     }
 
     /// Bytes have come.

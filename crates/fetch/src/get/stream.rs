@@ -79,7 +79,8 @@ impl Worker<'_> {
             if shared.path.is_stopped() || body.has_ended() {
                 return Err(Broken::Over);
             }
-            let n = match source.read(&mut buffer) {
+            let most = self.portion().min(buffer.len());
+            let n = match source.read(&mut buffer[..most]) {
                 Ok(0) => break,
                 Ok(n) => n,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,

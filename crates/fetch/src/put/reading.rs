@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use md5::{Digest, Md5};
-use tidegate_transfer::error::Result;
+use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::pool::Gate;
-use tidegate_transfer::store::RangeReader;
-use tidegate_transfer::throttle::Throttle;
+use tidegate_transfer::store::{BlockContent, RangeReader};
+use tidegate_transfer::throttle::{Throttle, in_portions};
 
 use crate::put::queue::{Bytes, Chunk, PartContent, ReadTask, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
@@ -62,15 +62,16 @@ impl<'a> Front<'a> {
             return Err(UploadQueue::stopped_error());
         }
         let buffer = &mut block.bytes[..length];
-        if self.reader.read(self.range.start, buffer)? == tidegate_transfer::store::BlockContent::Zero {
-            buffer.fill(0);
-        }
+        in_portions(&[self.throttle], length, &self.shared.over, |portion| {
+            let (offset, buffer) = (self.range.start + portion.start as u64, &mut buffer[portion.clone()]);
+            if self.reader.read(offset, buffer)? == BlockContent::Zero {
+                buffer.fill(0);
+            }
+            self.shared.read.fetch_add(portion.len() as u64, Relaxed);
+            Ok::<(), Error>(())
+        })?;
         block.length = length;
         self.range.start += length as u64;
-        if let Some(throttle) = self.throttle {
-            throttle.take(length, &self.shared.over);
-        }
-        self.shared.read.fetch_add(length as u64, Relaxed);
         Ok(true)
     }
 }

@@ -22,6 +22,10 @@ const NAP: Duration = Duration::from_millis(20);
 /// Most bytes handed over at once, so that a rate is kept evenly.
 const SIP: usize = 64 << 10;
 
+/// The same while one of them takes longer than this to leave.
+const SLOW_SIP: usize = 16 << 10;
+const SLOW: Duration = Duration::from_millis(50);
+
 /// A network worker's life.
 pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.network);
@@ -291,6 +295,8 @@ struct Outgoing<'a> {
     throttle: Option<&'a Throttle>,
     length: u64,
     moved: u64,
+    /// When bytes were asked for last.
+    last: Instant,
     /// Where the next byte lies: in which block, and where in it.
     at: (usize, usize),
     from: From<'a>,
@@ -312,7 +318,7 @@ impl<'a> Outgoing<'a> {
             PartContent::Whole(room, md5) => (room.length(), From::Blocks(&room.blocks, *md5)),
             PartContent::Stream(receiver) => (size, From::Stream(receiver, None, None)),
         };
-        Self { shared, throttle, length, moved: 0, at: (0, 0), from }
+        Self { shared, throttle, length, moved: 0, last: Instant::now(), at: (0, 0), from }
     }
 
     /// What is left of the current block; empty at the end.
@@ -364,8 +370,14 @@ impl Read for Outgoing<'_> {
         if self.shared.is_over() {
             return Err(io::Error::other("stopped"));
         }
+        let portions =
+            [self.throttle, self.shared.link.as_ref()].into_iter().flatten().map(Throttle::portion);
+        // Where the last one took its time the flow is slow, and counts in smaller pieces.
+        let piece = if self.last.elapsed() > SLOW { SLOW_SIP } else { SIP };
+        self.last = Instant::now();
+        let portion = portions.min().unwrap_or(piece).min(piece);
         let front = self.front()?;
-        let length = front.len().min(buffer.len()).min(SIP);
+        let length = front.len().min(buffer.len()).min(portion);
         buffer[..length].copy_from_slice(&front[..length]);
         self.at.1 += length;
         for throttle in [self.throttle, self.shared.link.as_ref()].into_iter().flatten() {

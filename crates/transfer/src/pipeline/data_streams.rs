@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -212,8 +213,9 @@ impl<F> DataStreams<F> {
         Ok(Some(DataStream { index, channel, useful }))
     }
 
-    /// Sends `block`; its frames are remembered until confirmed, also when this fails.
-    pub fn send(&self, data_stream: &mut DataStream, block: &mut Block<F>) -> io::Result<()> {
+    /// Takes up `block` for `data_stream`, before any of it is [written](DataStream::write): its frames are remembered
+    /// until confirmed, also where that fails.
+    pub fn take_up(&self, data_stream: &DataStream, block: &mut Block<F>) -> io::Result<()> {
         match self.flights.lock().expect("not poisoned").live.get_mut(&data_stream.index) {
             Some(flight) => {
                 if flight.unconfirmed.len() >= MAX_UNCONFIRMED {
@@ -227,15 +229,7 @@ impl<F> DataStreams<F> {
             // The receiver said it lost this stream.
             None => return Err(io::ErrorKind::ConnectionReset.into()),
         }
-        match &block.tail {
-            None => data_stream.channel.write_all(&block.bytes[..block.length]),
-            Some(tail) => data_stream.channel.write_with_file(
-                &block.bytes[..block.length],
-                tail.file.as_fd(),
-                tail.offset,
-                tail.length,
-            ),
-        }
+        Ok(())
     }
 
     /// Whether the receiver has taken everything sent on `data_stream`.
@@ -346,6 +340,20 @@ impl<F> DataStreams<F> {
 }
 
 impl DataStream {
+    /// Writes a part of a block that was taken up.
+    pub fn write<F>(&mut self, block: &Block<F>, part: Range<usize>) -> io::Result<()> {
+        let within = |at: usize| at.min(block.length);
+        let bytes = &block.bytes[within(part.start)..within(part.end)];
+        match &block.tail {
+            Some(tail) if part.end > block.length => {
+                let (start, end) = (part.start.max(block.length), part.end);
+                let offset = tail.offset + (start - block.length) as u64;
+                self.channel.write_with_file(bytes, tail.file.as_fd(), offset, end - start)
+            }
+            _ => self.channel.write_all(bytes),
+        }
+    }
+
     /// The stream's number.
     pub fn index(&self) -> u32 {
         self.index
@@ -436,7 +444,8 @@ mod tests {
         let staging = Staging::new(ByteCount::mib(1), 1);
         let mut block = staging.acquire().expect("room");
         block.frames.extend([1, 2]);
-        data_streams.send(&mut data_stream, &mut block).expect("sent");
+        data_streams.take_up(&data_stream, &mut block).expect("open");
+        data_stream.write(&block, 0..block.wire_length()).expect("sent");
         clock.advance(patience - Duration::from_secs(1));
         assert!(data_streams.overdue(patience).is_empty(), "it has a second left");
         assert_eq!(data_streams.confirm(3, 1), [1]);

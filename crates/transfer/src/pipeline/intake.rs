@@ -26,7 +26,10 @@ pub trait FrameHandler<T>: Sync {
     /// A block of checked frames is ready to be written.
     fn deliver(&self, block: Block<Arrived<T>>);
 
-    /// So many frames have been taken from the stream, and these were damaged.
+    /// So many bytes of content have come, of frames that may not be whole yet.
+    fn moved(&self, bytes: u64);
+
+    /// So many whole frames have been taken from the stream, and these were damaged.
     fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>);
 }
 
@@ -40,6 +43,7 @@ pub fn receive_frames<T>(
     let lost = |error: io::Error| Error::connection("lost", "a data stream", error);
     // Bytes that arrived behind the last whole frame of the previous block.
     let mut carried: Vec<u8> = Vec::with_capacity(BUFFER);
+    let mut progress = Progress::default();
     loop {
         // No block is held while the stream is idle.
         if carried.is_empty() {
@@ -70,12 +74,15 @@ pub fn receive_frames<T>(
                     let length = HEADER + frame.payload();
                     if arrived.len() >= length {
                         check(&frame, at + HEADER, &mut block, verify, handler, &mut counts);
+                        progress.whole(&frame);
                         at += length;
                         continue;
                     }
+                    progress.part(arrived.len() - HEADER);
                     length
                 }
             };
+            progress.tell(handler);
             // The frame at `at` is not whole. It continues in this block if it began it; otherwise it
             // moves to the next one, and what came before is passed on, damage included, before the
             // stream is waited for.
@@ -90,6 +97,7 @@ pub fn receive_frames<T>(
                 Err(error) => break Err(lost(error)),
             }
         };
+        progress.tell(handler);
         if !ended {
             carried.extend_from_slice(&block.bytes[at..filled]);
         }
@@ -105,6 +113,36 @@ pub fn receive_frames<T>(
         result?;
         if ended {
             return Ok(());
+        }
+    }
+}
+
+/// What has come of the stream's content.
+#[derive(Default)]
+struct Progress {
+    /// Bytes that nobody was told of.
+    fresh: u64,
+    /// Bytes of the frame under way that count already.
+    counted: u64,
+}
+
+impl Progress {
+    /// So much of the frame under way is there.
+    fn part(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.fresh += bytes.saturating_sub(self.counted);
+        self.counted = self.counted.max(bytes);
+    }
+
+    /// The frame under way is whole.
+    fn whole(&mut self, frame: &Frame) {
+        self.fresh += u64::from(frame.length).saturating_sub(self.counted);
+        self.counted = 0;
+    }
+
+    fn tell<T>(&mut self, handler: &impl FrameHandler<T>) {
+        if self.fresh > 0 {
+            handler.moved(std::mem::take(&mut self.fresh));
         }
     }
 }

@@ -112,7 +112,9 @@ struct ReceiverState {
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     asks_hashes: bool,
+    /// Bytes that have come, and those of whole blocks.
     network_bytes: AtomicU64,
+    taken_bytes: AtomicU64,
     finished: AtomicBool,
     taken: Mutex<HashMap<u32, Taken>>,
     /// What the sender was asked for.
@@ -176,6 +178,7 @@ impl Receiver {
             catalogue,
             asks_hashes,
             network_bytes: AtomicU64::new(0),
+            taken_bytes: AtomicU64::new(0),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
             missing: Mutex::new((0..asked.names()).collect()),
@@ -333,7 +336,7 @@ impl Receiver {
         let detail = CounterDetail {
             filling_us: filling.as_micros() as u64,
             taking_us: taking.as_micros() as u64,
-            taken: shared.network_bytes.load(Relaxed),
+            taken: shared.taken_bytes.load(Relaxed),
             streams: None,
         };
         Counters {

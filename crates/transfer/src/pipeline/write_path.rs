@@ -41,7 +41,7 @@ use crate::store::Sink;
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread::{self, JoinHandle};
 use crate::terms::Verify;
-use crate::throttle::Throttle;
+use crate::throttle::{Throttle, in_portions};
 
 pub use crate::offer::Outcome;
 pub use crate::pipeline::incoming::Incoming;
@@ -319,10 +319,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             if incoming(arrived).has_ended() {
                 continue;
             }
-            if let Some(throttle) = throttle {
-                throttle.take(arrived.length as usize, &self.stopped);
-            }
-            if let Err(error) = self.write_arrived(handler, arrived, &block.bytes, by) {
+            if let Err(error) = self.write_arrived(handler, arrived, &block.bytes, (throttle, by)) {
                 handler.write_failed(&arrived.file, error);
             }
         }
@@ -336,7 +333,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         handler: &H,
         arrived: &Arrived<F>,
         bytes: &[u8],
-        by: WrittenBy,
+        (throttle, by): (Option<&Throttle>, WrittenBy),
     ) -> Result<()> {
         let (file, offset, length) = (incoming(arrived), arrived.offset, u64::from(arrived.length));
         let Some(part) = file.part_for(offset, &*self.sink, handler.descriptor(&arrived.file))? else {
@@ -344,13 +341,18 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             self.ledger.bytes_again.fetch_add(length, Relaxed);
             return Ok(());
         };
-        if arrived.data.is_empty() {
-            part.zero_at(offset, length)?;
-        } else {
-            part.write_at(offset, &bytes[arrived.data.clone()])?;
-        }
+        // What is written counts at once.
+        in_portions(&[throttle], arrived.length as usize, &self.stopped, |portion| {
+            if !arrived.data.is_empty() {
+                let data = &bytes[arrived.data.clone()][portion.clone()];
+                part.write_at(offset + portion.start as u64, data)?;
+            } else if portion.start == 0 {
+                part.zero_at(offset, length)?;
+            }
+            self.count_written(portion.len() as u64);
+            Ok::<(), Error>(())
+        })?;
         let change = file.written(offset, arrived.digest)?;
-        self.count_written(length);
         self.follow(handler, &arrived.file, change);
         handler.written(arrived, bytes, by);
         Ok(())

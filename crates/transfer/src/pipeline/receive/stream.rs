@@ -34,8 +34,12 @@ impl FrameHandler<Incoming> for StreamHandler<'_> {
         self.shared.path.deliver(self.shared, block);
     }
 
-    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
+    fn moved(&self, bytes: u64) {
         self.shared.network_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn taken(&self, frames: u64, bytes: u64, damaged: Vec<Again>) {
+        self.shared.taken_bytes.fetch_add(bytes, Relaxed);
         self.shared.path.ledger.bytes_moved.fetch_add(bytes, Relaxed);
         self.shared.taken.lock().expect("not poisoned").entry(self.index).or_default().frames += frames;
         if !damaged.is_empty() {

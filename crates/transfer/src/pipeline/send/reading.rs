@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{SendFile, SenderState, Sent};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::pool::Gate;
@@ -15,7 +15,7 @@ use crate::pipeline::staging::{BUFFER, Block, FileTail};
 use crate::pipeline::work::{Admission, Claim, Work};
 use crate::store::{BlockContent, RangeReader};
 use crate::terms::{DataPlane, Verify};
-use crate::throttle::Throttle;
+use crate::throttle::{Throttle, in_portions};
 use crate::wire::frame::{Frame, FrameKind, HEADER};
 use crate::wire::message::Message;
 
@@ -188,9 +188,6 @@ impl SenderState {
         own: &mut ReaderState,
     ) -> Result<()> {
         let length = (range.end - range.start) as usize;
-        if let Some(throttle) = &own.throttle {
-            throttle.take(length, &self.stopped);
-        }
         // On a clear stream the kernel can send a large block from the file itself. It is read all the
         // same, into a buffer that stays in the cache, for its checksum; if the file changes in between,
         // the receiver notices.
@@ -202,7 +199,7 @@ impl SenderState {
             Some(_) => &mut own.scratch[..length],
             None => &mut block.bytes[start..start + length],
         };
-        let piece = reader.read(range.start, buffer)?;
+        let piece = self.read_within(own.throttle.as_ref(), reader, range.start, buffer)?;
         let verify = self.terms.verify;
         let (kind, proof) = match piece {
             BlockContent::Data => (FrameKind::Data, Proof::of(buffer, range.start, file.size, verify)),
@@ -222,8 +219,34 @@ impl SenderState {
             _ => block.length += frame.payload(),
         }
         block.frames.push(Sent { file: Arc::clone(file), offset: range.start, length: length as u32 });
-        self.read_bytes.fetch_add(length as u64, Relaxed);
         Ok(())
+    }
+
+    /// Fills `buffer` from `offset` within the limit; what has been read counts at once.
+    fn read_within(
+        &self,
+        throttle: Option<&Throttle>,
+        reader: &mut dyn RangeReader,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<BlockContent> {
+        let mut content = BlockContent::Zero;
+        in_portions(&[throttle], buffer.len(), &self.stopped, |portion| {
+            let read = reader.read(offset + portion.start as u64, &mut buffer[portion.clone()])?;
+            self.read_bytes.fetch_add(portion.len() as u64, Relaxed);
+            match (content, read) {
+                (BlockContent::Zero, BlockContent::Zero) => {}
+                // Nothing was put there for the zeros before and between what is none.
+                (BlockContent::Zero, BlockContent::Data) => buffer[..portion.start].fill(0),
+                (BlockContent::Data, BlockContent::Zero) => buffer[portion].fill(0),
+                (BlockContent::Data, BlockContent::Data) => {}
+            }
+            if read == BlockContent::Data {
+                content = read;
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok(content)
     }
 
     /// Tells the receiver what to expect, over the encrypted session.

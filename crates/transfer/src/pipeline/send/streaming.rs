@@ -13,7 +13,7 @@ use crate::pipeline::staging::Block;
 use crate::pipeline::work::Admission;
 use crate::sys::clock::Instant;
 use crate::sys::thread;
-use crate::throttle::Throttle;
+use crate::throttle::{Throttle, in_portions};
 
 /// A worker's stream, if it has one.
 #[derive(Default)]
@@ -179,12 +179,20 @@ impl SenderState {
         throttle: Option<&Throttle>,
     ) -> bool {
         let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
-        for throttle in throttle.into_iter().chain(&self.link) {
-            throttle.take(block.wire_length(), &self.stopped);
-        }
-        match self.data_streams.send(data_stream, block) {
+        let mut uncounted = bytes;
+        let sent = self.data_streams.take_up(data_stream, block).and_then(|()| {
+            in_portions(&[throttle, self.link.as_ref()], block.wire_length(), &self.stopped, |portion| {
+                // What follows the headers, as far as it is known; what is zeros takes nothing.
+                let counts = uncounted.min(portion.len() as u64);
+                data_stream.write(block, portion)?;
+                uncounted -= counts;
+                self.sent_bytes.fetch_add(counts, Relaxed);
+                Ok(())
+            })
+        });
+        match sent {
             Ok(()) => {
-                self.sent_bytes.fetch_add(bytes, Relaxed);
+                self.sent_bytes.fetch_add(uncounted, Relaxed);
                 self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
                 true
             }
