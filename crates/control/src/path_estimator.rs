@@ -9,10 +9,12 @@
 //! and against a path that has changed, and where the latter explains it better, that stage begins anew.
 
 pub mod curve;
+mod recovery;
 
 use std::time::Duration;
 
 pub use curve::Curve;
+use recovery::Recovery;
 
 use crate::observation::Observation;
 use crate::stage::{Bounds, PerStage, Stage};
@@ -24,6 +26,8 @@ const MARGIN: f64 = 0.1;
 const IDLE: f64 = 0.05;
 /// ... and streams that worked for less than this say only what they do at least.
 const STARVED: f64 = 0.85;
+/// Streams that recover may move so many times as much in the end.
+const RECOVERING: f64 = 1.5;
 /// Standard deviation of ln of what a stage moves that no measurement does away with.
 const MIN_ERROR: f64 = 0.03;
 /// Standard deviation of the share of the time that workers waited, by that share: what they would have done with it.
@@ -49,6 +53,8 @@ pub struct PathEstimator {
     doubts: PerStage<u32>,
     /// Workers of the epoch before.
     before: PerStage<f64>,
+    /// Whether streams are still on their way to what they can move.
+    recovery: Recovery,
 }
 
 impl PathEstimator {
@@ -57,10 +63,16 @@ impl PathEstimator {
         &self.curves[stage]
     }
 
+    /// Whether the network's streams are still on their way to what they can move, so that nothing is to be tried.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery.is_under_way()
+    }
+
     /// Takes in an epoch; tells which stages have changed.
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
         let waiting = Waiting::of(seen, free, MARGIN);
+        self.recovery.watch(seen);
         let mut changed = PerStage::all(false);
         for stage in Stage::ALL.into_iter().filter(|&stage| free[stage]) {
             let busy = match seen.waited[stage] {
@@ -91,9 +103,11 @@ impl PathEstimator {
         let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
         let seconds = interval.as_secs_f64();
         curve.forget(KEEP.powf(seconds), DRIFT * seconds);
+        let recovers = stage == Stage::Network && self.recovery.is_under_way();
         let waits = stage == Stage::Network && busy < STARVED;
-        if waits || busy < IDLE {
-            curve.observe_at_least(n, moved, 1.0 / busy.max(IDLE), error * error);
+        if recovers || waits || busy < IDLE {
+            let factor = (1.0 / busy.max(IDLE)).max(if recovers { RECOVERING } else { 1.0 });
+            curve.observe_at_least(n, moved, factor, error * error);
             return false;
         }
         let able = moved / busy;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::environment::Host;
 use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::{Optimizer, Proposal};
-use crate::path_estimator::PathEstimator;
+use crate::path_estimator::{Curve, PathEstimator};
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 
@@ -31,7 +31,7 @@ const FAR_GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
 /// A curve is credible that is so likely, by the likeliest, where it promises more and where it promises to do with less.
-const CREDIBLE_MORE: f64 = 0.1;
+const CREDIBLE_MORE: f64 = 0.05;
 const CREDIBLE_FEWER: f64 = 0.3;
 /// Standard deviations of a worker's rate by which fewer may be hoped to do.
 const HOPE: f64 = 0.5;
@@ -66,66 +66,54 @@ enum Aim {
     Best,
 }
 
-/// One decision: beliefs, and what may be asked for.
-struct Choice<'a> {
-    path: &'a PathEstimator,
-    /// The stages that are known and may have more or fewer workers.
-    stages: Vec<Stage>,
-    /// The numbers of workers that are considered.
-    range: PerStage<(u16, u16)>,
-    /// The share of the most that is enough.
-    enough: f64,
+/// What is believed of one stage at the numbers of workers that are considered, in ascending order.
+struct Prospect<'a> {
+    stage: Stage,
+    curve: &'a Curve,
+    numbers: Vec<f64>,
+    /// What they are expected to move, and what some credible curve says they do, in Mbit/s.
+    expected: Vec<f64>,
+    hoped: Vec<f64>,
 }
 
-impl Choice<'_> {
-    fn numbers(&self, stage: Stage) -> impl Iterator<Item = f64> {
-        let (first, last) = self.range[stage];
+/// The greatest of them.
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+impl<'a> Prospect<'a> {
+    fn new(stage: Stage, curve: &'a Curve, (first, last): (u16, u16)) -> Self {
         // Among many, neighbours differ by less than can be told.
-        let mut next = Some(first);
-        std::iter::from_fn(move || {
-            let n = next?;
-            next = (n < last).then(|| (n + 1 + n / 32).min(last));
-            Some(f64::from(n))
-        })
+        let next = |&n: &u16| (n < last).then(|| n.saturating_add(1 + n / 16).min(last));
+        let numbers: Vec<f64> = std::iter::successors(Some(first), next).map(f64::from).collect();
+        let expected = numbers.iter().map(|&n| curve.expected(n, f64::INFINITY)).collect();
+        let hoped = numbers.iter().map(|&n| curve.possible(n, CREDIBLE_MORE, 0.0)).collect();
+        Self { stage, curve, numbers, expected, hoped }
     }
 
-    fn most(&self, stage: Stage, worth: &dyn Fn(f64) -> f64) -> f64 {
-        self.numbers(stage).map(worth).fold(0.0, f64::max)
+    /// The first number for which it holds; the last if it does for none.
+    fn first(&self, holds: impl Fn(usize) -> bool) -> usize {
+        (0..self.numbers.len()).find(|&i| holds(i)).unwrap_or(self.numbers.len() - 1)
     }
 
-    /// The fewest workers that are worth as much; the most if none are.
-    fn fewest(&self, stage: Stage, worth: &dyn Fn(f64) -> bool) -> u16 {
-        self.numbers(stage).find(|&n| worth(n)).map_or(self.range[stage].1, |n| n as u16)
+    /// The fewest workers whose expectation is close to the most, where more than `limit` is worth nothing, and what they
+    /// are expected to move of it.
+    fn best(&self, limit: f64, enough: f64) -> (usize, f64) {
+        let worth: Vec<f64> = self.numbers.iter().map(|&n| self.curve.expected(n, limit)).collect();
+        let most = most(&worth);
+        let best = self.first(|i| worth[i] >= enough * most);
+        (best, worth[best])
     }
 
-    /// What the slowest stage does, if each does that.
-    fn slowest(&self, of: &dyn Fn(Stage) -> f64) -> f64 {
-        self.stages.iter().map(|&stage| of(stage)).fold(f64::INFINITY, f64::min)
-    }
-
-    fn expected(&self, stage: Stage, n: f64, limit: f64) -> f64 {
-        self.path.curve(stage).expected(n, limit)
-    }
-
-    /// The fewest workers whose expectation is close to the most, up to `limit`.
-    fn best(&self, stage: Stage, limit: f64) -> u16 {
-        let enough = self.enough * self.most(stage, &|n| self.expected(stage, n, limit));
-        self.fewest(stage, &|n| self.expected(stage, n, limit) >= enough)
-    }
-
-    /// What some credible curve says that `n` workers move.
-    fn hoped(&self, stage: Stage, n: f64) -> f64 {
-        self.path.curve(stage).possible(n, CREDIBLE_MORE, 0.0)
-    }
-
-    /// Clearly fewer than `best` that may do as well, if there are any.
-    fn fewer(&self, stage: Stage, best: u16, limit: f64) -> Option<u16> {
-        let worth = self.expected(stage, f64::from(best), limit);
-        let fewer = self.fewest(stage, &|n| {
-            self.path.curve(stage).possible(n, CREDIBLE_FEWER, HOPE) >= self.enough * worth
-                && self.expected(stage, n, limit) >= (1.0 - RISK) * worth
+    /// Clearly fewer than the best that may do as well, if there are any, where more than `limit` is worth nothing.
+    fn fewer(&self, (best, worth): (usize, f64), limit: f64, enough: f64) -> Option<usize> {
+        let fewer = self.first(|i| {
+            let n = self.numbers[i];
+            self.expected[i] >= (1.0 - RISK) * worth
+                && self.curve.expected(n, limit) >= (1.0 - RISK) * worth
+                && self.curve.possible(n, CREDIBLE_FEWER, HOPE) >= enough * worth
         });
-        (f64::from(fewer) <= FEWER * f64::from(best)).then_some(fewer)
+        (self.numbers[fewer] <= FEWER * self.numbers[best]).then_some(fewer)
     }
 }
 
@@ -143,47 +131,50 @@ impl Optimistic {
         Self { share, ..Self::default() }
     }
 
-    fn choice(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Choice<'_> {
+    /// What is believed of the stages that are known and may have more or fewer workers.
+    fn prospects(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Vec<Prospect<'_>> {
         let growth = if self.round_trip.is_some_and(|rtt| rtt < FAR) { GROWTH } else { FAR_GROWTH };
         let spent = spent(seen.cpu);
-        let range = PerStage::from_fn(|stage| {
-            let n = f64::from(seen.concurrency[stage]);
+        let known = |stage: &Stage| !bounds[*stage].is_fixed() && self.path.curve(*stage).is_known();
+        let prospect = |stage: Stage| {
+            let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
             let mut most = if spent[stage] { n } else { (n * growth).ceil() };
-            if stage == Stage::Network && self.share == Share::Fair && self.path.curve(stage).is_known() {
-                most = most.min(self.path.curve(stage).fills(FAIR_DEVIATIONS).ceil());
+            if stage == Stage::Network && self.share == Share::Fair {
+                most = most.min(curve.fills(FAIR_DEVIATIONS).ceil());
             }
             let most = bounds[stage].clamp(most as u16);
-            (bounds[stage].clamp((n / growth) as u16).min(most), most)
-        });
-        let known = |stage: &Stage| !bounds[*stage].is_fixed() && self.path.curve(*stage).is_known();
-        let stages: Vec<Stage> = Stage::ALL.into_iter().filter(known).collect();
-        let error = stages.iter().map(|&stage| seen.standard_error[stage]).fold(0.0, f64::max);
-        let enough = 1.0 - (error / 2.0).clamp(WORTHLESS.0, WORTHLESS.1);
-        Choice { path: &self.path, stages, range, enough }
+            Prospect::new(stage, curve, (bounds[stage].clamp((n / growth) as u16).min(most), most))
+        };
+        Stage::ALL.into_iter().filter(known).map(prospect).collect()
     }
 
     /// The next set-point, what it should move, and why.
     fn decide(&self, seen: &Observation, bounds: PerStage<Bounds>) -> (Concurrency, f64, Aim) {
-        let choice = self.choice(seen, bounds);
-        let expected = |stage: Stage| choice.most(stage, &|n| choice.expected(stage, n, f64::INFINITY));
-        let goal = choice.slowest(&expected);
-        let hope = choice.slowest(&|stage| choice.most(stage, &|n| choice.hoped(stage, n)));
+        let prospects = self.prospects(seen, bounds);
+        let slowest =
+            |of: &dyn Fn(&Prospect<'_>) -> f64| prospects.iter().map(of).fold(f64::INFINITY, f64::min);
+        let goal = slowest(&|stage| most(&stage.expected));
+        let hope = slowest(&|stage| most(&stage.hoped));
+        let error = prospects.iter().map(|stage| seen.standard_error[stage.stage]).fold(0.0, f64::max);
+        let enough = 1.0 - (error / 2.0).clamp(WORTHLESS.0, WORTHLESS.1);
         let rises = hope > (1.0 + GAIN) * goal;
         let target = if rises { hope } else { goal };
         let mut aim = if rises { Aim::More } else { Aim::Best };
         let mut next = seen.concurrency;
-        for &stage in &choice.stages {
-            let best = choice.best(stage, target);
-            next[stage] = best;
-            if rises
-                && choice.expected(stage, f64::from(choice.best(stage, f64::INFINITY)), f64::INFINITY)
-                    < target
-            {
-                next[stage] = choice.fewest(stage, &|n| choice.hoped(stage, n) >= choice.enough * target);
-            } else if let Some(fewer) = choice.fewer(stage, best, target) {
-                next[stage] = fewer;
+        for stage in &prospects {
+            let best = stage.best(target, enough);
+            let i = if rises && enough * most(&stage.expected) < target {
+                stage.first(|i| stage.hoped[i] >= enough * target)
+            } else if let Some(fewer) = stage.fewer(best, target, enough) {
                 aim = if rises { aim } else { Aim::Fewer };
-            }
+                fewer
+            } else {
+                best.0
+            };
+            next[stage.stage] = stage.numbers[i] as u16;
+        }
+        if self.path.is_recovering() {
+            next.network = seen.concurrency.network;
         }
         if self.share == Share::Background {
             next.network = bounds.network.min;
