@@ -196,8 +196,9 @@ impl Optimizer for Optimistic {
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
-        let goodput = seen.goodput().as_mbps();
-        if goodput <= 0.0 {
+        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
+        let goodput = free.map(|stage| seen.throughput[stage].as_mbps()).fold(f64::INFINITY, f64::min);
+        if goodput <= 0.0 || goodput.is_infinite() {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
             return Proposal::from(bounds.clamp(seen.concurrency));
         }
