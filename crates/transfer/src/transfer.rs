@@ -4,6 +4,9 @@
 
 pub mod link;
 mod pace;
+mod rate_samples;
+mod watch;
+
 mod paced;
 pub(crate) mod relayed;
 pub mod route;
@@ -18,7 +21,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage};
 
-use crate::counters::{CounterDetail, Counters};
+use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
@@ -253,6 +256,14 @@ impl Running for LiveTransfer {
         Ok(Some(snapshot))
     }
 
+    fn glimpse(&self) -> Glimpse {
+        self.side.glimpse()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.rtt.unwrap_or_default()
+    }
+
     fn moved(&self, counters: &Snapshot) -> u64 {
         counters.receiver.network
     }
@@ -293,7 +304,6 @@ impl Running for LiveTransfer {
                     false => rate(before.receiver.written, after.receiver.written, receiving),
                 },
             },
-            standard_error: PerStage::all(0.0),
             waited: self.waited(setpoint, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
@@ -305,6 +315,7 @@ impl Running for LiveTransfer {
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
             },
             remaining: self.ledger.totals().remaining(),
+            ..Observation::default()
         }
     }
 }

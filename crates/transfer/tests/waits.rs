@@ -35,16 +35,17 @@ fn seen(from: &From, to: &To, f: &mut Fixture, (slow, rate): (Stage, BitRate)) -
     let mut transfer = begin(from, to, &setup).expect("begun");
     let mut seen = Vec::new();
     while let Some(epoch) = transfer.step(PerStage::all(WORKERS)).expect("goes on") {
+        assert!(epoch.standard_error.into_array().iter().all(|error| error.is_finite()), "{epoch:?}");
         seen.push(epoch);
     }
     // What is under way at first fills staging and the kernel's buffers, and in the end there is nothing to do.
-    let end = seen.len().saturating_sub(2);
-    seen[2.min(end)..end].to_vec()
+    let end = seen.len().saturating_sub(1);
+    seen[1.min(end)..end].to_vec()
 }
 
 fn mean(seen: &[Observation], stage: Stage) -> f64 {
     let waited: Vec<f64> = seen.iter().map(|epoch| epoch.waited[stage].expect("both ends tell")).collect();
-    assert!(waited.len() > 2, "too short to say anything: {} epochs", waited.len());
+    assert!(waited.len() >= 2, "too short to say anything: {} epochs", waited.len());
     assert!(waited.iter().all(|share| (0.0..=1.0).contains(share)), "{waited:?}");
     waited.iter().sum::<f64>() / waited.len() as f64
 }
@@ -53,7 +54,7 @@ fn mean(seen: &[Observation], stage: Stage) -> f64 {
 fn behind_slow_readers_the_others_wait_on_every_route() {
     let mut f = Fixture::new();
     let source = f.dir("source");
-    write(&source.join("file"), 12_000_000, 1);
+    write(&source.join("file"), 16_000_000, 1);
     let to = f.dir("back");
     let legs = [
         (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
@@ -98,7 +99,7 @@ fn what_a_slow_worker_moves_shows_when_it_moves_and_not_by_the_block() {
                 seen(&f.local(std::slice::from_ref(&source)), &f.to_endpoint(&to), &mut f, (slow, rate));
             let rates: Vec<u64> = seen.iter().map(|epoch| epoch.throughput[slow].0).collect();
             let moving = rates.iter().filter(|&&rate| rate > 0).count();
-            assert!(rates.len() >= 4, "{slow}: too short to say anything");
+            assert!(rates.len() >= 2, "{slow}: too short to say anything");
             assert!(4 * moving >= 3 * rates.len(), "{slow}: {rates:?}");
         }
     }

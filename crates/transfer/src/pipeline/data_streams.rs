@@ -324,6 +324,15 @@ impl<F> DataStreams<F> {
         }
     }
 
+    /// Bytes that the receiver's kernel has acknowledged, over all streams there were; `None` where ours does not tell.
+    pub fn acknowledged(&self) -> Option<u64> {
+        let flights = self.flights.lock().expect("not poisoned");
+        let live = flights.live.values().filter_map(|flight| tcp::info(&flight.socket)?.acknowledged);
+        let (sum, known) = live.fold((0, false), |(sum, _), bytes| (sum + bytes, true));
+        (known || flights.retired.acknowledged.is_some())
+            .then(|| sum + flights.retired.acknowledged.unwrap_or_default())
+    }
+
     /// The kernel's counters over all streams; the round-trip time is the live streams' mean.
     pub fn tcp_info(&self) -> TcpInfo {
         let flights = self.flights.lock().expect("not poisoned");
@@ -369,6 +378,8 @@ fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
     if let Some(info) = tcp::info(socket) {
         sum.retransmits += info.retransmits;
         sum.segments_sent += info.segments_sent;
+        let acknowledged = sum.acknowledged.unwrap_or_default() + info.acknowledged.unwrap_or_default();
+        sum.acknowledged = info.acknowledged.map(|_| acknowledged);
     }
 }
 

@@ -21,6 +21,8 @@ pub struct TcpInfo {
     pub delivery: u64,
     /// How long no data has come.
     pub idle: Duration,
+    /// Bytes that the peer has acknowledged since the connection was made; `None` where the kernel does not tell.
+    pub acknowledged: Option<u64>,
 }
 
 /// Reads the counters of `stream`; `None` where the kernel has none.
@@ -44,6 +46,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
     // All ones before the first.
     let least_rtt = if has_least && info.tcpi_min_rtt != u32::MAX { info.tcpi_min_rtt } else { 0 };
     let has_delivery = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivery_rate) + 8;
+    let has_acknowledged = size >= std::mem::offset_of!(libc::tcp_info, tcpi_bytes_acked) + 8;
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
         segments_sent: if has_segments { u64::from(info.tcpi_data_segs_out) } else { 0 },
@@ -51,6 +54,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         least_rtt: Duration::from_micros(u64::from(least_rtt)),
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
         idle: Duration::from_millis(u64::from(info.tcpi_last_data_recv)),
+        acknowledged: has_acknowledged.then_some(info.tcpi_bytes_acked),
     })
 }
 
