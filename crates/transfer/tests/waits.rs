@@ -50,6 +50,19 @@ fn mean(seen: &[Observation], stage: Stage) -> f64 {
     waited.iter().sum::<f64>() / waited.len() as f64
 }
 
+/// The kernel's word on the sender's streams, on every route.
+fn told_of_streams(seen: &[Observation]) {
+    let streams: Vec<_> = seen.iter().filter_map(|epoch| epoch.streams).collect();
+    assert!(2 * streams.len() >= seen.len(), "of {} epochs, {} told", seen.len(), streams.len());
+    for told in streams {
+        assert!((1..=WORKERS).contains(&told.count) && told.window > ByteCount(0), "{told:?}");
+        assert!(told.min_rtt.is_some_and(|rtt| rtt < Duration::from_secs(10)), "{told:?}");
+        assert!(told.delivery_rate > BitRate::ZERO && told.spread <= 1.0, "{told:?}");
+        let shares = [told.busy, told.receiver_limited, told.app_limited];
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{told:?}");
+    }
+}
+
 #[test]
 fn behind_slow_readers_the_others_wait_on_every_route() {
     let mut f = Fixture::new();
@@ -63,6 +76,7 @@ fn behind_slow_readers_the_others_wait_on_every_route() {
     ];
     for (leg, (from, to)) in legs.iter().enumerate() {
         let seen = seen(from, to, &mut f, (Stage::Read, RATE));
+        told_of_streams(&seen);
         let [read, network, write] = Stage::ALL.map(|stage| mean(&seen, stage));
         assert!(read < 0.4, "leg {leg}: readers are what is slow, and waited {read}");
         assert!(network > 0.6, "leg {leg}: streams have nothing to send, and waited {network}");

@@ -15,13 +15,13 @@ impl Sender {
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
-        let tcp = shared.data_streams.tcp_info();
+        let (tcp, streams) = shared.data_streams.count();
         let (reading, sending) = shared.waited();
         let detail = CounterDetail {
             filling_us: reading.as_micros() as u64,
             taking_us: sending.as_micros() as u64,
             taken: 0,
-            streams: None,
+            streams: Some(streams),
         };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
