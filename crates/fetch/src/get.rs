@@ -165,6 +165,11 @@ impl Running for Download {
         self.shared().latency()
     }
 
+    fn stops(&self) -> Option<clock::Instant> {
+        let left = self.pace.stop_after?.saturating_sub(self.started.elapsed());
+        Some(clock::Instant::now() + left)
+    }
+
     fn moved(&self, counters: &DownloadCounters) -> u64 {
         counters.network
     }

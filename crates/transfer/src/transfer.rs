@@ -266,6 +266,10 @@ impl Running for LiveTransfer {
         self.rtt.unwrap_or_default()
     }
 
+    fn stops(&self) -> Option<Instant> {
+        self.pace.stop_after.map(|time| self.started + time)
+    }
+
     fn moved(&self, counters: &Snapshot) -> u64 {
         counters.receiver.network
     }

@@ -64,6 +64,11 @@ pub trait Running: Send {
         Duration::ZERO
     }
 
+    /// When it stops by itself, if it does: what an epoch has not shown by then it never shows.
+    fn stops(&self) -> Option<Instant> {
+        None
+    }
+
     /// Bytes that the network has moved.
     fn moved(&self, counters: &Self::Counters) -> u64;
 
@@ -141,10 +146,14 @@ impl<R: Running> Environment for Paced<R> {
             Some(before) => Some(before),
             None => run.counters()?,
         };
+        let soonest = begun + pace.epoch;
+        let latest = begun + self.pace.longest().max(pace.epoch);
+        // A little before, so that it can still be counted.
+        let stops = run.stops().and_then(|stops| stops.checked_sub(LOOK)).unwrap_or(latest);
         let span = Span {
-            soonest: begun + pace.epoch,
+            soonest,
             usual: begun + self.pace.epoch.max(pace.epoch),
-            latest: begun + self.pace.longest().max(pace.epoch),
+            latest: latest.min(stops).max(soonest),
             sure: if self.short { SURE_SHORT } else { SURE },
             look: pace.look(run.round_trip()),
         };
