@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use crate::environment::Environment;
-use crate::observation::{CpuLoad, Observation};
+use crate::observation::{CpuLoad, Observation, Streams};
 use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
@@ -22,6 +22,12 @@ pub struct Epoch {
     pub setpoint: Concurrency,
     /// What each stage moved, in bit/s.
     pub throughput_bps: PerStage<BitRate>,
+    /// The standard error of each of them, as a share of it; 0 where nobody knows.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub standard_error: PerStage<f64>,
+    /// The share of the interval for which each stage's workers waited for staging, in the mean over them.
+    #[serde(default, skip_serializing_if = "is_untold")]
+    pub waited: PerStage<Option<f64>>,
     /// Free staging at each end, in bytes.
     pub staging_free_bytes: Ends<ByteCount>,
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
@@ -37,6 +43,9 @@ pub struct Epoch {
     pub loss: Option<f64>,
     /// Smoothed round-trip time in µs.
     pub rtt_us: Option<u64>,
+    /// What the sender's kernel told of the network streams, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<EpochStreams>,
     /// What each end's processors did; null of an end that is not ours.
     #[serde(default)]
     pub cpu: Ends<Option<CpuLoad>>,
@@ -47,6 +56,55 @@ pub struct Epoch {
     pub notice: Option<String>,
 }
 
+/// [`Streams`], with units in their names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EpochStreams {
+    /// Streams that were under way.
+    pub count: u16,
+    /// The shortest round trip that any of them has seen, in µs.
+    pub min_rtt_us: Option<u64>,
+    /// What the peer acknowledged last, summed, in bit/s.
+    pub delivery_rate_bps: BitRate,
+    /// Their congestion windows, summed, in bytes.
+    pub window_bytes: ByteCount,
+    /// The mean share of the time in which a stream had data under way.
+    pub busy: f64,
+    /// The mean share of the time in which the receiver's window held a stream back.
+    pub receiver_limited: f64,
+    /// The share of streams whose last measurement was limited by the application.
+    pub app_limited: f64,
+    /// The standard deviation of what they moved by its mean.
+    pub spread: f64,
+}
+
+impl From<Streams> for EpochStreams {
+    fn from(streams: Streams) -> Self {
+        Self {
+            count: streams.count,
+            min_rtt_us: streams.min_rtt.map(|rtt| rtt.as_micros() as u64),
+            delivery_rate_bps: streams.delivery_rate,
+            window_bytes: streams.window,
+            busy: rounded(streams.busy),
+            receiver_limited: rounded(streams.receiver_limited),
+            app_limited: rounded(streams.app_limited),
+            spread: rounded(streams.spread),
+        }
+    }
+}
+
+/// A share in as many digits as it is worth.
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
+
+fn is_unknown(errors: &PerStage<f64>) -> bool {
+    *errors == PerStage::all(0.0)
+}
+
+fn is_untold(waited: &PerStage<Option<f64>>) -> bool {
+    *waited == PerStage::all(None)
+}
+
 impl Epoch {
     fn new(seen: &Observation, next: &Proposal) -> Self {
         Self {
@@ -55,12 +113,15 @@ impl Epoch {
             concurrency: seen.concurrency,
             setpoint: next.setpoint,
             throughput_bps: seen.throughput,
+            standard_error: seen.standard_error.map(rounded),
+            waited: seen.waited.map(|waited| waited.map(rounded)),
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
             remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),
             arrived: None,
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
+            streams: seen.streams.map(EpochStreams::from),
             cpu: seen.cpu,
             utility: next.utility,
             notice: next.notice.clone(),
@@ -129,5 +190,42 @@ pub fn run<E: Environment + ?Sized>(
         next = optimizer.propose(&seen, bounds);
         next.setpoint = bounds.clamp(next.setpoint);
         watch(Some(&Epoch::new(&seen, &next)), &next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_knows_is_not_in_the_line_and_what_is_known_comes_back() {
+        let next = Proposal::default();
+        let line = |seen: &Observation| serde_json::to_value(Epoch::new(seen, &next)).expect("plain data");
+        let plain = line(&Observation::default());
+        for key in ["standard_error", "waited", "streams"] {
+            assert!(plain.get(key).is_none(), "{key}");
+        }
+        let told = line(&Observation {
+            standard_error: PerStage::new(0.123_456, 0.0, 0.0),
+            waited: PerStage::new(None, Some(0.5), None),
+            streams: Some(Streams {
+                count: 3,
+                min_rtt: Some(Duration::from_micros(70)),
+                spread: 1.0 / 3.0,
+                ..Streams::default()
+            }),
+            ..Observation::default()
+        });
+        assert_eq!(told["standard_error"]["read"], 0.1235);
+        assert!(told["waited"]["read"].is_null());
+        assert_eq!(told["waited"]["network"], 0.5);
+        assert_eq!(told["streams"]["min_rtt_us"], 70);
+        assert_eq!(told["streams"]["spread"], 0.3333);
+        for line in [plain, told] {
+            let epoch: Epoch = serde_json::from_value(line.clone()).expect("an epoch");
+            assert_eq!(serde_json::to_value(epoch).expect("plain data"), line);
+        }
     }
 }

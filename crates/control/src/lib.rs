@@ -68,7 +68,7 @@ pub mod calibration;
 
 pub use arrival::{Arrival, Meter};
 pub use calibration::{Calibration, CalibrationError, calibrate};
-pub use control_loop::{Epoch, run};
+pub use control_loop::{Epoch, EpochStreams, run};
 pub use environment::{Environment, Host};
 pub use fluid::Fluid;
 pub use observation::{CpuLoad, Observation, Remaining, Streams};

@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
+use tidegate_transfer::counters::{Glimpse, StageGlimpse};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::pipeline::waits::share_waited;
@@ -152,6 +153,23 @@ impl Running for Download {
         self.threads.resize(setpoint);
     }
 
+    fn glimpse(&self) -> Glimpse {
+        let shared = self.shared();
+        let (taking_in, writing) = shared.path.waited();
+        let network = StageGlimpse { moved: shared.network_bytes.load(Relaxed), waited: taking_in };
+        let write = StageGlimpse { moved: shared.path.written_bytes(), waited: writing };
+        PerStage { read: None, network: Some(network), write: Some(write) }
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.shared().latency()
+    }
+
+    fn stops(&self) -> Option<clock::Instant> {
+        let left = self.pace.stop_after?.saturating_sub(self.started.elapsed());
+        Some(clock::Instant::now() + left)
+    }
+
     fn moved(&self, counters: &DownloadCounters) -> u64 {
         counters.network
     }
@@ -217,7 +235,6 @@ impl Running for Download {
             concurrency: PerStage { read: 1, ..setpoint },
             // Reading is the servers' business: it is as quick as what comes.
             throughput: PerStage::new(network, network, rate(before.written, after.written)),
-            standard_error: PerStage::all(0.0),
             waited: PerStage {
                 read: None,
                 network: share_waited(interval, (before.waited.0, after.waited.0), setpoint.network),
@@ -233,6 +250,7 @@ impl Running for Download {
             streams: None,
             cpu: Ends { sender: None, receiver: after.cpu.load_since(&before.cpu, interval) },
             remaining: self.ledger().totals().remaining(),
+            ..Observation::default()
         }
     }
 }

@@ -24,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
+use tidegate_transfer::counters::{Glimpse, StageGlimpse};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::Kind;
@@ -170,7 +171,6 @@ impl Running for Upload {
             concurrency: setpoint,
             // The server writes what it takes.
             throughput: PerStage { read: rate(before.read, after.read), network, write: network },
-            standard_error: PerStage::all(0.0),
             waited: PerStage {
                 read: share_waited(interval, (before.waited.0, after.waited.0), setpoint.read),
                 network: share_waited(interval, (before.waited.1, after.waited.1), setpoint.network),
@@ -183,7 +183,15 @@ impl Running for Upload {
             streams: None,
             cpu: Ends { sender: after.cpu.load_since(&before.cpu, interval), receiver: None },
             remaining: self.shared.ledger.totals().remaining(),
+            ..Observation::default()
         }
+    }
+
+    fn glimpse(&self) -> Glimpse {
+        let (reading, sending) = self.shared.queue.waited();
+        let read = StageGlimpse { moved: self.shared.read.load(Relaxed), waited: reading };
+        let network = StageGlimpse { moved: self.shared.network.load(Relaxed), waited: sending };
+        PerStage { read: Some(read), network: Some(network), write: None }
     }
 
     fn moved(&self, counters: &UploadCounters) -> u64 {

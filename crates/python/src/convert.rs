@@ -132,6 +132,12 @@ pub(crate) fn amount(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
     number.ok_or_else(|| refuse(format!("{name} must be a finite number of at least 0")))
 }
 
+/// A number from 0 to 1.
+pub(crate) fn share(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
+    let number = amount(value, name).ok().filter(|number| *number <= 1.0);
+    number.ok_or_else(|| refuse(format!("{name} must be from 0 to 1")))
+}
+
 /// A count of bits a second or bytes; a fraction is rounded.
 pub(crate) fn count(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
     if let Ok(whole) = value.extract::<u64>() {

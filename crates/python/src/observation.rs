@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidegate_control::{BitRate, ByteCount, Ends, Observation, Remaining};
 
-use crate::convert::{amount, count, ends, ends_from, per_stage, refuse, setpoint, stages_from, time};
+use crate::convert::{amount, count, ends, ends_from, per_stage, refuse, setpoint, share, stages_from, time};
 
 const MS: f64 = 1e3;
 const US: f64 = 1e6;
@@ -24,7 +24,8 @@ impl PyObservation {
     #[new]
     #[pyo3(signature = (
         *, concurrency, throughput_bps, staging_free_bytes, staging_capacity_bytes, at_ms,
-        interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None
+        interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None,
+        standard_error = None, waited = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a constructor")]
     fn new(
@@ -38,6 +39,8 @@ impl PyObservation {
         rtt_us: Option<&Bound<'_, PyAny>>,
         remaining_bytes: Option<&Bound<'_, PyAny>>,
         remaining_files: Option<&Bound<'_, PyAny>>,
+        standard_error: Option<&Bound<'_, PyAny>>,
+        waited: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let bytes = |value: &Bound<'_, PyAny>, name: &str| count(value, name).map(ByteCount);
         let staging_free = ends_from(staging_free_bytes, "staging_free_bytes", bytes)?;
@@ -46,10 +49,14 @@ impl PyObservation {
         {
             return Err(refuse("staging_free_bytes must not be more than staging_capacity_bytes"));
         }
-        let loss = loss.map(|loss| amount(loss, "loss")).transpose()?;
-        if loss.is_some_and(|loss| loss > 1.0) {
-            return Err(refuse("loss must be from 0 to 1"));
-        }
+        let loss = loss.map(|loss| share(loss, "loss")).transpose()?;
+        let standard_error =
+            standard_error.map(|errors| stages_from(errors, "standard_error", amount)).transpose()?;
+        let waited = waited.map(|waited| {
+            stages_from(waited, "waited", |value, name| {
+                (!value.is_none()).then(|| share(value, name)).transpose()
+            })
+        });
         let interval = interval_ms.map(|ms| time(ms, "interval_ms", MS)).transpose()?;
         let left = remaining_bytes.map(|left| bytes(left, "remaining_bytes")).transpose()?;
         let files = remaining_files.map(|files| count(files, "remaining_files")).transpose()?;
@@ -63,8 +70,8 @@ impl PyObservation {
             throughput: stages_from(throughput_bps, "throughput_bps", |value, name| {
                 count(value, name).map(BitRate)
             })?,
-            standard_error: tidegate_control::PerStage::all(0.0),
-            waited: tidegate_control::PerStage::all(None),
+            standard_error: standard_error.unwrap_or_default(),
+            waited: waited.transpose()?.unwrap_or_default(),
             staging_free,
             staging_capacity,
             loss,
@@ -97,6 +104,19 @@ impl PyObservation {
     #[getter]
     fn throughput_bps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         per_stage(py, self.0.throughput.map(|rate| rate.0))
+    }
+
+    /// The standard error of each throughput, as a share of it; 0 where nobody knows.
+    #[getter]
+    fn standard_error<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        per_stage(py, self.0.standard_error)
+    }
+
+    /// The share of the interval for which a stage's workers had no staging to take from or to fill, in the mean over
+    /// them, 0 to 1; None where nobody knows.
+    #[getter]
+    fn waited<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        per_stage(py, self.0.waited)
     }
 
     /// End-to-end throughput in bit/s: what the slowest stage moved.
@@ -170,6 +190,8 @@ impl PyObservation {
         keywords.set_item("rtt_us", self.rtt_us())?;
         keywords.set_item("remaining_bytes", self.remaining_bytes())?;
         keywords.set_item("remaining_files", self.remaining_files())?;
+        keywords.set_item("standard_error", self.standard_error(py)?)?;
+        keywords.set_item("waited", self.waited(py)?)?;
         Ok((PyTuple::empty(py), keywords))
     }
 }

@@ -25,6 +25,8 @@ SEEN = {
     "rtt_us": 10_000.125,
     "remaining_bytes": 2**63,
     "remaining_files": 7,
+    "standard_error": (0.1, 0, 1.5),
+    "waited": (None, 0.25, 1),
 }
 
 
@@ -43,13 +45,16 @@ class ObservationTest(unittest.TestCase):
         for seen in (tidegate.Observation(**SEEN), tidegate.TransferEnv(scenario("noisy")).reset(seed=3)[1]["observation"]):
             self.assertEqual(copy.deepcopy(seen), seen)
             self.assertEqual(pickle.loads(pickle.dumps(seen)), seen)
-        self.assertNotEqual(tidegate.Observation(**SEEN), tidegate.Observation(**SEEN | {"loss": None}))
+        for name in ("loss", "standard_error", "waited"):
+            self.assertNotEqual(tidegate.Observation(**SEEN), tidegate.Observation(**SEEN | {name: None}))
 
     def test_impossible_values_are_refused_by_name(self):
         wrong = {
             "concurrency": [(1, 2), (1, 2, 3, 4), (0, 1, 1), (1, 70_000, 1), (1, 1, 1.5), "abc", 3, None],
             "throughput_bps": [(1, 2), (1, float("nan"), 1), (1, 1, -1), (1, float("inf"), 1), (1e300, 1, 1)],
             "staging_free_bytes": [(1,), (1, -2), (5, 5), ("a", 1)],
+            "standard_error": [(1, 2), (0.1, -0.1, 0), (float("nan"), 0, 0), (None, 0, 0)],
+            "waited": [(1, 2), (0.1, -0.1, 0), (1.1, None, 0), "abc", 3],
             "loss": [-0.1, 1.1, float("nan")],
             "at_ms": [-1, float("nan"), 1e300, "now"],
             "rtt_us": [float("inf")],

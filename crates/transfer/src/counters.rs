@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_control::{Arrival, ByteCount, Remaining};
+use tidegate_control::{Arrival, ByteCount, PerStage, Remaining};
 
 use crate::bounded::at_most;
 use crate::error::Error;
@@ -78,6 +78,18 @@ impl Counters {
         (self.rtt_us > 0).then(|| Duration::from_micros(self.rtt_us))
     }
 }
+
+/// What is seen of a stage on this host without asking the other end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageGlimpse {
+    /// What it has moved: bytes, or what goes with them.
+    pub moved: u64,
+    /// How long its workers have waited, summed over them.
+    pub waited: Duration,
+}
+
+/// What is seen of each stage on this host; `None` of those elsewhere.
+pub type Glimpse = PerStage<Option<StageGlimpse>>;
 
 /// Most failures in one report.
 pub const MAX_FAILURES: usize = 500;

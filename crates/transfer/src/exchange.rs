@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, Concurrency};
 
-use crate::counters::{CounterDetail, Counters};
+use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
 use crate::pipeline::receive::Receiver;
@@ -62,6 +62,14 @@ impl Side {
         match self {
             Self::Send(sender) => sender.counters(),
             Self::Receive(receiver, _) => receiver.counters(),
+        }
+    }
+
+    /// What is seen of this end's stages.
+    pub fn glimpse(&self) -> Glimpse {
+        match self {
+            Self::Send(sender) => sender.glimpse(),
+            Self::Receive(receiver, _) => receiver.glimpse(),
         }
     }
 

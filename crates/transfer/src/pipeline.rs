@@ -13,6 +13,8 @@ pub mod staging;
 pub mod work;
 
 // The sender.
+mod stream_sums;
+
 pub(crate) mod data_streams;
 pub(crate) mod send;
 

@@ -4,6 +4,9 @@
 
 pub mod link;
 mod pace;
+mod rate_samples;
+mod watch;
+
 mod paced;
 pub(crate) mod relayed;
 pub mod route;
@@ -16,9 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage};
+use tidegate_control::{
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage, Streams,
+};
 
-use crate::counters::{CounterDetail, Counters};
+use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::ledger::Ledger;
@@ -253,6 +258,18 @@ impl Running for LiveTransfer {
         Ok(Some(snapshot))
     }
 
+    fn glimpse(&self) -> Glimpse {
+        self.side.glimpse()
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.rtt.unwrap_or_default()
+    }
+
+    fn stops(&self) -> Option<Instant> {
+        self.pace.stop_after.map(|time| self.started + time)
+    }
+
     fn moved(&self, counters: &Snapshot) -> u64 {
         counters.receiver.network
     }
@@ -293,20 +310,40 @@ impl Running for LiveTransfer {
                     false => rate(before.receiver.written, after.receiver.written, receiving),
                 },
             },
-            standard_error: PerStage::all(0.0),
             waited: self.waited(setpoint, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
             rtt: after.sender.rtt(),
-            streams: None,
+            streams: streams(&before.sender, &after.sender, sending),
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
             },
             remaining: self.ledger.totals().remaining(),
+            ..Observation::default()
         }
     }
+}
+
+/// What the sender's kernel told of the streams under way.
+fn streams(before: &Counters, after: &Counters, interval: Duration) -> Option<Streams> {
+    let (before, after) = (before.detail?.streams?, after.detail?.streams?);
+    let workers = after.count;
+    let share = |a: u64, b: u64| {
+        let time = Duration::from_micros(b.saturating_sub(a));
+        share_waited(interval, (Duration::ZERO, time), workers).unwrap_or(0.0)
+    };
+    (workers > 0).then(|| Streams {
+        count: workers,
+        min_rtt: (after.min_rtt_us > 0).then(|| Duration::from_micros(after.min_rtt_us)),
+        delivery_rate: BitRate(after.delivery.saturating_mul(8)),
+        window: ByteCount(after.window),
+        busy: share(before.busy_us, after.busy_us),
+        receiver_limited: share(before.receiver_limited_us, after.receiver_limited_us),
+        app_limited: (f64::from(after.app_limited) / f64::from(workers)).min(1.0),
+        spread: f64::from(after.spread_ppm) / 1e6,
+    })
 }
 
 impl Drop for LiveTransfer {

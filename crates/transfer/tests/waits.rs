@@ -35,25 +35,39 @@ fn seen(from: &From, to: &To, f: &mut Fixture, (slow, rate): (Stage, BitRate)) -
     let mut transfer = begin(from, to, &setup).expect("begun");
     let mut seen = Vec::new();
     while let Some(epoch) = transfer.step(PerStage::all(WORKERS)).expect("goes on") {
+        assert!(epoch.standard_error.into_array().iter().all(|error| error.is_finite()), "{epoch:?}");
         seen.push(epoch);
     }
     // What is under way at first fills staging and the kernel's buffers, and in the end there is nothing to do.
-    let end = seen.len().saturating_sub(2);
-    seen[2.min(end)..end].to_vec()
+    let end = seen.len().saturating_sub(1);
+    seen[1.min(end)..end].to_vec()
 }
 
 fn mean(seen: &[Observation], stage: Stage) -> f64 {
     let waited: Vec<f64> = seen.iter().map(|epoch| epoch.waited[stage].expect("both ends tell")).collect();
-    assert!(waited.len() > 2, "too short to say anything: {} epochs", waited.len());
+    assert!(waited.len() >= 2, "too short to say anything: {} epochs", waited.len());
     assert!(waited.iter().all(|share| (0.0..=1.0).contains(share)), "{waited:?}");
     waited.iter().sum::<f64>() / waited.len() as f64
+}
+
+/// The kernel's word on the sender's streams, on every route.
+fn told_of_streams(seen: &[Observation]) {
+    let streams: Vec<_> = seen.iter().filter_map(|epoch| epoch.streams).collect();
+    assert!(2 * streams.len() >= seen.len(), "of {} epochs, {} told", seen.len(), streams.len());
+    for told in streams {
+        assert!((1..=WORKERS).contains(&told.count) && told.window > ByteCount(0), "{told:?}");
+        assert!(told.min_rtt.is_some_and(|rtt| rtt < Duration::from_secs(10)), "{told:?}");
+        assert!(told.delivery_rate > BitRate::ZERO && told.spread <= 1.0, "{told:?}");
+        let shares = [told.busy, told.receiver_limited, told.app_limited];
+        assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{told:?}");
+    }
 }
 
 #[test]
 fn behind_slow_readers_the_others_wait_on_every_route() {
     let mut f = Fixture::new();
     let source = f.dir("source");
-    write(&source.join("file"), 12_000_000, 1);
+    write(&source.join("file"), 16_000_000, 1);
     let to = f.dir("back");
     let legs = [
         (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
@@ -62,6 +76,7 @@ fn behind_slow_readers_the_others_wait_on_every_route() {
     ];
     for (leg, (from, to)) in legs.iter().enumerate() {
         let seen = seen(from, to, &mut f, (Stage::Read, RATE));
+        told_of_streams(&seen);
         let [read, network, write] = Stage::ALL.map(|stage| mean(&seen, stage));
         assert!(read < 0.4, "leg {leg}: readers are what is slow, and waited {read}");
         assert!(network > 0.6, "leg {leg}: streams have nothing to send, and waited {network}");
@@ -98,7 +113,7 @@ fn what_a_slow_worker_moves_shows_when_it_moves_and_not_by_the_block() {
                 seen(&f.local(std::slice::from_ref(&source)), &f.to_endpoint(&to), &mut f, (slow, rate));
             let rates: Vec<u64> = seen.iter().map(|epoch| epoch.throughput[slow].0).collect();
             let moving = rates.iter().filter(|&&rate| rate > 0).count();
-            assert!(rates.len() >= 4, "{slow}: too short to say anything");
+            assert!(rates.len() >= 2, "{slow}: too short to say anything");
             assert!(4 * moving >= 3 * rates.len(), "{slow}: {rates:?}");
         }
     }

@@ -147,7 +147,13 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16, amount: Amount) -> Resu
     let report: Report = serde_json::from_slice(&ended.output)
         .map_err(|error| garbage(&format!("what cannot be read: {error}")))?;
     let starting = match amount {
-        Amount::Time(_) => STARTING as usize,
+        // An epoch that has shown too little is prolonged, and may be as long as several.
+        Amount::Time(time) => {
+            let epoch_ms = (time / (EPOCHS - STARTING)).as_millis() as u64;
+            let begun = |epoch: &Epoch| epoch.t_ms.saturating_sub(epoch.interval_ms) + epoch_ms / 4;
+            let first = report.epochs.iter().position(|epoch| begun(epoch) >= epoch_ms * u64::from(STARTING));
+            first.unwrap_or(report.epochs.len())
+        }
         Amount::Bytes(_) => 1,
     };
     // With a ceiling of the endpoint's own fewer streams may run than were asked for.

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 
+use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::BLOCK;
 use crate::pipeline::staging::Block;
+use crate::pipeline::stream_sums::{StreamSums, add};
 use crate::sys::clock::Instant;
 use crate::sys::net::{self, Shutdown, TcpStream};
 use crate::sys::sync::{Condvar, Mutex};
@@ -140,6 +142,8 @@ struct Flight<F> {
     useful: Arc<AtomicBool>,
     /// Since when it is waited for a confirmation.
     since: Instant,
+    /// Bytes that were acknowledged when it was counted last.
+    counted: u64,
 }
 
 /// One stream in the hands of one worker.
@@ -204,6 +208,7 @@ impl<F> DataStreams<F> {
             queued: u32::MAX,
             useful: Arc::clone(&useful),
             since: Instant::now(),
+            counted: 0,
         };
         let mut flights = self.flights.lock().expect("not poisoned");
         if flights.closed {
@@ -324,18 +329,32 @@ impl<F> DataStreams<F> {
         }
     }
 
-    /// The kernel's counters over all streams; the round-trip time is the live streams' mean.
-    pub fn tcp_info(&self) -> TcpInfo {
+    /// Bytes that the receiver's kernel has acknowledged, over all streams there were; `None` where ours does not tell.
+    pub fn acknowledged(&self) -> Option<u64> {
         let flights = self.flights.lock().expect("not poisoned");
-        let mut sum = flights.retired;
-        let mut rtts = (Duration::ZERO, 0);
-        for info in flights.live.values().filter_map(|flight| tcp::info(&flight.socket)) {
-            sum.retransmits += info.retransmits;
-            sum.segments_sent += info.segments_sent;
+        let live = flights.live.values().filter_map(|flight| tcp::info(&flight.socket)?.acknowledged);
+        let (sum, known) = live.fold((0, false), |(sum, _), bytes| (sum + bytes, true));
+        (known || flights.retired.acknowledged.is_some())
+            .then(|| sum + flights.retired.acknowledged.unwrap_or_default())
+    }
+
+    /// The kernel's counters over all streams, and what they are now; the round-trip time is the live streams' mean.
+    pub fn count(&self) -> (TcpInfo, StreamCounters) {
+        let mut flights = self.flights.lock().expect("not poisoned");
+        let (mut sum, mut rtts, mut streams) = (flights.retired, (Duration::ZERO, 0), StreamSums::default());
+        for flight in flights.live.values_mut() {
+            let Some(info) = tcp::info(&flight.socket) else { continue };
+            add(&mut sum, &info);
             rtts = (rtts.0 + info.rtt, rtts.1 + 1);
+            let acknowledged = info.acknowledged.unwrap_or_default();
+            let moved = acknowledged.saturating_sub(std::mem::replace(&mut flight.counted, acknowledged));
+            // One whose worker is parked says nothing of the path.
+            if moved > 0 || !flight.unconfirmed.is_empty() {
+                streams.add(&info, moved);
+            }
         }
         sum.rtt = if rtts.1 > 0 { rtts.0 / rtts.1 } else { Duration::ZERO };
-        sum
+        (sum, streams.counters(&sum))
     }
 }
 
@@ -367,8 +386,7 @@ impl DataStream {
 
 fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
     if let Some(info) = tcp::info(socket) {
-        sum.retransmits += info.retransmits;
-        sum.segments_sent += info.segments_sent;
+        add(sum, &info);
     }
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::Concurrency;
+use tidegate_control::{Concurrency, PerStage};
 
 use crate::catalogue::Catalogue;
-use crate::counters::{CounterDetail, Counters};
+use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::journal::Journal;
@@ -349,6 +349,14 @@ impl Receiver {
             detail: Some(detail),
             ..Counters::default()
         }
+    }
+
+    /// What is seen of streams and writers.
+    pub fn glimpse(&self) -> Glimpse {
+        let (taking_in, writing) = self.shared.path.waited();
+        let network = StageGlimpse { moved: self.shared.network_bytes.load(Relaxed), waited: taking_in };
+        let write = StageGlimpse { moved: self.shared.path.written_bytes(), waited: writing };
+        PerStage { read: None, network: Some(network), write: self.has_write_stage().then_some(write) }
     }
 
     /// Whether a write stage exists.

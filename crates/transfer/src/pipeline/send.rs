@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tidegate_control::Concurrency;
 
-use crate::counters::{CounterDetail, Counters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
@@ -23,7 +22,6 @@ use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
 use crate::sys::clock::Instant;
-use crate::sys::processors::CpuTime;
 use crate::sys::sync::{Condvar, Mutex, mpsc};
 use crate::sys::thread;
 use crate::terms::Terms;
@@ -33,6 +31,7 @@ use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod comparing;
+mod counting;
 mod listing;
 mod reading;
 mod streaming;
@@ -260,29 +259,6 @@ impl Sender {
         }
     }
 
-    /// What was counted so far.
-    pub fn counters(&self) -> Counters {
-        let shared = &self.shared;
-        let tcp = shared.data_streams.tcp_info();
-        Counters {
-            at_us: shared.started.elapsed().as_micros() as u64,
-            read: shared.read_bytes.load(Relaxed),
-            network: shared.sent_bytes.load(Relaxed),
-            written: 0,
-            // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
-            staging_used: match shared.direct.load(Relaxed) {
-                true => shared.staging.capacity().0,
-                false => shared.staging.used().0,
-            },
-            staging_capacity: shared.staging.capacity().0,
-            segments_sent: tcp.segments_sent,
-            retransmits: tcp.retransmits,
-            rtt_us: tcp.rtt.as_micros() as u64,
-            cpu: CpuTime::now(),
-            detail: Some(CounterDetail { streams: None, ..shared.waited() }),
-        }
-    }
-
     /// Whether a read stage exists.
     pub fn has_read_stage(&self) -> bool {
         self.shared.source.has_read_stage()
@@ -329,28 +305,6 @@ impl SenderState {
             self.data_streams.abort();
         }
         self.room.notify_all();
-    }
-
-    /// Of those who wait, as many as these count.
-    fn allow(&self, readers: u16, streams: u16) {
-        self.staging.allow(readers, streams);
-        self.readers_idle.lock().expect("not poisoned").allow(readers);
-        self.streams_idle.lock().expect("not poisoned").allow(streams);
-    }
-
-    /// How long readers and streams could have worked and did not. While streams' workers read for themselves, they
-    /// are readers that send nothing.
-    fn waited(&self) -> CounterDetail {
-        let (filling, taking) = self.staging.waited();
-        let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
-        let in_place = self.shortcut.in_place();
-        let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
-        let streams = taking + idle(&self.streams_idle) + in_place;
-        CounterDetail {
-            filling_us: readers.as_micros() as u64,
-            taking_us: streams.as_micros() as u64,
-            ..CounterDetail::default()
-        }
     }
 
     /// Lets streams' workers read for themselves, or the read pool again.

@@ -21,29 +21,48 @@ pub struct TcpInfo {
     pub delivery: u64,
     /// How long no data has come.
     pub idle: Duration,
+    /// Bytes that the peer has acknowledged since the connection was made; `None` where the kernel does not tell.
+    pub acknowledged: Option<u64>,
+    /// The congestion window in bytes.
+    pub window: u64,
+    /// Whether it was us that limited `delivery`.
+    pub app_limited: bool,
+    /// How long data has been under way since the connection was made.
+    pub busy: Duration,
+    /// How long of that the peer's window has held us back.
+    pub receiver_limited: Duration,
 }
+
+/// What `tcp_info` takes, in words.
+const WORDS: usize = size_of::<libc::tcp_info>().div_ceil(8);
+
+/// Where the bit lies that says whether the delivery rate was limited by the application: `libc` does not name it.
+const APP_LIMITED: (usize, u8) = (7, if cfg!(target_endian = "little") { 1 } else { 1 << 7 });
 
 /// Reads the counters of `stream`; `None` where the kernel has none.
 #[allow(unsafe_code)]
 pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
     // SAFETY: `tcp_info` is plain old data for which zero is valid; the kernel writes at most `size`
     // bytes and tells how many.
-    let (info, size) = unsafe {
-        let mut info: libc::tcp_info = std::mem::zeroed();
+    let (info, first, size) = unsafe {
+        let mut words = [0u64; WORDS];
         let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
-        let pointer = std::ptr::from_mut(&mut info).cast();
+        let pointer = words.as_mut_ptr().cast();
         let result =
             libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, pointer, &raw mut size);
         if result != 0 {
             return None;
         }
-        (info, size as usize)
+        (words.as_ptr().cast::<libc::tcp_info>().read(), words[0].to_ne_bytes(), size as usize)
     };
     let has_segments = size >= std::mem::offset_of!(libc::tcp_info, tcpi_data_segs_out) + 4;
     let has_least = size >= std::mem::offset_of!(libc::tcp_info, tcpi_min_rtt) + 4;
     // All ones before the first.
     let least_rtt = if has_least && info.tcpi_min_rtt != u32::MAX { info.tcpi_min_rtt } else { 0 };
     let has_delivery = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivery_rate) + 8;
+    let has_acknowledged = size >= std::mem::offset_of!(libc::tcp_info, tcpi_bytes_acked) + 8;
+    let has_busy = size >= std::mem::offset_of!(libc::tcp_info, tcpi_rwnd_limited) + 8;
+    let busy = |us: u64| Duration::from_micros(if has_busy { us } else { 0 });
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
         segments_sent: if has_segments { u64::from(info.tcpi_data_segs_out) } else { 0 },
@@ -51,6 +70,11 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         least_rtt: Duration::from_micros(u64::from(least_rtt)),
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
         idle: Duration::from_millis(u64::from(info.tcpi_last_data_recv)),
+        window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
+        app_limited: has_delivery && first[APP_LIMITED.0] & APP_LIMITED.1 != 0,
+        busy: busy(info.tcpi_busy_time),
+        receiver_limited: busy(info.tcpi_rwnd_limited),
+        acknowledged: has_acknowledged.then_some(info.tcpi_bytes_acked),
     })
 }
 

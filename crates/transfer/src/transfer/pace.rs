@@ -6,8 +6,17 @@ use std::time::Duration;
 /// up to speed: what it moves while it gets there would pass for its rate.
 const WARMING: f64 = 0.6;
 
-/// So many epochs are the most that a step lasts for it.
+/// So many epochs are the most that a step lasts for it, or that an epoch is prolonged to.
 const MAX_EPOCHS: u32 = 4;
+
+/// An epoch is prolonged to no more than this, unless it is longer anyway.
+const MAX_PROLONGED: Duration = Duration::from_secs(20);
+
+/// How often an epoch is looked into, where it is not very short or long.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Looks in an epoch, at least and at most.
+const LOOKS: (u32, u32) = (10, 50);
 
 /// How a transfer is driven.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +35,17 @@ impl Pace {
         Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
     }
 
+    /// The longest that an epoch lasts while too little is seen.
+    pub(super) fn longest(self) -> Duration {
+        (self.epoch * MAX_EPOCHS).min(MAX_PROLONGED).max(self.epoch)
+    }
+
+    /// How often an epoch is looked into: not more than once a round trip, as what comes in between comes in bursts.
+    pub(super) fn look(self, round_trip: Duration) -> Duration {
+        let (min, max) = LOOKS;
+        LOOK.max(self.epoch / max).max(round_trip.min(self.epoch / min * 2)).min(self.epoch / min * 2)
+    }
+
     /// The same for one step on the way up: a quarter of the time, or what a new worker takes to get up to speed and
     /// to show it.
     pub(super) fn shortened(self, warm_up: Duration) -> Self {
@@ -41,6 +61,18 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_epoch_is_prolonged_within_bounds_and_looked_into_often_enough() {
+        let ms = Duration::from_millis;
+        let pace = |epoch| Pace::new(ms(epoch));
+        assert_eq!(
+            [100, 1000, 10_000, 60_000].map(|epoch| pace(epoch).longest()),
+            [400, 4000, 20_000, 60_000].map(ms)
+        );
+        assert_eq!([50, 1000, 10_000].map(|epoch| pace(epoch).look(Duration::ZERO)), [10, 20, 200].map(ms));
+        assert_eq!([40, 150, 900].map(|round_trip| pace(1000).look(ms(round_trip))), [40, 150, 200].map(ms));
+    }
 
     #[test]
     fn a_short_epoch_is_a_quarter_or_what_a_worker_needs() {

@@ -7,18 +7,23 @@ use std::time::Duration;
 
 use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
 
+use crate::counters::Glimpse;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::sys::processors;
 use crate::transfer::pace::Pace;
+use crate::transfer::watch::{Span, Watch};
 
-/// How often a short epoch is looked into.
+/// How often it is looked for the first bytes.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
 /// factor of two to four.
-const SURE: f64 = 0.2;
+const SURE_SHORT: f64 = 0.2;
+
+/// The same of any other.
+const SURE: f64 = 0.15;
 
 /// What moves data in epochs and keeps a ledger of it.
 pub trait Tracked: Environment<Error = Error> + Send {
@@ -50,6 +55,19 @@ pub trait Running: Send {
 
     /// What was counted so far; `None` if it ended meanwhile.
     fn counters(&mut self) -> Result<Option<Self::Counters>>;
+
+    /// What is seen here of what it has moved so far; costs next to nothing.
+    fn glimpse(&self) -> Glimpse;
+
+    /// The round trip, as far as it is known: what comes in between comes in bursts.
+    fn round_trip(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// When it stops by itself, if it does: what an epoch has not shown by then it never shows.
+    fn stops(&self) -> Option<Instant> {
+        None
+    }
 
     /// Bytes that the network has moved.
     fn moved(&self, counters: &Self::Counters) -> u64;
@@ -128,12 +146,21 @@ impl<R: Running> Environment for Paced<R> {
             Some(before) => Some(before),
             None => run.counters()?,
         };
-        let (soonest, latest) = (begun + pace.epoch, begun + self.pace.epoch.max(pace.epoch));
-        let after = match before {
-            Some(before) if self.short => watch(run, &before, (soonest, latest))?,
-            _ => run.pass(soonest)?.map(|()| run.counters()).transpose()?,
+        let soonest = begun + pace.epoch;
+        let latest = begun + self.pace.longest().max(pace.epoch);
+        // A little before, so that it can still be counted.
+        let stops = run.stops().and_then(|stops| stops.checked_sub(LOOK)).unwrap_or(latest);
+        let span = Span {
+            soonest,
+            usual: begun + self.pace.epoch.max(pace.epoch),
+            latest: latest.min(stops).max(soonest),
+            sure: if self.short { SURE_SHORT } else { SURE },
+            look: pace.look(run.round_trip()),
         };
-        self.measured(setpoint, before, after)
+        let mut watch = Watch::new(run.glimpse(), setpoint);
+        let after = until_seen(run, &mut watch, &span)?.map(|()| run.counters()).transpose()?;
+        let seen = self.measured(setpoint, before, after)?;
+        Ok(seen.map(|seen| Observation { standard_error: watch.standard_error(), ..seen }))
     }
 }
 
@@ -184,54 +211,30 @@ fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> 
     }
 }
 
-/// Lets time pass from `soonest` on until it is sure what is moved, at `latest`: a server that sends in
-/// bursts says little in a short time. Answers with the last count; `None` once everything has ended.
-fn watch<R: Running>(
-    run: &mut R,
-    before: &R::Counters,
-    (soonest, latest): (Instant, Instant),
-) -> Result<Option<Option<R::Counters>>> {
-    let mut rates = Vec::new();
-    let mut last = (Instant::now(), run.moved(before));
+/// Lets time pass until enough is seen; `None` once everything has ended.
+fn until_seen<R: Running>(run: &mut R, watch: &mut Watch, span: &Span) -> Result<Option<()>> {
     loop {
-        if run.pass(Instant::now() + LOOK)?.is_none() {
+        if run.pass((Instant::now() + span.look).min(span.latest))?.is_none() {
             return Ok(None);
         }
-        let Some(now) = run.counters()? else { return Ok(Some(None)) };
-        let (at, moved) = (Instant::now(), run.moved(&now));
-        rates.push(moved.saturating_sub(last.1) as f64 / (at - last.0).as_secs_f64());
-        last = (at, moved);
-        if at >= latest || (at >= soonest && uncertainty(&rates) <= SURE) {
-            return Ok(Some(Some(now)));
+        watch.look(run.glimpse(), Instant::now());
+        if watch.is_enough(span) {
+            return Ok(Some(()));
         }
     }
-}
-
-/// The standard error of the mean, as a share of it; as large as can be if nothing came.
-fn uncertainty(rates: &[f64]) -> f64 {
-    let count = rates.len() as f64;
-    let mean = rates.iter().sum::<f64>() / count;
-    if mean <= 0.0 {
-        return f64::INFINITY;
-    }
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
-    (variance / count).sqrt() / mean
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bursts_are_not_believed_and_an_even_flow_is() {
-        assert!(uncertainty(&[10.0, 12.0, 9.0, 11.0]) < SURE);
-        assert!(uncertainty(&[0.0, 0.0, 0.0, 100.0, 0.0, 0.0, 0.0, 0.0]) > SURE);
-        assert!(uncertainty(&[0.0, 0.0]) > SURE);
-    }
+    use crate::counters::StageGlimpse;
+    use crate::sys::clock::manual;
+    use crate::sys::thread;
 
     /// Counts how often it is asked for what; it moves a byte a count and ends after five.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     struct Counted {
+        began: Instant,
         ledger: Arc<Ledger>,
         resized: Vec<Concurrency>,
         counts: u64,
@@ -256,13 +259,22 @@ mod tests {
             self.resized.push(setpoint);
         }
 
-        fn pass(&mut self, _: Instant) -> Result<Option<()>> {
+        fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
             Ok((self.counts < 5).then_some(()))
         }
 
         fn counters(&mut self) -> Result<Option<u64>> {
             self.counts += 1;
             Ok(Some(self.counts))
+        }
+
+        fn glimpse(&self) -> Glimpse {
+            let moved = self.began.elapsed().as_micros() as u64;
+            PerStage {
+                network: Some(StageGlimpse { moved, ..StageGlimpse::default() }),
+                ..PerStage::default()
+            }
         }
 
         fn moved(&self, counters: &u64) -> u64 {
@@ -277,7 +289,10 @@ mod tests {
 
     #[test]
     fn whatever_runs_is_driven_alike() {
-        let mut paced = Paced::new(Counted::default(), Pace::new(Duration::from_millis(100)));
+        let _clock = manual::stop();
+        let counted =
+            Counted { began: Instant::now(), ledger: Arc::default(), resized: Vec::new(), counts: 0 };
+        let mut paced = Paced::new(counted, Pace::new(Duration::from_millis(100)));
         let host = paced.host();
         assert_eq!((host.round_trip, host.streams), (Some(Duration::from_millis(70)), Some(8)));
         assert!(host.processors.is_some_and(|processors| processors > 0), "the host that decides is ours");

@@ -97,7 +97,7 @@ impl Environment for RelayedTransfer {
                 Some(_) => return Err(Error::protocol("the endpoint sent something else than was asked")),
                 None => waited += tick,
             }
-            if waited > self.pace.epoch + PATIENCE {
+            if waited > self.pace.longest() + PATIENCE {
                 return Err(Error::new(ErrorKind::Connection, "the sending endpoint has fallen silent"));
             }
         }

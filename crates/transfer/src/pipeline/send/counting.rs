@@ -1,0 +1,75 @@
+//! What the sending end counts, and who waits there.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tidegate_control::PerStage;
+
+use super::{Sender, SenderState};
+use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
+use crate::pipeline::waits::WaitTime;
+use crate::sys::processors::CpuTime;
+use crate::sys::sync::Mutex;
+
+impl Sender {
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let shared = &self.shared;
+        let (tcp, streams) = shared.data_streams.count();
+        let (reading, sending) = shared.waited();
+        let detail = CounterDetail {
+            filling_us: reading.as_micros() as u64,
+            taking_us: sending.as_micros() as u64,
+            taken: 0,
+            streams: Some(streams),
+        };
+        Counters {
+            at_us: shared.started.elapsed().as_micros() as u64,
+            read: shared.read_bytes.load(Relaxed),
+            network: shared.sent_bytes.load(Relaxed),
+            written: 0,
+            // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
+            staging_used: match shared.direct.load(Relaxed) {
+                true => shared.staging.capacity().0,
+                false => shared.staging.used().0,
+            },
+            staging_capacity: shared.staging.capacity().0,
+            segments_sent: tcp.segments_sent,
+            retransmits: tcp.retransmits,
+            rtt_us: tcp.rtt.as_micros() as u64,
+            cpu: CpuTime::now(),
+            detail: Some(detail),
+        }
+    }
+
+    /// What is seen of readers and streams; what the peer acknowledged comes more evenly than what the kernel takes.
+    pub fn glimpse(&self) -> Glimpse {
+        let shared = &self.shared;
+        let (reading, sending) = shared.waited();
+        let sent = shared.sent_bytes.load(Relaxed);
+        let read = StageGlimpse { moved: shared.read_bytes.load(Relaxed), waited: reading };
+        let network =
+            StageGlimpse { moved: shared.data_streams.acknowledged().unwrap_or(sent), waited: sending };
+        PerStage { read: self.has_read_stage().then_some(read), network: Some(network), write: None }
+    }
+}
+
+impl SenderState {
+    /// Of those who wait, as many as these count.
+    pub(super) fn allow(&self, readers: u16, streams: u16) {
+        self.staging.allow(readers, streams);
+        self.readers_idle.lock().expect("not poisoned").allow(readers);
+        self.streams_idle.lock().expect("not poisoned").allow(streams);
+    }
+
+    /// How long readers and streams could have worked and did not. While streams' workers read for themselves, they
+    /// are readers that send nothing.
+    fn waited(&self) -> (Duration, Duration) {
+        let (filling, taking) = self.staging.waited();
+        let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
+        let in_place = self.shortcut.in_place();
+        let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
+        let streams = taking + idle(&self.streams_idle) + in_place;
+        (readers, streams)
+    }
+}

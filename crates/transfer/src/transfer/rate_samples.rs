@@ -1,0 +1,126 @@
+//! How sure the mean of a rate is, from what was counted in the pieces of an interval.
+
+use std::time::Duration;
+
+/// So many batches at least are made of the pieces, where there are as many, and fewer than twice as many.
+const BATCHES: usize = 10;
+
+/// Most of the correlation of neighbouring batches that is believed.
+const MAX_CORRELATION: f64 = 0.9;
+
+/// What one stage moved, piece by piece.
+#[derive(Clone, Debug, Default)]
+pub struct RateSamples {
+    /// Bytes and seconds.
+    pieces: Vec<(f64, f64)>,
+    arrivals: u32,
+}
+
+impl RateSamples {
+    /// So much was moved in the piece that took `time`.
+    pub fn add(&mut self, bytes: u64, time: Duration) {
+        self.arrivals += u32::from(bytes > 0);
+        self.pieces.push((bytes as f64, time.as_secs_f64()));
+    }
+
+    /// In how many pieces something was moved.
+    pub fn arrivals(&self) -> u32 {
+        self.arrivals
+    }
+
+    /// The standard error of the mean rate, as a share of it; 1 where nothing can be said.
+    ///
+    /// Pieces are put together to batches first: what comes in regular small bursts is an even flow, and what goes
+    /// up and down slowly shows in batches that are alike. As far as neighbouring batches still are, there are fewer
+    /// of them for the error than for the eye.
+    pub fn relative_error(&self) -> f64 {
+        let rates = self.batches();
+        let count = rates.len() as f64;
+        let mean = rates.iter().sum::<f64>() / count;
+        if rates.len() < 2 || mean <= 0.0 {
+            return 1.0;
+        }
+        let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+        let products: f64 = rates.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+        let correlation = if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
+        let independent = count * (1.0 - correlation) / (1.0 + correlation);
+        (squares / (count - 1.0) / independent).sqrt() / mean
+    }
+
+    fn batches(&self) -> Vec<f64> {
+        let each = (self.pieces.len() / BATCHES).max(1);
+        let rate = |pieces: &[(f64, f64)]| {
+            let (bytes, seconds) =
+                pieces.iter().fold((0.0, 0.0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1));
+            bytes / f64::max(seconds, f64::MIN_POSITIVE)
+        };
+        // A shorter one in the end would stray more than the others.
+        self.pieces.chunks_exact(each).map(rate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_control::Rng;
+
+    const PIECE: Duration = Duration::from_millis(20);
+
+    fn samples(count: u64, bytes: impl FnMut(u64) -> u64) -> RateSamples {
+        let mut samples = RateSamples::default();
+        (0..count).map(bytes).for_each(|bytes| samples.add(bytes, PIECE));
+        samples
+    }
+
+    #[test]
+    fn an_even_flow_is_sure() {
+        assert_eq!(samples(50, |_| 1000).relative_error(), 0.0);
+        // Of 50 kbit/s, a packet comes with every twelfth piece.
+        let slow = samples(240, |at| if at.is_multiple_of(12) { 1448 } else { 0 });
+        assert!(slow.relative_error() < 0.01 && slow.arrivals() == 20, "{}", slow.relative_error());
+        // Pieces of different length of the same flow.
+        let mut uneven = RateSamples::default();
+        (1..30).for_each(|n| uneven.add(n * 100, PIECE * n as u32));
+        assert!(uneven.relative_error() < 1e-9);
+    }
+
+    #[test]
+    fn a_few_bursts_are_not_sure() {
+        let one = samples(50, |at| if at == 20 { 50_000 } else { 0 });
+        assert!(one.relative_error() > 0.9, "{}", one.relative_error());
+        assert_eq!(one.arrivals(), 1);
+        let three = samples(50, |at| if [3, 5, 33].contains(&at) { 50_000 } else { 0 });
+        assert!(three.relative_error() > 0.3, "{}", three.relative_error());
+    }
+
+    #[test]
+    fn what_still_grows_is_not_sure() {
+        let slow_start = samples(50, |at| 100 * at);
+        assert!(slow_start.relative_error() > 0.25, "{}", slow_start.relative_error());
+    }
+
+    #[test]
+    fn of_chance_the_error_falls_with_the_root_of_the_pieces() {
+        // Each piece strays by a half.
+        let error = |count: u64| {
+            let mut rng = Rng::new(1);
+            let runs = 200;
+            let errors = (0..runs)
+                .map(|_| samples(count, |_| rng.normal(1e6, 0.5e6).max(0.0) as u64).relative_error());
+            errors.sum::<f64>() / f64::from(runs)
+        };
+        for count in [25, 100, 400] {
+            let ideal = 0.5 / (count as f64).sqrt();
+            let ratio = error(count) / ideal;
+            assert!((0.9..1.4).contains(&ratio), "{count}: {ratio} times as large");
+        }
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_known() {
+        assert_eq!(RateSamples::default().relative_error(), 1.0);
+        assert_eq!(samples(1, |_| 1000).relative_error(), 1.0);
+        assert_eq!(samples(50, |_| 0).relative_error(), 1.0);
+        assert_eq!(samples(50, |_| 0).arrivals(), 0);
+    }
+}
