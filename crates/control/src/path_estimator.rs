@@ -68,6 +68,11 @@ impl PathEstimator {
         self.recovery.is_under_way()
     }
 
+    /// The fewest workers that may be left of those there are.
+    pub fn fewest(&self, stage: Stage) -> f64 {
+        if stage == Stage::Network { self.recovery.fewest() } else { 1.0 }
+    }
+
     /// Takes in an epoch; tells which stages have changed.
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());

@@ -143,7 +143,8 @@ impl Optimistic {
                 most = most.min(curve.fills(FAIR_DEVIATIONS).ceil());
             }
             let most = bounds[stage].clamp(most as u16);
-            Prospect::new(stage, curve, (bounds[stage].clamp((n / growth) as u16).min(most), most))
+            let fewest = (n / growth).max(self.path.fewest(stage));
+            Prospect::new(stage, curve, (bounds[stage].clamp(fewest as u16).min(most), most))
         };
         Stage::ALL.into_iter().filter(known).map(prospect).collect()
     }

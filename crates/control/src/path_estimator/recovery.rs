@@ -20,6 +20,8 @@ const LONGEST: f64 = 8.0;
 const LOST: f64 = 5e-4;
 /// Share of the streams: so many fewer leave a gap that others must fill.
 const TAKEN: f64 = 0.9;
+/// Share of the streams: so many at most are taken away at once where the others take long to fill the gap.
+const GENTLE: f64 = 0.25;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
 
@@ -32,6 +34,8 @@ pub struct Recovery {
     streams: f64,
     rate: f64,
     lost: bool,
+    /// The share of a round trip that was spent in queues.
+    queued: f64,
     /// When it should be over, and what is moved then.
     until: Option<(Duration, f64)>,
 }
@@ -65,6 +69,17 @@ impl Recovery {
             self.until = length.map(|length| (from + length, goal));
         }
         (self.streams, self.rate, self.lost) = (streams, rate, lost);
+        let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
+        self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
+    }
+
+    /// The fewest streams that may be left: where the others take long to fill a gap, no more are taken away than the
+    /// queue makes up for, but one.
+    pub fn fewest(&self) -> f64 {
+        match self.length(self.rate / self.streams.max(1.0)) {
+            Some(_) => self.streams - (self.streams * self.queued.min(GENTLE)).floor().max(1.0),
+            None => 1.0,
+        }
     }
 
     /// How long a stream needs that is to move so much, in bit/s; `None` if it shows nothing.
