@@ -68,7 +68,8 @@ impl SenderState {
     fn waited(&self) -> (Duration, Duration) {
         let (filling, taking) = self.staging.waited();
         let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
-        let in_place = self.shortcut.in_place();
+        // Zeros are made in place of being read: there is no stage that could do more of it.
+        let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
         let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
         let streams = taking + idle(&self.streams_idle) + in_place;
         (readers, streams)
