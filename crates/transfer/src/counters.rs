@@ -47,6 +47,8 @@ pub struct CounterDetail {
     pub taking_us: u64,
     /// Bytes of whole blocks taken from the network (receiver).
     pub taken: u64,
+    /// How uncertain the mean rate of each stage here is since it was asked last, as a share of it in millionths.
+    pub error_ppm: PerStage<Option<u32>>,
     /// What the kernel told of the streams (sender).
     pub streams: Option<StreamCounters>,
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Concurrency};
+use tidegate_control::{BitRate, Concurrency, PerStage, Stage};
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
+use crate::rate_samples::RateSamples;
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
@@ -160,6 +161,38 @@ impl Talk {
     }
 }
 
+/// How often an end that is asked for its counters looks at them.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What moved here since it was asked last.
+struct Pulse {
+    at: Instant,
+    last: Glimpse,
+    samples: PerStage<RateSamples>,
+}
+
+impl Pulse {
+    fn new(side: &Side) -> Self {
+        Self { at: Instant::now(), last: side.glimpse(), samples: PerStage::default() }
+    }
+
+    fn look(&mut self, side: &Side) {
+        let (time, seen) = (self.at.elapsed(), side.glimpse());
+        for stage in Stage::ALL {
+            if let (Some(before), Some(now)) = (self.last[stage], seen[stage]) {
+                self.samples[stage].add(now.moved.saturating_sub(before.moved), time);
+            }
+        }
+        (self.at, self.last) = (Instant::now(), seen);
+    }
+
+    fn error_ppm(&self) -> PerStage<Option<u32>> {
+        PerStage::from_fn(|stage| {
+            self.last[stage].map(|_| (self.samples[stage].relative_error() * 1e6) as u32)
+        })
+    }
+}
+
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub fn converse(
     side: &Side,
@@ -169,6 +202,7 @@ pub fn converse(
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
     let mut talk = Talk::new();
+    let mut pulse: Option<Pulse> = None;
     loop {
         // Who does not read is not listened to.
         let heard = match outbox.is_backed_up() {
@@ -191,7 +225,9 @@ pub fn converse(
             (Some(Message::Poll(number)), _) => {
                 let counters = side.counters();
                 if let Some(detail) = counters.detail.filter(|_| version >= DETAIL_SINCE) {
-                    outbox.send(&Message::Detail(detail));
+                    let error_ppm = pulse.as_ref().map(Pulse::error_ppm).unwrap_or_default();
+                    outbox.send(&Message::Detail(CounterDetail { error_ppm, ..detail }));
+                    pulse = Some(Pulse::new(side));
                 }
                 outbox.send(&Message::Report(number, counters));
             }
@@ -213,6 +249,9 @@ pub fn converse(
                 }
                 receiver.handle(message)?;
             }
+        }
+        if let Some(pulse) = pulse.as_mut().filter(|pulse| pulse.at.elapsed() >= LOOK) {
+            pulse.look(side);
         }
         if confirmed.elapsed() >= CONFIRM {
             confirmed = Instant::now();
@@ -386,11 +425,12 @@ mod tests {
                 let reports = Reports::default();
                 converse(&side, (&outbox, &inbox, version), &reports).expect_err("it is stopped");
             });
+            to_us.send(&Message::Poll(6));
             to_us.send(&Message::Poll(7));
-            let mut details = 0;
+            let mut details = Vec::new();
             loop {
                 match from_us.receive().expect("an answer") {
-                    Message::Detail(_) => details += 1,
+                    Message::Detail(detail) => details.push(detail.error_ppm),
                     Message::Report(7, counters) => {
                         assert!(counters.detail.is_none(), "it travels by itself");
                         break;
@@ -398,7 +438,10 @@ mod tests {
                     _ => {}
                 }
             }
-            assert_eq!(details > 0, told, "version {version}");
+            // How sure it is of what it saw since it was asked before: nothing has moved.
+            let unsure = PerStage { network: Some(1_000_000), ..PerStage::default() };
+            let expected = if told { vec![PerStage::default(), unsure] } else { Vec::new() };
+            assert_eq!(details, expected, "version {version}");
             to_us.send(&Message::Stop);
             conversation.join().expect("no panic");
         }

@@ -86,6 +86,8 @@ pub mod throttle;
 // Words of a transfer, said on the wire and off it.
 pub(crate) mod bounded;
 
+pub(crate) mod rate_samples;
+
 pub mod counters;
 pub mod offer;
 pub mod spec;

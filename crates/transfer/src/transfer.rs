@@ -4,7 +4,6 @@
 
 pub mod link;
 mod pace;
-mod rate_samples;
 mod watch;
 
 mod paced;
@@ -177,6 +176,16 @@ impl LiveTransfer {
         }
     }
 
+    /// How uncertain the other end's rates are, as far as it says so.
+    fn told_errors(&self, after: &Snapshot) -> PerStage<f64> {
+        let remote = match &*self.side {
+            Side::Send(_) => after.receiver.detail,
+            Side::Receive(..) => after.sender.detail,
+        };
+        let told = remote.map(|detail| detail.error_ppm).unwrap_or_default();
+        told.map(|ppm| f64::from(ppm.unwrap_or_default()) / 1e6)
+    }
+
     fn ended(&self) -> Option<Result<()>> {
         self.end.result.lock().expect("not poisoned").clone()
     }
@@ -310,6 +319,7 @@ impl Running for LiveTransfer {
                     false => rate(before.receiver.written, after.receiver.written, receiving),
                 },
             },
+            standard_error: self.told_errors(after),
             waited: self.waited(setpoint, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
@@ -321,7 +331,6 @@ impl Running for LiveTransfer {
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
             },
             remaining: self.ledger.totals().remaining(),
-            ..Observation::default()
         }
     }
 }

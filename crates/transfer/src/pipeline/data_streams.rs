@@ -329,13 +329,17 @@ impl<F> DataStreams<F> {
         }
     }
 
-    /// Bytes that the receiver's kernel has acknowledged, over all streams there were; `None` where ours does not tell.
-    pub fn acknowledged(&self) -> Option<u64> {
+    /// Bytes that the receiver's kernel has acknowledged, if ours tells, and how long its window has held streams back,
+    /// over all streams there were.
+    pub fn progress(&self) -> (Option<u64>, Duration) {
         let flights = self.flights.lock().expect("not poisoned");
-        let live = flights.live.values().filter_map(|flight| tcp::info(&flight.socket)?.acknowledged);
-        let (sum, known) = live.fold((0, false), |(sum, _), bytes| (sum + bytes, true));
-        (known || flights.retired.acknowledged.is_some())
-            .then(|| sum + flights.retired.acknowledged.unwrap_or_default())
+        let mut sum = flights.retired;
+        flights
+            .live
+            .values()
+            .filter_map(|flight| tcp::info(&flight.socket))
+            .for_each(|info| add(&mut sum, &info));
+        (sum.acknowledged, sum.receiver_limited)
     }
 
     /// The kernel's counters over all streams, and what they are now; the round-trip time is the live streams' mean.

@@ -337,7 +337,7 @@ impl Receiver {
             filling_us: filling.as_micros() as u64,
             taking_us: taking.as_micros() as u64,
             taken: shared.taken_bytes.load(Relaxed),
-            streams: None,
+            ..CounterDetail::default()
         };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,

@@ -133,6 +133,7 @@ impl Drop for Pass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::clock::manual;
 
     #[test]
     fn no_more_work_at_once_than_the_stage_has_workers() {
@@ -144,6 +145,20 @@ mod tests {
         assert!(first.is_some() && shortcut.enter().is_none());
         drop(worker);
         assert!(shortcut.enter().is_some());
+    }
+
+    #[test]
+    fn what_neighbours_do_for_a_stage_is_counted_up_to_where_their_own_work_follows() {
+        let clock = manual::stop();
+        let shortcut = Shortcut::new(true);
+        shortcut.resize(2);
+        let (ours, neighbour) = (shortcut.count(), shortcut.enter().expect("open"));
+        clock.advance(QUICK);
+        neighbour.own_work_follows();
+        clock.advance(QUICK);
+        neighbour.done();
+        ours.done();
+        assert_eq!(shortcut.in_place(), QUICK);
     }
 
     #[test]

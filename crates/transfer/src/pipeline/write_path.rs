@@ -253,7 +253,8 @@ impl<F: AsRef<Incoming>> WritePath<F> {
 
     /// How long whoever delivers and writers could have worked and did not; who writes what it delivers is a writer.
     pub fn waited(&self) -> (Duration, Duration) {
-        let ((filling, taking), in_place) = (self.staging.waited(), self.shortcut.in_place());
+        let (filling, taking) = self.staging.waited();
+        let in_place = if self.sink.has_write_stage() { self.shortcut.in_place() } else { Duration::ZERO };
         (filling + in_place, taking.saturating_sub(in_place))
     }
 

@@ -160,7 +160,7 @@ impl<R: Running> Environment for Paced<R> {
         let mut watch = Watch::new(run.glimpse(), setpoint);
         let after = until_seen(run, &mut watch, &span)?.map(|()| run.counters()).transpose()?;
         let seen = self.measured(setpoint, before, after)?;
-        Ok(seen.map(|seen| Observation { standard_error: watch.standard_error(), ..seen }))
+        Ok(seen.map(|seen| Observation { standard_error: watch.standard_error(seen.standard_error), ..seen }))
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tidegate_control::{Concurrency, PerStage, Stage};
 
-use super::rate_samples::RateSamples;
 use crate::counters::{Glimpse, StageGlimpse};
 use crate::pipeline::waits::share_waited;
+use crate::rate_samples::RateSamples;
 use crate::sys::clock::Instant;
 
 /// Fewer pieces of an epoch in which a stage moved something say little of its rate.
@@ -91,13 +91,14 @@ impl Watch {
         share_waited(interval, waited, workers).is_some_and(|share| share > MAX_WAITED)
     }
 
-    /// How uncertain each stage's rate is; one that is not seen is taken to be as the network.
-    pub(super) fn standard_error(&self) -> PerStage<f64> {
+    /// How uncertain each stage's rate is; of one that is not seen here what is `told`, and else that of the network.
+    pub(super) fn standard_error(&self, told: PerStage<f64>) -> PerStage<f64> {
         let errors = PerStage::from_fn(|stage| {
             self.stages[stage].as_ref().map(|watched| watched.samples.relative_error())
         });
         let network = errors.network.unwrap_or(0.0);
-        errors.map(|error| error.unwrap_or(network))
+        let told = |stage| Some(told[stage]).filter(|&error| error > 0.0);
+        PerStage::from_fn(|stage| errors[stage].or(told(stage)).unwrap_or(network))
     }
 }
 
@@ -124,7 +125,7 @@ mod tests {
                 break;
             }
         }
-        (began.elapsed(), watch.standard_error())
+        (began.elapsed(), watch.standard_error(PerStage::default()))
     }
 
     fn moved(bytes: u64) -> Option<StageGlimpse> {

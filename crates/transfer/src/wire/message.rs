@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(encode(&Message::Overdue { streams: vec![7], for_ms: 9 })[4..], [32, 1, 7, 9]);
         assert_eq!(encode(&Message::Refreshed(3))[4..], [34, 3]);
         assert_eq!(encode(&Verdict::Tell)[4..], [5]);
-        assert_eq!(encode(&Message::Detail(CounterDetail::default()))[4..], [35, 0, 0, 0, 0]);
+        assert_eq!(encode(&Message::Detail(CounterDetail::default()))[4..], [35, 0, 0, 0, 0, 0, 0, 0]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -20,8 +20,8 @@ impl Sender {
         let detail = CounterDetail {
             filling_us: reading.as_micros() as u64,
             taking_us: sending.as_micros() as u64,
-            taken: 0,
             streams: Some(streams),
+            ..CounterDetail::default()
         };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
@@ -42,14 +42,15 @@ impl Sender {
         }
     }
 
-    /// What is seen of readers and streams; what the peer acknowledged comes more evenly than what the kernel takes.
+    /// What is seen of readers and streams; what the peer acknowledged comes more evenly than what the kernel takes,
+    /// and whoever is held back by its window waits for its staging.
     pub fn glimpse(&self) -> Glimpse {
         let shared = &self.shared;
         let (reading, sending) = shared.waited();
         let sent = shared.sent_bytes.load(Relaxed);
+        let (acknowledged, held_back) = shared.data_streams.progress();
         let read = StageGlimpse { moved: shared.read_bytes.load(Relaxed), waited: reading };
-        let network =
-            StageGlimpse { moved: shared.data_streams.acknowledged().unwrap_or(sent), waited: sending };
+        let network = StageGlimpse { moved: acknowledged.unwrap_or(sent), waited: sending + held_back };
         PerStage { read: self.has_read_stage().then_some(read), network: Some(network), write: None }
     }
 }
@@ -67,7 +68,8 @@ impl SenderState {
     fn waited(&self) -> (Duration, Duration) {
         let (filling, taking) = self.staging.waited();
         let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
-        let in_place = self.shortcut.in_place();
+        // Zeros are made in place of being read: there is no stage that could do more of it.
+        let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
         let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
         let streams = taking + idle(&self.streams_idle) + in_place;
         (readers, streams)

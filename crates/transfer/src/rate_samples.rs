@@ -8,6 +8,9 @@ const BATCHES: usize = 10;
 /// Most of the correlation of neighbouring batches that is believed.
 const MAX_CORRELATION: f64 = 0.9;
 
+/// Of more pieces two are put together.
+const MAX_PIECES: usize = 2048;
+
 /// What one stage moved, piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct RateSamples {
@@ -19,6 +22,12 @@ pub struct RateSamples {
 impl RateSamples {
     /// So much was moved in the piece that took `time`.
     pub fn add(&mut self, bytes: u64, time: Duration) {
+        if self.pieces.len() >= MAX_PIECES {
+            let sum = |pair: &[(f64, f64)]| {
+                pair.iter().fold((0.0, 0.0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1))
+            };
+            self.pieces = self.pieces.chunks(2).map(sum).collect();
+        }
         self.arrivals += u32::from(bytes > 0);
         self.pieces.push((bytes as f64, time.as_secs_f64()));
     }
@@ -82,6 +91,13 @@ mod tests {
         let mut uneven = RateSamples::default();
         (1..30).for_each(|n| uneven.add(n * 100, PIECE * n as u32));
         assert!(uneven.relative_error() < 1e-9);
+    }
+
+    #[test]
+    fn however_long_it_lasts_there_is_an_end_to_the_pieces() {
+        let long = samples(10 * MAX_PIECES as u64, |_| 1000);
+        assert!(long.pieces.len() <= MAX_PIECES);
+        assert!(long.relative_error() < 1e-9);
     }
 
     #[test]
