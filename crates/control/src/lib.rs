@@ -16,7 +16,9 @@
 //! | know how many streams a few samples suggest | [`throughput_model`] |
 //! | make a path of what was seen | [`calibrate`] |
 //! | read or write what was learned | [`Policy`] |
+//! | believe something of a path from what it shows | [`path_estimator::PathEstimator`] |
 //! | score a throughput | [`Utility`] |
+//! | say how hard to push beside others | [`Share`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 

@@ -1,4 +1,4 @@
-//! What is believed of a path, from what it showed: one [`Curve`] a stage.
+//! What is believed of a path, from what it showed: one [`StageCurve`] a stage.
 //!
 //! What a stage moved says what its workers can do only for the time in which they worked. Those who waited for
 //! staging a part of the time could have moved more: `throughput / (1 − waited)`, by the law of utilisation, where
@@ -8,13 +8,13 @@
 //! A belief that contradicts what is seen is dropped, not averaged: an epoch is held against what was expected
 //! and against a path that has changed, and where the latter explains it better, that stage begins anew.
 
-pub mod curve;
 mod recovery;
+pub mod stage_curve;
 
 use std::time::Duration;
 
-pub use curve::Curve;
 use recovery::Recovery;
+pub use stage_curve::StageCurve;
 
 use crate::observation::Observation;
 use crate::stage::{Bounds, PerStage, Stage};
@@ -48,7 +48,7 @@ const SAME_WORKERS: f64 = 0.5;
 /// What is believed of every stage that may have more or fewer workers.
 #[derive(Clone, Debug, Default)]
 pub struct PathEstimator {
-    curves: PerStage<Curve>,
+    curves: PerStage<StageCurve>,
     /// Epochs running in which a change was the likelier.
     doubts: PerStage<u32>,
     /// Workers of the epoch before.
@@ -59,7 +59,7 @@ pub struct PathEstimator {
 
 impl PathEstimator {
     /// What is believed of a stage.
-    pub fn curve(&self, stage: Stage) -> &Curve {
+    pub fn curve(&self, stage: Stage) -> &StageCurve {
         &self.curves[stage]
     }
 
@@ -130,7 +130,7 @@ impl PathEstimator {
             }
             changed = *doubts > 0;
             if changed {
-                (*curve, *doubts) = (Curve::default(), 0);
+                (*curve, *doubts) = (StageCurve::default(), 0);
             }
         }
         curve.observe(n, able, variance);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::environment::Host;
 use crate::observation::{CpuLoad, Observation};
 use crate::optimizer::{Optimizer, Proposal};
-use crate::path_estimator::{Curve, PathEstimator};
+use crate::path_estimator::{PathEstimator, StageCurve};
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 
@@ -69,7 +69,7 @@ enum Aim {
 /// What is believed of one stage at the numbers of workers that are considered, in ascending order.
 struct Prospect<'a> {
     stage: Stage,
-    curve: &'a Curve,
+    curve: &'a StageCurve,
     numbers: Vec<f64>,
     /// What they are expected to move, and what some credible curve says they do, in Mbit/s.
     expected: Vec<f64>,
@@ -82,7 +82,7 @@ fn most(values: &[f64]) -> f64 {
 }
 
 impl<'a> Prospect<'a> {
-    fn new(stage: Stage, curve: &'a Curve, (first, last): (u16, u16)) -> Self {
+    fn new(stage: Stage, curve: &'a StageCurve, (first, last): (u16, u16)) -> Self {
         // Among many, neighbours differ by less than can be told.
         let next = |&n: &u16| (n < last).then(|| n.saturating_add(1 + n / 16).min(last));
         let numbers: Vec<f64> = std::iter::successors(Some(first), next).map(f64::from).collect();

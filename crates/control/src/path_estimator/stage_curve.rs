@@ -99,12 +99,12 @@ impl Cell {
 
 /// The posterior of one stage.
 #[derive(Clone, Debug)]
-pub struct Curve {
+pub struct StageCurve {
     cells: Vec<Cell>,
     seen: bool,
 }
 
-impl Default for Curve {
+impl Default for StageCurve {
     fn default() -> Self {
         let mut cells = Vec::new();
         let mut knee = 1.0;
@@ -117,7 +117,7 @@ impl Default for Curve {
     }
 }
 
-impl Curve {
+impl StageCurve {
     /// Whether anything has been seen.
     pub const fn is_known(&self) -> bool {
         self.seen
