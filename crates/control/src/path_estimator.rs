@@ -32,10 +32,10 @@ const RECOVERING: f64 = 1.5;
 const MIN_ERROR: f64 = 0.03;
 /// Standard deviation of the share of the time that workers waited, by that share: what they would have done with it.
 const WAITED_ERROR: f64 = 0.1;
-/// What is kept of a belief's weight for a second: half a minute's evidence counts.
-const KEEP: f64 = 0.97;
 /// Variance a second of ln of a worker's rate: it drifts by a tenth in 100 s.
 const DRIFT: f64 = 1e-4;
+/// Probability a second that a stage has changed unseen.
+const HAZARD: f64 = 0.01;
 /// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
 const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
@@ -107,7 +107,7 @@ impl PathEstimator {
     ) -> bool {
         let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
         let seconds = interval.as_secs_f64();
-        curve.forget(KEEP.powf(seconds), DRIFT * seconds);
+        curve.forget((HAZARD * seconds).min(1.0), DRIFT * seconds);
         let recovers = stage == Stage::Network && self.recovery.is_under_way();
         let waits = stage == Stage::Network && busy < STARVED;
         if recovers || waits || busy < IDLE {

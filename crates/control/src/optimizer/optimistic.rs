@@ -30,7 +30,7 @@ const FAR: Duration = Duration::from_millis(20);
 const FAR_GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
-/// A curve is credible that is so likely, by the likeliest, where it promises more and where it promises to do with less.
+/// Probabilities from which on more workers, and fewer, are worth a try.
 const CREDIBLE_MORE: f64 = 0.05;
 const CREDIBLE_FEWER: f64 = 0.3;
 /// Standard deviations of a worker's rate by which fewer may be hoped to do.

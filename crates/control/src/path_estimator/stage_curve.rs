@@ -166,10 +166,17 @@ impl StageCurve {
         self.settle();
     }
 
-    /// Time passes: what is believed weighs less, and a worker's rate may have drifted by this variance.
-    pub fn forget(&mut self, keep: f64, drift: f64) {
+    /// Time passes: with probability `change` the stage is another one by now, of which nothing is known but how much it
+    /// moves; and a worker's rate may have drifted by this variance.
+    pub fn forget(&mut self, change: f64, drift: f64) {
+        let (mut all, mut priors) = (0.0, 0.0);
+        for cell in &self.cells {
+            all += cell.weight.exp();
+            priors += cell.prior.exp();
+        }
         for cell in &mut self.cells {
-            cell.weight = keep * cell.weight + (1.0 - keep) * cell.prior;
+            let again = change * all * cell.prior.exp() / priors;
+            cell.weight = ((1.0 - change) * cell.weight.exp() + again).ln();
             cell.variance += drift;
         }
     }
@@ -220,12 +227,22 @@ impl StageCurve {
         (mean + deviations * (squares / shares - mean * mean).max(0.0).sqrt()).exp()
     }
 
-    /// The most that `n` workers may move, by any cell that is `credible` (so likely, by the likeliest one), where a
-    /// worker's rate is so many standard deviations higher than expected.
-    pub fn possible(&self, n: f64, credible: f64, deviations: f64) -> f64 {
-        let cells = self.cells.iter().filter(|cell| cell.weight > NEGLIGIBLE && cell.share >= credible);
-        cells
-            .map(|cell| cell.full(n) * cell.rates[1] * cell.hoped * (deviations * cell.variance.sqrt()).exp())
-            .fold(0.0, f64::max)
+    /// What `n` workers move at least with this `probability`, where a worker's rate is so many standard deviations higher
+    /// than expected.
+    pub fn possible(&self, n: f64, probability: f64, deviations: f64) -> f64 {
+        let mut all = 0.0;
+        let mut each: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
+        for cell in self.likely() {
+            let hoped = cell.hoped * (deviations * cell.variance.sqrt()).exp();
+            each.push((cell.full(n) * cell.rates[1] * hoped, cell.share));
+            all += cell.share;
+        }
+        each.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let mut mass = 0.0;
+        let reached = each.iter().find(|(_, share)| {
+            mass += share;
+            mass >= probability * all
+        });
+        reached.map_or(0.0, |(total, _)| *total)
     }
 }
