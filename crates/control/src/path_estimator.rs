@@ -35,7 +35,7 @@ const WAITED_ERROR: f64 = 0.1;
 /// Variance a second of ln of a worker's rate: it drifts by a tenth in 100 s.
 const DRIFT: f64 = 1e-4;
 /// Probability a second that a stage has changed unseen.
-const HAZARD: f64 = 0.01;
+const HAZARD: f64 = 0.02;
 /// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
 const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
@@ -61,6 +61,11 @@ impl PathEstimator {
     /// What is believed of a stage.
     pub fn curve(&self, stage: Stage) -> &StageCurve {
         &self.curves[stage]
+    }
+
+    /// Whether a stage seems to have changed, which a second epoch with as many workers will show.
+    pub fn is_in_doubt(&self, stage: Stage) -> bool {
+        self.doubts[stage] > 0
     }
 
     /// Whether the network's streams are still on their way to what they can move, so that nothing is to be tried.

@@ -82,12 +82,16 @@ fn most(values: &[f64]) -> f64 {
 }
 
 impl<'a> Prospect<'a> {
-    fn new(stage: Stage, curve: &'a StageCurve, (first, last): (u16, u16)) -> Self {
+    fn new(stage: Stage, curve: &'a StageCurve, now: f64, (first, last): (u16, u16)) -> Self {
         // Among many, neighbours differ by less than can be told.
         let next = |&n: &u16| (n < last).then(|| n.saturating_add(1 + n / 16).min(last));
         let numbers: Vec<f64> = std::iter::successors(Some(first), next).map(f64::from).collect();
-        let expected = numbers.iter().map(|&n| curve.expected(n, f64::INFINITY)).collect();
-        let hoped = numbers.iter().map(|&n| curve.possible(n, CREDIBLE_MORE, 0.0)).collect();
+        let expected: Vec<f64> = numbers.iter().map(|&n| curve.expected(n, f64::INFINITY)).collect();
+        let hope = |(&n, &expected): (&f64, &f64)| {
+            // That fewer would move more is not hoped for, but found.
+            if n < now { expected } else { curve.possible(n, CREDIBLE_MORE, 0.0) }
+        };
+        let hoped = numbers.iter().zip(&expected).map(hope).collect();
         Self { stage, curve, numbers, expected, hoped }
     }
 
@@ -144,7 +148,7 @@ impl Optimistic {
             }
             let most = bounds[stage].clamp(most as u16);
             let fewest = (n / growth).max(self.path.fewest(stage));
-            Prospect::new(stage, curve, (bounds[stage].clamp(fewest as u16).min(most), most))
+            Prospect::new(stage, curve, n, (bounds[stage].clamp(fewest as u16).min(most), most))
         };
         Stage::ALL.into_iter().filter(known).map(prospect).collect()
     }
@@ -172,7 +176,9 @@ impl Optimistic {
             } else {
                 best.0
             };
-            next[stage.stage] = stage.numbers[i] as u16;
+            if !self.path.is_in_doubt(stage.stage) {
+                next[stage.stage] = stage.numbers[i] as u16;
+            }
         }
         if self.path.is_recovering() {
             next.network = seen.concurrency.network;

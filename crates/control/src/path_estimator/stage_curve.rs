@@ -36,7 +36,7 @@ const NODE: f64 = 1.732_050_8;
 const NODE_WEIGHTS: [f64; 3] = [1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0];
 
 /// Cells with less of the likeliest one's weight (its logarithm) do not count.
-const NEGLIGIBLE: f64 = -7.0;
+const NEGLIGIBLE: f64 = -11.0;
 /// The most that one observation may take from ln of a cell's weight: it may be wrong for reasons that no error tells.
 const MAX_SURPRISE: f64 = 5.0;
 /// Standard deviations by which something is plainly more than believed.
