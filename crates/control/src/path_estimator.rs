@@ -241,7 +241,7 @@ mod tests {
         for _ in 0..5 {
             path.learn(&second(1000.0, 0.03), WIDE);
         }
-        let seen = Observation { concurrency: PerStage::all(24), ..second(400.0, 0.03) };
+        let seen = Observation { concurrency: PerStage::all(24), ..second(60.0, 0.03) };
         assert_eq!(path.learn(&seen, WIDE), PerStage::all(false));
     }
 

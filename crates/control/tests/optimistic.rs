@@ -98,28 +98,30 @@ fn observation(rng: &mut Rng, at: u64, concurrency: Concurrency) -> Observation 
     }
 }
 
-/// What the rule answers to a history drawn from `seed`, in which `edit` changes every observation and the bounds
-/// change at times.
+/// From this second on a stage is fixed that is to be.
+const FIXED_AT: u64 = 8;
+
+/// What the rule answers to a history drawn from `seed`, in which the bounds change at times; `fixed` is a stage that
+/// becomes so, and what changes what is seen from then on.
 fn answers(
     share: Share,
     seed: u64,
-    fixed: Option<Stage>,
-    edit: impl Fn(&mut Observation),
+    fixed: Option<(Stage, fn(&mut Observation, Stage))>,
 ) -> Vec<(PerStage<Bounds>, Proposal)> {
     let mut rng = Rng::new(seed);
     let mut rule = rule(share);
-    let draw = |rng: &mut Rng| {
-        let mut bounds = bounds(rng);
-        fixed.into_iter().for_each(|stage| bounds[stage] = Bounds::fixed(3));
-        bounds
-    };
-    let mut now = draw(&mut rng);
+    let mut now = bounds(&mut rng);
     let mut answers = vec![(now, rule.start(now, &Host::default()))];
     for at in 1..30 {
         let mut seen = observation(&mut rng, at, answers[answers.len() - 1].1.setpoint);
-        edit(&mut seen);
         if rng.unit() < 0.1 {
-            now = draw(&mut rng);
+            now = bounds(&mut rng);
+        }
+        if let Some((stage, edit)) = fixed
+            && at >= FIXED_AT
+        {
+            now[stage] = Bounds::fixed(3);
+            edit(&mut seen, stage);
         }
         answers.push((now, rule.propose(&seen, now)));
     }
@@ -129,24 +131,28 @@ fn answers(
 #[test]
 fn whatever_is_seen_it_stays_within_the_bounds_and_answers_the_same_again() {
     for (seed, share) in (0..8).flat_map(|seed| Share::ALL.map(|share| (seed, share))) {
-        let first = answers(share, seed, None, |_| {});
+        let first = answers(share, seed, None);
         for (epoch, (bounds, answer)) in first.iter().enumerate() {
             assert_eq!(bounds.clamp(answer.setpoint), answer.setpoint, "{share}, seed {seed}, epoch {epoch}");
         }
-        assert_eq!(answers(share, seed, None, |_| {}), first, "{share}, seed {seed}");
+        assert_eq!(answers(share, seed, None), first, "{share}, seed {seed}");
     }
 }
 
 #[test]
 fn what_a_fixed_stage_shows_changes_nothing() {
-    for (seed, fixed) in (0..5).flat_map(|seed| Stage::ALL.map(|stage| (seed, stage))) {
-        let plain = answers(Share::Full, seed, Some(fixed), |_| {});
-        let odd = answers(Share::Full, seed, Some(fixed), |seen| {
-            seen.throughput[fixed] = BitRate::mbps(1);
-            seen.standard_error[fixed] = 0.5;
-            seen.waited[fixed] = Some(0.5);
-        });
-        assert_eq!(plain, odd, "{fixed}, seed {seed}");
+    for (seed, stage) in (0..5).flat_map(|seed| Stage::ALL.map(|stage| (seed, stage))) {
+        let plain = answers(Share::Full, seed, Some((stage, |_, _| {})));
+        let odd = answers(
+            Share::Full,
+            seed,
+            Some((stage, |seen, stage| {
+                seen.throughput[stage] = BitRate::mbps(1);
+                seen.standard_error[stage] = 0.5;
+                seen.waited[stage] = Some(0.5);
+            })),
+        );
+        assert_eq!(plain, odd, "{stage}, seed {seed}");
     }
 }
 
