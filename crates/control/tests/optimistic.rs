@@ -57,7 +57,7 @@ fn beside_others_fair_takes_what_fills_the_path_alone_and_full_takes_more() {
 }
 
 #[test]
-fn in_the_background_one_stream_is_left_as_soon_as_one_is_known_to_move_something() {
+fn in_the_background_one_stream_is_left_after_the_first_epoch() {
     for seed in 0..5 {
         let epochs = drive(&crowded(), Share::Background, seed).epochs;
         assert!(epochs.iter().all(|epoch| epoch.setpoint.network == 1), "seed {seed}");
