@@ -142,3 +142,148 @@ impl PathEstimator {
         changed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Streams;
+    use crate::rng::Rng;
+    use crate::stage::Ends;
+    use crate::units::{BitRate, ByteCount};
+
+    const WIDE: PerStage<Bounds> = PerStage::all(Bounds::new(1, 64));
+
+    /// A second of eight workers a stage that wait for nobody and move so much, with this standard error.
+    fn second(mbps: f64, error: f64) -> Observation {
+        Observation {
+            interval: Duration::from_secs(1),
+            concurrency: PerStage::all(8),
+            throughput: PerStage::all(BitRate::from_mbps(mbps)),
+            standard_error: PerStage::all(error),
+            waited: PerStage::all(Some(0.0)),
+            ..Observation::default()
+        }
+    }
+
+    fn expects(path: &PathEstimator, stage: Stage) -> f64 {
+        path.curve(stage).expected(8.0, f64::INFINITY)
+    }
+
+    /// What a drop by half after ten seconds, measured with this error, is held for in each epoch.
+    fn drop_by_half(error: f64) -> [bool; 4] {
+        let mut path = PathEstimator::default();
+        for _ in 0..10 {
+            assert_eq!(path.learn(&second(1000.0, error), WIDE), PerStage::all(false));
+        }
+        [(); 4].map(|()| path.learn(&second(500.0, error), WIDE).read)
+    }
+
+    #[test]
+    fn who_waited_could_have_moved_more() {
+        let mut path = PathEstimator::default();
+        let waited = PerStage::all(Some(0.75));
+        path.learn(&Observation { waited, ..second(1000.0, 0.01) }, WIDE);
+        for stage in [Stage::Read, Stage::Write] {
+            let able = expects(&path, stage);
+            assert!((3800.0..4200.0).contains(&able), "{stage}: {able}");
+        }
+        // The kernel's buffers hide what its streams could do.
+        let able = expects(&path, Stage::Network);
+        assert!((1000.0..4000.0).contains(&able), "{able}");
+    }
+
+    #[test]
+    fn a_starved_network_is_believed_to_move_at_least_what_it_moved() {
+        let mut path = PathEstimator::default();
+        path.learn(&second(1000.0, 0.01), WIDE);
+        let starved = |mbps| Observation { waited: PerStage::all(Some(0.6)), ..second(mbps, 0.01) };
+        path.learn(&starved(300.0), WIDE);
+        let able = expects(&path, Stage::Network);
+        assert!((950.0..1050.0).contains(&able), "less says nothing: {able}");
+        path.learn(&starved(2000.0), WIDE);
+        let able = expects(&path, Stage::Network);
+        assert!(able >= 2000.0, "more is believed at once: {able}");
+    }
+
+    #[test]
+    fn without_a_word_on_waiting_staging_tells_who_waited() {
+        let mut path = PathEstimator::default();
+        let size = Ends { sender: ByteCount::mib(64), receiver: ByteCount::mib(64) };
+        // Full before the network, empty after it: the network waits for nobody, and both others for it.
+        let free = Ends { sender: ByteCount(0), receiver: ByteCount::mib(64) };
+        let waited = PerStage::all(None);
+        let seen = Observation { waited, staging_capacity: size, staging_free: free, ..second(1000.0, 0.01) };
+        path.learn(&seen, WIDE);
+        let able = expects(&path, Stage::Network);
+        assert!((950.0..1050.0).contains(&able), "{able}");
+        assert!(expects(&path, Stage::Read) > 1500.0 && expects(&path, Stage::Write) > 1500.0);
+    }
+
+    #[test]
+    fn a_lasting_drop_is_a_change_at_once_where_plain_and_else_a_second_time() {
+        assert_eq!(drop_by_half(0.03), [true, false, false, false]);
+        assert_eq!(drop_by_half(0.15), [false, true, false, false]);
+        let mut path = PathEstimator::default();
+        for mbps in [1000.0; 10].into_iter().chain([500.0; 2]) {
+            path.learn(&second(mbps, 0.15), WIDE);
+        }
+        let able = expects(&path, Stage::Read);
+        assert!((490.0..520.0).contains(&able), "what was before counts no more: {able}");
+    }
+
+    #[test]
+    fn one_odd_epoch_is_no_change() {
+        let mut path = PathEstimator::default();
+        for i in 0..40 {
+            let mbps = if i % 8 == 7 { 500.0 } else { 1000.0 };
+            assert_eq!(path.learn(&second(mbps, 0.15), WIDE), PerStage::all(false), "epoch {i}");
+        }
+    }
+
+    #[test]
+    fn other_workers_that_move_something_else_are_no_change() {
+        let mut path = PathEstimator::default();
+        for _ in 0..5 {
+            path.learn(&second(1000.0, 0.03), WIDE);
+        }
+        let seen = Observation { concurrency: PerStage::all(24), ..second(60.0, 0.03) };
+        assert_eq!(path.learn(&seen, WIDE), PerStage::all(false));
+    }
+
+    #[test]
+    fn noise_is_no_change() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut path = PathEstimator::default();
+            for epoch in 0..200 {
+                let seen = second(1000.0 * rng.normal(1.0, 0.05), 0.05);
+                assert_eq!(path.learn(&seen, WIDE), PerStage::all(false), "seed {seed}, epoch {epoch}");
+            }
+        }
+    }
+
+    #[test]
+    fn streams_that_recover_are_believed_to_move_at_least_what_they_do() {
+        let far = Some(Duration::from_millis(80));
+        let kernel = Some(Streams { min_rtt: far, ..Streams::default() });
+        let mut path = PathEstimator::default();
+        for at in 1..=10 {
+            let at = Duration::from_secs(at);
+            path.learn(&Observation { at, streams: kernel, ..second(1000.0, 0.03) }, WIDE);
+        }
+        let at = Duration::from_secs(11);
+        let concurrency = PerStage::all(4);
+        path.learn(&Observation { at, concurrency, streams: kernel, ..second(300.0, 0.03) }, WIDE);
+        assert!(path.is_recovering());
+        let able = expects(&path, Stage::Network);
+        assert!((950.0..1050.0).contains(&able), "{able}");
+        assert!(path.fewest(Stage::Network) > 1.0 && path.fewest(Stage::Read) <= 1.0);
+    }
+
+    #[test]
+    fn a_fixed_stage_is_not_learned() {
+        let mut path = PathEstimator::default();
+        path.learn(&second(1000.0, 0.03), PerStage { read: Bounds::fixed(8), ..WIDE });
+        assert!(!path.curve(Stage::Read).is_known() && path.curve(Stage::Write).is_known());
+    }
+}

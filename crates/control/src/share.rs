@@ -53,3 +53,26 @@ impl FromStr for Share {
         Self::ALL.into_iter().find(|share| share.name() == text).ok_or("share is background, fair or full")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_share_is_read_as_it_is_written_and_nothing_else_is() {
+        for (share, name) in Share::ALL.into_iter().zip(["background", "fair", "full"]) {
+            assert_eq!(share.to_string(), name);
+            assert_eq!(name.parse(), Ok(share));
+            assert_eq!(serde_json::to_string(&share).ok(), Some(format!("\"{name}\"")));
+            assert_eq!(serde_json::from_str(&format!("\"{name}\"")).ok(), Some(share));
+        }
+        assert_eq!(format!("{:>6}", Share::Full), "  full");
+        for text in ["", "Fair", "fair ", "half"] {
+            let error = text.parse::<Share>().err();
+            assert!(
+                error.is_some_and(|why| Share::ALL.iter().all(|share| why.contains(share.name()))),
+                "{text}"
+            );
+        }
+    }
+}

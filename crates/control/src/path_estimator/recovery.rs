@@ -90,3 +90,90 @@ impl Recovery {
         (seconds >= SHORTEST).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Streams;
+    use crate::stage::PerStage;
+    use crate::units::BitRate;
+
+    /// A second that ends `at` s after the start: this many streams, what they moved, and the shortest round trip and
+    /// the present one in ms.
+    fn second(at: u64, streams: u16, mbps: u64, (least, now): (u64, u64)) -> Observation {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        Observation {
+            at: Duration::from_secs(at),
+            interval: Duration::from_secs(1),
+            concurrency: PerStage::all(streams),
+            throughput: PerStage::all(BitRate::mbps(mbps)),
+            loss: Some(0.0),
+            rtt: ms(now),
+            streams: Some(Streams { min_rtt: ms(least), ..Streams::default() }),
+            ..Observation::default()
+        }
+    }
+
+    fn after(epochs: &[Observation]) -> Recovery {
+        let mut recovery = Recovery::default();
+        epochs.iter().for_each(|seen| recovery.watch(seen));
+        recovery
+    }
+
+    const FAR: (u64, u64) = (80, 80);
+    const NEAR: (u64, u64) = (1, 1);
+
+    #[test]
+    fn streams_taken_away_leave_a_gap_where_round_trips_are_long() {
+        let taken = |trip| after(&[second(1, 16, 1000, trip), second(2, 8, 600, trip)]);
+        assert!(taken(FAR).is_under_way());
+        assert!(!taken(NEAR).is_under_way(), "it is filled before it is seen");
+        let filled = after(&[second(1, 16, 1000, FAR), second(2, 8, 990, FAR)]);
+        assert!(!filled.is_under_way(), "the others had filled it");
+        let few = after(&[second(1, 16, 1000, FAR), second(2, 15, 900, FAR)]);
+        assert!(!few.is_under_way(), "too few to leave one");
+    }
+
+    #[test]
+    fn without_the_kernels_word_nothing_is_known() {
+        let untold = |seen| Observation { streams: None, ..seen };
+        let recovery = after(&[second(1, 16, 1000, FAR), second(2, 8, 600, FAR)].map(untold));
+        assert!(!recovery.is_under_way());
+        assert_eq!(recovery.fewest(), 1.0);
+    }
+
+    #[test]
+    fn it_is_over_when_as_much_is_moved_or_the_time_has_passed() {
+        let mut recovery = after(&[second(1, 16, 1000, FAR), second(2, 8, 600, FAR), second(3, 8, 900, FAR)]);
+        assert!(recovery.is_under_way());
+        recovery.watch(&second(4, 8, 985, FAR));
+        assert!(!recovery.is_under_way(), "98 % are enough");
+        // 125 Mbit/s in 80 ms are 863 segments: cubic needs 8.7 s for them, and 8 are waited for.
+        let mut recovery = after(&[second(1, 16, 1000, FAR), second(2, 8, 600, FAR)]);
+        for at in 3..9 {
+            recovery.watch(&second(at, 8, 600, FAR));
+            assert!(recovery.is_under_way(), "after {at} s");
+        }
+        recovery.watch(&second(9, 8, 600, FAR));
+        assert!(!recovery.is_under_way(), "8 s after the streams were taken");
+    }
+
+    #[test]
+    fn a_loss_is_recovered_from_and_steady_loss_is_not() {
+        let lossy = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, FAR) };
+        assert!(!after(&[lossy(1, 0.0), lossy(2, 1e-4)]).is_under_way(), "the odd segment");
+        assert!(after(&[lossy(1, 0.0), lossy(2, 0.01)]).is_under_way());
+        assert!(!after(&[lossy(1, 0.01), lossy(2, 0.01), lossy(3, 0.01)]).is_under_way());
+        let near = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, NEAR) };
+        assert!(!after(&[near(1, 0.0), near(2, 0.01)]).is_under_way());
+    }
+
+    #[test]
+    fn no_more_streams_may_go_than_the_queue_makes_up_for() {
+        let fewest = |trip| after(&[second(1, 16, 1000, trip)]).fewest();
+        assert_eq!(fewest((80, 80)), 15.0, "without a queue one at a time");
+        assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
+        assert_eq!(fewest((80, 800)), 12.0, "a quarter at most");
+        assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
+    }
+}

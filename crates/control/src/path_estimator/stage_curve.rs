@@ -246,3 +246,111 @@ impl StageCurve {
         reached.map_or(0.0, |(total, _)| *total)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    /// Variance of ln of what is seen to three percent.
+    const CLOSE: f64 = 9e-4;
+
+    /// What is believed after two looks at each of these numbers of workers.
+    fn seen(numbers: &[f64], moved: impl Fn(f64) -> f64) -> Curve {
+        let mut curve = Curve::default();
+        for n in numbers.iter().flat_map(|&n| [n, n]) {
+            curve.observe(n, moved(n), CLOSE);
+        }
+        curve
+    }
+
+    /// Ten to fill it.
+    fn link(n: f64) -> f64 {
+        (100.0 * n).min(1000.0)
+    }
+
+    fn expects(curve: &Curve, n: f64) -> f64 {
+        curve.expected(n, f64::INFINITY)
+    }
+
+    #[test]
+    fn looks_at_three_numbers_of_workers_tell_where_a_stage_is_full() {
+        for (worker, total) in [(100.0, 1000.0), (1000.0, 12_000.0)] {
+            let truth = |n: f64| (n * worker).min(total);
+            let curve = seen(&[2.0, 8.0, 32.0], truth);
+            for n in [4.0, 16.0, 64.0] {
+                let error = expects(&curve, n) / truth(n) - 1.0;
+                assert!(error.abs() < 0.05, "{n} workers of {worker} within {total}: off by {error}");
+            }
+            let expected: Vec<f64> = (1..=64_u16).map(|n| expects(&curve, n.into())).collect();
+            let most = expected.iter().copied().fold(0.0, f64::max);
+            let fewest = (1..).zip(expected).find(|&(_, moved)| moved >= 0.98 * most).map(|(n, _)| n);
+            let need = (total / worker) as u16;
+            assert!(fewest.is_some_and(|n| (need..2 * need).contains(&n)), "{fewest:?} of {need}");
+        }
+    }
+
+    #[test]
+    fn of_a_shared_link_more_streams_are_expected_to_get_more() {
+        let share = |n: f64| 1000.0 * n / (n + 10.0);
+        let gain = |curve: Curve| expects(&curve, 64.0) / expects(&curve, 32.0);
+        let (shared, full) = (gain(seen(&[2.0, 8.0, 32.0], share)), gain(seen(&[2.0, 8.0, 32.0], link)));
+        assert!(shared > 1.08 && full < 1.03, "shared {shared}, full {full}");
+    }
+
+    #[test]
+    fn what_was_not_tried_for_long_becomes_credible_again() {
+        let mut curve = seen(&[2.0, 8.0, 32.0], link);
+        let hoped = |curve: &Curve| curve.possible(64.0, 0.05, 0.0);
+        let at_first = hoped(&curve);
+        assert!(at_first < 1.1 * link(64.0), "{at_first}");
+        for second in 1..=120 {
+            curve.forget(0.97, 1e-4);
+            curve.observe(12.0, link(12.0), CLOSE);
+            assert!(second > 10 || hoped(&curve) < 1.3 * link(64.0), "after {second} s: {}", hoped(&curve));
+        }
+        assert!(hoped(&curve) > 2.0 * link(64.0), "{}", hoped(&curve));
+        let known = expects(&curve, 12.0) / link(12.0);
+        assert!((0.97..1.03).contains(&known), "what is seen all the time: {known}");
+    }
+
+    #[test]
+    fn what_was_moved_at_least_lowers_no_belief() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let (worker, total) = (rng.uniform(10.0, 200.0), rng.uniform(100.0, 3000.0));
+            let mut curve = seen(&[2.0, 8.0, 32.0], |n| (n * worker).min(total));
+            for step in 0..5 {
+                let n = f64::from(rng.integer(1, 64));
+                let (moved, factor) = (rng.log_uniform(10.0, 5000.0), rng.log_uniform(1.0, 20.0));
+                let before = curve.clone();
+                curve.observe_at_least(n, moved, factor, CLOSE);
+                let fell =
+                    before.cells.iter().zip(&curve.cells).any(|(before, after)| after.rate < before.rate);
+                assert!(!fell, "seed {seed}: {moved} with {n} lowered a rate");
+                let (was, is) = (expects(&before, n), expects(&curve, n));
+                assert!(is >= 0.999 * was, "seed {seed}: {moved} with {n} lowered {was} to {is}");
+                // Later ones may be within what the first left open.
+                assert!(step > 0 || is >= 0.94 * moved, "seed {seed}: {is} of {moved} with {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_absurd_look_among_ten_good_ones_spoils_little() {
+        let good = [2.0, 8.0, 32.0, 16.0, 4.0, 2.0, 8.0, 32.0, 16.0, 4.0];
+        for (at, factor) in (5..10).flat_map(|at| [(at, 0.5), (at, 2.0)]) {
+            let mut curve = Curve::default();
+            for (i, &n) in good.iter().enumerate() {
+                if i == at {
+                    curve.observe(n, factor * link(n), CLOSE);
+                }
+                curve.observe(n, link(n), CLOSE);
+            }
+            for n in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0] {
+                let error = expects(&curve, n) / link(n) - 1.0;
+                assert!(error.abs() < 0.13, "{factor} before look {at}, {n} workers: off by {error}");
+            }
+        }
+    }
+}
