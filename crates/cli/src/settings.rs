@@ -72,8 +72,8 @@ pub struct LinkArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
-    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
-    /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
+    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, optimistic,
+    /// universal, fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
     /// model_fit, fts3, fts3:interval=TIME, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
@@ -81,7 +81,7 @@ pub struct ControlArgs {
     /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// How hard the rule auto pushes beside the traffic of others: background (one stream, which gives
+    /// How hard the rule optimistic pushes beside the traffic of others: background (one stream, which gives
     /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
     /// as still bring something)
     #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
@@ -92,7 +92,7 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 4
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 8
     /// streams where a round trip takes 40 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,

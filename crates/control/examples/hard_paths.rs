@@ -38,7 +38,7 @@ struct Run {
 fn run(path: usize, scenario: &Scenario, seed: u64, rule: &str) -> Result<Run, Box<dyn Error + Send + Sync>> {
     let mut optimizer = build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() })?;
     let length = optimizer.epoch_length();
-    let options = SimulatorOptions::new(seed, length, EPOCHS);
+    let options = SimulatorOptions::new(seed, length, EPOCHS).with_short_epochs();
     let done = simulate(scenario, optimizer.as_mut(), None, options);
     if env::var("TRACE").is_ok_and(|traced| traced == seed.to_string()) {
         println!("{scenario:#?}");

@@ -35,6 +35,8 @@ pub struct SimulatorOptions {
     pub settle: Duration,
     /// The time after which to stop, in epochs of this length; endless if absent, unless the data set ends.
     pub epochs: Option<u32>,
+    /// Whether a rule that asks for short epochs on its way up gets them, as it does in a transfer.
+    pub short_epochs: bool,
 }
 
 impl SimulatorOptions {
@@ -42,7 +44,12 @@ impl SimulatorOptions {
     /// is left out.
     pub fn new(seed: u64, epoch: Duration, epochs: u32) -> Self {
         let settle = if epoch >= Duration::from_secs(3) { Duration::from_secs(1) } else { epoch / 5 };
-        Self { seed, epoch, settle, epochs: Some(epochs) }
+        Self { seed, epoch, settle, epochs: Some(epochs), short_epochs: false }
+    }
+
+    /// The same with short epochs for a rule that asks for them.
+    pub fn with_short_epochs(self) -> Self {
+        Self { short_epochs: true, ..self }
     }
 }
 
@@ -362,7 +369,7 @@ impl Environment for Simulator {
     }
 
     fn short_epochs(&mut self, short: bool) {
-        self.short = short;
+        self.short = short && self.options.short_epochs;
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Infallible> {

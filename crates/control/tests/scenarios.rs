@@ -73,9 +73,8 @@ fn the_oracle_is_as_good_as_it_says() {
 fn the_default_rule_keeps_to_the_stated_ranges() {
     for name in names() {
         let scenario = scenario(&name);
-        // Ranges are by the best, which is what the most streams take; a fair share of it has docs/results of its own.
         for seed in 1..=5 {
-            let summary = play(&scenario, "auto:share=full", seed, 60).summary;
+            let summary = play(&scenario, "auto", seed, 60).summary;
             if let Some(least) = scenario.expected.throughput_share_min {
                 assert!(summary.throughput_share >= least, "{name}, seed {seed}: {summary:?}");
             }
@@ -91,7 +90,8 @@ fn the_default_rule_keeps_to_the_stated_ranges() {
 fn a_path_of_ten_streams_is_full_from_the_sixth_epoch_on() {
     for seed in 1..=20 {
         let run = play(&scenario("per-stream-cap"), "auto", seed, 60);
-        for epoch in &run.delivered[5..] {
+        // The first steps are short ones.
+        for epoch in run.delivered.iter().filter(|epoch| epoch.at > Duration::from_secs(6)) {
             let share = epoch.goodput.0 as f64 / epoch.best.0 as f64;
             assert!(share >= 0.9, "seed {seed}, {:?}: {share}", epoch.at);
         }

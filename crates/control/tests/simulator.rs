@@ -22,7 +22,7 @@ rate = "1Gbit/s"
 }
 
 fn options(epochs: u32) -> SimulatorOptions {
-    SimulatorOptions { seed: 1, epoch: Duration::from_secs(1), settle: Duration::ZERO, epochs: Some(epochs) }
+    SimulatorOptions { settle: Duration::ZERO, ..SimulatorOptions::new(1, Duration::from_secs(1), epochs) }
 }
 
 /// What each stage moved in the last of `epochs` epochs.

@@ -28,7 +28,7 @@ pub struct SimulateArgs {
     /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// How hard the rule auto pushes beside the traffic of others: background, fair or full
+    /// How hard the rule optimistic pushes beside the traffic of others: background, fair or full
     #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
     share: Share,
     /// Seed of the measurement noise and of rules that draw at random
@@ -68,7 +68,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let mut results = Vec::new();
     for (name, mut rule) in rules {
         let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
-        let options = SimulatorOptions::new(args.seed, length, args.epochs);
+        let options = SimulatorOptions::new(args.seed, length, args.epochs).with_short_epochs();
         let simulation = simulate(&scenario, rule.as_mut(), None, options);
         results.push(Line { optimizer: name, summary: simulation.summary });
     }

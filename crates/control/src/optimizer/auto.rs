@@ -1,29 +1,22 @@
-//! The default rule: [`Optimistic`], which begins with what the hosts are known to bear.
+//! The default rule: [`ModelBased`], which begins with what the hosts are known to bear.
 //!
 //! A short transfer ends before any rule acts, so its first set-point counts most.
 
-use std::time::Duration;
-
 use crate::environment::Host;
 use crate::observation::Observation;
-use crate::optimizer::optimistic::Optimistic;
+use crate::optimizer::model_based::{FARTHEST, ModelBased};
 use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, PerStage};
-
-/// Round trip: from here on streams wait so long for their first answers that few of them show nothing for a second, ...
-const FAR: Duration = Duration::from_millis(40);
-/// ... and so many begin.
-const FAR_STREAMS: u16 = 4;
 
 /// The default rule.
 #[derive(Clone, Debug)]
 pub struct Auto {
-    rule: Optimistic,
+    rule: ModelBased,
 }
 
 impl Auto {
     /// Begins as it sees fit, and then lets `rule` decide.
-    pub const fn new(rule: Optimistic) -> Self {
+    pub const fn new(rule: ModelBased) -> Self {
         Self { rule }
     }
 }
@@ -35,8 +28,8 @@ impl Optimizer for Auto {
         let next = self.rule.start(bounds, host);
         let most = host.processors.unwrap_or(u16::MAX);
         let mut start = next.setpoint.map(|n| n.min(most));
-        if host.round_trip >= Some(FAR) {
-            start.network = FAR_STREAMS;
+        if host.round_trip >= Some(FARTHEST) {
+            start.network = next.setpoint.network;
         }
         start.network = host.streams.unwrap_or(start.network);
         Proposal { setpoint: bounds.clamp(start), ..next }
@@ -49,11 +42,13 @@ impl Optimizer for Auto {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::stage::Concurrency;
 
     fn start(host: Host, bounds: PerStage<Bounds>) -> Concurrency {
-        Auto::new(Optimistic::default()).start(bounds, &host).setpoint
+        Auto::new(ModelBased::default()).start(bounds, &host).setpoint
     }
 
     #[test]
@@ -69,8 +64,8 @@ mod tests {
             (host(Some(1), 1, None), [1, 1, 1]),
             (host(Some(64), 1, None), [2, 2, 2]),
             (host(Some(1), 39, None), [1, 1, 1]),
-            (host(Some(1), 40, None), [1, 4, 1]),
-            (host(None, 100, None), [2, 4, 2]),
+            (host(Some(1), 40, None), [1, 8, 1]),
+            (host(None, 100, None), [2, 8, 2]),
             (host(Some(1), 1, Some(8)), [1, 8, 1]),
             (host(Some(4), 100, Some(3)), [2, 3, 2]),
         ] {

@@ -23,9 +23,10 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are that need nothing else, the default first.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "auto",
     "model_based",
+    "optimistic",
     "universal",
     "fixed",
     "explore",
@@ -61,7 +62,7 @@ pub struct OptimizerOptions {
     pub seed: u64,
     /// The utility of the rules that climb one: form, K and B.
     pub utility: Utility,
-    /// How hard `auto` pushes beside the traffic of others; `auto:share=NAME` says it in the name.
+    /// How hard `optimistic` pushes beside the traffic of others; `optimistic:share=NAME` says it in the name.
     pub share: Share,
     /// AIMD's ε; its default if absent.
     pub epsilon: Option<f64>,
@@ -77,7 +78,7 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, auto:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
+        "no optimizer '{name}': choose one of {}, optimistic:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
          gradient:repaired, bayesian:repaired, marlin:repaired, fts3:aggressive, fts3:interval=TIME, or coupled:RULE \
          or independent:RULE of aimd, falcon, gradient, bayesian, model_fit, fts3",
         NAMES.join(", ")
@@ -226,9 +227,9 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
         return Ok(Box::new(Independent::new(rules)));
     }
-    if let Some(text) = name.strip_prefix("auto:") {
+    if let Some(text) = name.strip_prefix("optimistic:") {
         let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse().map_err(wrong)?;
-        return Ok(Box::new(Auto::new(Optimistic::new(share))));
+        return Ok(Box::new(Optimistic::new(share)));
     }
     let one_number = name.strip_prefix("coupled:").unwrap_or(name);
     if let Some(rule) = stage_rule(one_number, options, options.seed).map_err(wrong)? {
@@ -239,7 +240,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     Ok(match name {
-        "auto" => Box::new(Auto::new(Optimistic::new(options.share))),
+        "auto" => Box::new(Auto::new(ModelBased::default())),
         "model_based" => Box::new(ModelBased::default()),
         "optimistic" => Box::new(Optimistic::new(options.share)),
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
@@ -277,7 +278,7 @@ mod tests {
             assert!(start(name).is_some(), "{name}");
         }
         for name in [
-            "auto:share=full",
+            "optimistic:share=full",
             "coupled:aimd",
             "independent:gradient:repaired",
             "independent:model_fit",
