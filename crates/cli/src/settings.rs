@@ -83,9 +83,9 @@ pub struct ControlArgs {
     pub policy: Option<PathBuf>,
     /// How hard the rule optimistic pushes beside the traffic of others: background (one stream, which gives
     /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
-    /// as still bring something)
-    #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
-    pub share: Share,
+    /// as still bring something) [default: fair]
+    #[arg(long, value_name = "NAME")]
+    pub share: Option<Share>,
     /// Length of an epoch [default: 1s; 3s for the published rules]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     pub epoch: Option<Duration>,
@@ -265,8 +265,11 @@ impl ControlArgs {
             Some("none") => utility.loss_term = LossTerm::None,
             _ => {}
         }
-        let options =
-            OptimizerOptions { seed: self.seed, utility, share: self.share, ..OptimizerOptions::default() };
+        if self.share.is_some() && self.optimizer != "optimistic" {
+            return Err(usage("--share goes with --optimizer optimistic: no other rule knows how to share"));
+        }
+        let share = self.share.unwrap_or_default();
+        let options = OptimizerOptions { seed: self.seed, utility, share, ..OptimizerOptions::default() };
         rule(&self.optimizer, &options, self.policy.as_deref())
     }
 
@@ -408,6 +411,14 @@ mod tests {
         let mut rule = control.optimizer().expect("a rule");
         let script = Script { host, bounds: PerStage::all(Bounds::new(1, 32)), seen: VecDeque::new() };
         script.played(&mut *rule, control.start.map(PerStage::all))[0].setpoint
+    }
+
+    #[test]
+    fn only_the_rule_that_knows_how_is_told_how_to_share() {
+        let said = |words: &[&str]| control(words).optimizer().err().map(|error| error.to_string());
+        assert_eq!(said(&["--optimizer", "optimistic", "--share", "full"]), None);
+        let refused = said(&["--share", "full"]).unwrap_or_default();
+        assert!(refused.contains("--optimizer optimistic"), "{refused}");
     }
 
     /// Shows what it was given to show, whatever is asked for.

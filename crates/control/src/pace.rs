@@ -6,8 +6,8 @@ use std::time::Duration;
 /// up to speed: what it moves while it gets there would pass for its rate.
 const WARMING: f64 = 0.6;
 
-/// So many epochs are the most that a step lasts for it.
-const MAX_EPOCHS: u32 = 4;
+/// So many epochs are the most that a step lasts for it, or that an epoch is prolonged to.
+pub const MAX_EPOCHS: u32 = 4;
 
 /// The length of an epoch and what of it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tidegate_service::estimate::{
 use tidegate_service::history::{History, Method, Query, Record, Sample, Timestamp};
 use tidegate_service::pair::Pair;
 
-/// What a probe of `$n` streams prints.
+/// What a probe of `$n` streams prints, long after its start.
 const PROBE: &str = r#"
 n=$(echo "$*" | sed 's/.*fixed:\([0-9]*\).*/\1/')
 r=$((n * 100000000))
@@ -21,7 +21,7 @@ r=$((n * 100000000))
 s="{\"read\":1,\"network\":$n,\"write\":1}"
 t="{\"read\":$r,\"network\":$r,\"write\":$r}"
 f='{"sender":1,"receiver":1}'
-e="{\"t_ms\":1,\"interval_ms\":100,\"concurrency\":$s,\"setpoint\":$s,\"throughput_bps\":$t"
+e="{\"t_ms\":100000,\"interval_ms\":100,\"concurrency\":$s,\"setpoint\":$s,\"throughput_bps\":$t"
 e="$e,\"staging_free_bytes\":$f,\"staging_capacity_bytes\":$f,\"loss\":null,\"rtt_us\":null,\"utility\":null"
 e="$e,\"notice\":null}"
 echo "{\"duration_ms\":650,\"bytes\":1000000,\"epochs\":[$e,$e,$e,$e,$e,$e]}"

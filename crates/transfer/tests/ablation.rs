@@ -118,7 +118,8 @@ fn a_restless_set_point(change: impl FnOnce(&mut Terms)) {
             let totals = transfer.ledger().totals();
             assert!(began.elapsed() < Duration::from_secs(300), "it hangs: {totals:?}");
         }
-        assert!(epochs >= 10, "it was over after {epochs} epochs, too soon to tell anything");
+        // An epoch that has shown too little is prolonged.
+        assert!(epochs >= 5, "it was over after {epochs} epochs, too soon to tell anything");
         transfer.ledger().totals()
     });
 }

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-/// The share of a step on the way up that is not measured where a new worker takes longer than a short epoch to get
-/// up to speed: what it moves while it gets there would pass for its rate.
-const WARMING: f64 = 0.6;
-
-/// So many epochs are the most that a step lasts for it, or that an epoch is prolonged to.
-const MAX_EPOCHS: u32 = 4;
+use tidegate_control::pace::{MAX_EPOCHS, Pace as Epochs};
 
 /// An epoch is prolonged to no more than this, unless it is longer anyway.
 const MAX_PROLONGED: Duration = Duration::from_secs(20);
@@ -32,7 +27,8 @@ pub struct Pace {
 impl Pace {
     /// Epochs of this length, of which a fifth, at most 500 ms, is left out to settle.
     pub fn new(epoch: Duration) -> Self {
-        Self { epoch, settle: (epoch / 5).min(Duration::from_millis(500)), stop_after: None }
+        let Epochs { epoch, settle } = Epochs::new(epoch);
+        Self { epoch, settle, stop_after: None }
     }
 
     /// The longest that an epoch lasts while too little is seen.
@@ -49,12 +45,8 @@ impl Pace {
     /// The same for one step on the way up: a quarter of the time, or what a new worker takes to get up to speed and
     /// to show it.
     pub(super) fn shortened(self, warm_up: Duration) -> Self {
-        let quick = self.epoch / 4;
-        if warm_up <= quick {
-            return Self { epoch: quick, settle: Self::new(quick).settle, ..self };
-        }
-        let warm_up = warm_up.min(self.epoch * MAX_EPOCHS);
-        Self { epoch: warm_up, settle: warm_up.mul_f64(WARMING), ..self }
+        let Epochs { epoch, settle } = Epochs { epoch: self.epoch, settle: self.settle }.shortened(warm_up);
+        Self { epoch, settle, ..self }
     }
 }
 
@@ -72,16 +64,5 @@ mod tests {
         );
         assert_eq!([50, 1000, 10_000].map(|epoch| pace(epoch).look(Duration::ZERO)), [10, 20, 200].map(ms));
         assert_eq!([40, 150, 900].map(|round_trip| pace(1000).look(ms(round_trip))), [40, 150, 200].map(ms));
-    }
-
-    #[test]
-    fn a_short_epoch_is_a_quarter_or_what_a_worker_needs() {
-        let pace = Pace::new(Duration::from_secs(1));
-        let (near, far) = (pace.shortened(Duration::ZERO), pace.shortened(Duration::from_millis(900)));
-        assert_eq!((near.epoch, near.settle), (Duration::from_millis(250), Duration::from_millis(50)));
-        assert_eq!(far.epoch, Duration::from_millis(900));
-        assert_eq!(far.settle, Duration::from_millis(540), "its slow start is not measured");
-        let farthest = pace.shortened(Duration::from_secs(9));
-        assert_eq!((farthest.epoch, farthest.settle), (4 * pace.epoch, Duration::from_millis(2400)));
     }
 }
