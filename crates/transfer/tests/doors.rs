@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Fixture, assert_same_tree, dial, is_error, limit, write};
@@ -137,6 +138,10 @@ fn a_ticket_to_write_learns_no_hashes() {
     let source = f.dir("source");
     write(&source.join("file"), 10_000, 1);
     write(&a.root.join("source/file"), 10_000, 1);
+    // Where the content is the same, the time is taken over too.
+    let time = fs::metadata(source.join("file")).and_then(|meta| meta.modified()).expect("a time");
+    let copy = fs::File::options().write(true).open(a.root.join("source/file")).expect("open");
+    copy.set_modified(time).expect("set");
     f.push(std::slice::from_ref(&source), "in/");
     f.terms.compare = Compare::Checksum;
     let writer = f.endpoint.address(&Claims { read: false, ..Claims::FULL }).expect("an address");
