@@ -46,6 +46,12 @@ pub struct Streams {
     pub spread: f64,
 }
 
+/// Share of a host's processor time: with less than this idle it has none to spare, ...
+const SPENT_IDLE: f64 = 0.1;
+/// Share of a host's processor time: ... if so much of it is ours. Beside others' work our workers get their turn, and
+/// on a far path more of them move more. 0.4: less than half, as one host may hold both ends.
+const SPENT_OURS: f64 = 0.4;
+
 /// What one epoch showed: the only thing an optimizer ever sees.
 ///
 /// ```
@@ -101,5 +107,14 @@ impl Observation {
     pub fn goodput(&self) -> BitRate {
         let PerStage { read, network, write } = self.throughput;
         read.min(network).min(write)
+    }
+
+    /// The stages that run on a host without processor time to spare; the network's workers are on both.
+    pub fn spent(&self) -> PerStage<bool> {
+        let spent = |load: Option<CpuLoad>| {
+            load.is_some_and(|load| load.idle < SPENT_IDLE && load.ours >= SPENT_OURS)
+        };
+        let (sender, receiver) = (spent(self.cpu.sender), spent(self.cpu.receiver));
+        PerStage::new(sender, sender || receiver, receiver)
     }
 }

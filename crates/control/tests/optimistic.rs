@@ -57,10 +57,13 @@ fn beside_others_fair_takes_what_fills_the_path_alone_and_full_takes_more() {
 }
 
 #[test]
-fn in_the_background_one_stream_is_left_after_the_first_epoch() {
+fn in_the_background_there_is_one_stream_from_the_start() {
     for seed in 0..5 {
         let epochs = drive(&crowded(), Share::Background, seed).epochs;
-        assert!(epochs.iter().all(|epoch| epoch.setpoint.network == 1), "seed {seed}");
+        assert!(
+            epochs.iter().all(|epoch| (epoch.concurrency.network, epoch.setpoint.network) == (1, 1)),
+            "seed {seed}"
+        );
     }
 }
 

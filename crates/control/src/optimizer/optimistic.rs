@@ -4,21 +4,21 @@
 //! that is, and how long its workers waited. *Action*: the set-point that is expected to be best, the fewest workers that
 //! are within a few percent of the most; unless
 //!
-//! - some credible curve says that more would bring more: then as many as it takes (optimism in the face of
-//!   uncertainty), at most a few times as many as now;
-//! - or some credible curve says that clearly fewer would do, and little is lost if not: then so few.
+//! - more would bring more with some probability: then as many as it takes (optimism in the face of uncertainty), at
+//!   most a few times as many as now;
+//! - or clearly fewer would do with some probability, and little is lost if not: then so few.
 //!
 //! Evidence fades, so that what has not been tried for long becomes credible again and is tried.
-//! Why it is so: docs/decisions/0002-auto-controller.md.
+//! Why it is so: docs/decisions/0011-one-estimator.md.
 
 use std::time::Duration;
 
 use crate::environment::Host;
-use crate::observation::{CpuLoad, Observation};
+use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::path_estimator::{PathEstimator, StageCurve};
 use crate::share::Share;
-use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
+use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
 /// Workers a stage to begin with: no burden on a small host.
 const START: u16 = 2;
@@ -45,9 +45,6 @@ const RISK: f64 = 0.15;
 const STEP: f64 = 1.25;
 /// Standard deviations added to the streams that would fill the path alone, where no more are wanted.
 const FAIR_DEVIATIONS: f64 = 1.0;
-/// Share of a host's processor time: with less than this idle it has none to spare, if so much of it is ours.
-const SPENT_IDLE: f64 = 0.1;
-const SPENT_OURS: f64 = 0.4;
 
 /// The rule's memory.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +68,7 @@ struct Prospect<'a> {
     stage: Stage,
     curve: &'a StageCurve,
     numbers: Vec<f64>,
-    /// What they are expected to move, and what some credible curve says they do, in Mbit/s.
+    /// What they are expected to move, and what they do with some probability, in Mbit/s.
     expected: Vec<f64>,
     hoped: Vec<f64>,
 }
@@ -113,20 +110,13 @@ impl<'a> Prospect<'a> {
     fn fewer(&self, (best, worth): (usize, f64), limit: f64, enough: f64) -> Option<usize> {
         let fewer = self.first(|i| {
             let n = self.numbers[i];
+            // What is cheap first: with a limit it is no more than without.
             self.expected[i] >= (1.0 - RISK) * worth
                 && self.curve.expected(n, limit) >= (1.0 - RISK) * worth
                 && self.curve.possible(n, CREDIBLE_FEWER, HOPE) >= enough * worth
         });
         (self.numbers[fewer] <= FEWER * self.numbers[best]).then_some(fewer)
     }
-}
-
-/// The stages on a host without processor time to spare; the network's workers are on both.
-fn spent(cpu: Ends<Option<CpuLoad>>) -> PerStage<bool> {
-    let spent =
-        |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < SPENT_IDLE && load.ours >= SPENT_OURS);
-    let (sender, receiver) = (spent(cpu.sender), spent(cpu.receiver));
-    PerStage::new(sender, sender || receiver, receiver)
 }
 
 impl Optimistic {
@@ -138,7 +128,7 @@ impl Optimistic {
     /// What is believed of the stages that are known and may have more or fewer workers.
     fn prospects(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Vec<Prospect<'_>> {
         let growth = if self.round_trip.is_some_and(|rtt| rtt < FAR) { GROWTH } else { FAR_GROWTH };
-        let spent = spent(seen.cpu);
+        let spent = seen.spent();
         let known = |stage: &Stage| !bounds[*stage].is_fixed() && self.path.curve(*stage).is_known();
         let prospect = |stage: Stage| {
             let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
@@ -193,8 +183,9 @@ impl Optimistic {
 impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         self.round_trip = host.round_trip;
+        let network = if self.share == Share::Background { 1 } else { START };
         Proposal {
-            setpoint: bounds.clamp(PerStage::all(START)),
+            setpoint: bounds.clamp(PerStage::new(START, network, START)),
             reason: Some("begins"),
             short_epochs: true,
             ..Proposal::default()

@@ -72,11 +72,6 @@ pub const MIN_RECOVERING_SHARE: f64 = 0.5;
 pub const MAX_RECOVERY_EPOCHS: u32 = 8;
 
 // What the hosts bear.
-/// Share of a host's processor time: with less than this idle it has none to spare, ...
-pub const SPENT_IDLE: f64 = 0.1;
-/// Share of a host's processor time: ... if so much of it is ours. Beside others' work our workers get their turn, and
-/// on a far path more of them move more. 0.4: less than half, as one host may hold both ends.
-pub const SPENT_OURS: f64 = 0.4;
 /// Workers: so few are not worth an epoch's shortfall to find out whether fewer would do.
 pub const FEW_WORKERS: u16 = 2;
 

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use crate::observation::{CpuLoad, Observation};
-use crate::optimizer::model_based::constants::{
-    FAR, FARTHEST, LOSSY_PATH, SLOWING_LOSS, SPENT_IDLE, SPENT_OURS,
-};
-use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
+use crate::observation::Observation;
+use crate::optimizer::model_based::constants::{FAR, FARTHEST, LOSSY_PATH, SLOWING_LOSS};
+use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 use crate::waiting::{self, Waiting};
 
 /// One epoch, reduced to what the rule uses.
@@ -47,7 +45,7 @@ impl Seen {
         // Staging beside a stage with fixed bounds is not ours to judge by.
         let busy = Waiting::of(seen, PerStage::from_fn(free), margin).map(Waiting::is_busy);
         let seconds = seen.interval.as_secs_f64();
-        let spent = spent(seen.cpu);
+        let spent = seen.spent();
         let beyond = |rtt| round_trip.is_some_and(|path| path >= rtt);
         let (far, farthest) = (beyond(FAR), beyond(FARTHEST));
         let loss = seen.loss.filter(|_| far).unwrap_or_default();
@@ -65,12 +63,4 @@ impl Seen {
     pub fn each(&self, stage: Stage) -> f64 {
         self.mbps[stage] / f64::from(self.n[stage])
     }
-}
-
-/// The stages that run on a host without processor time to spare; the network's workers are on both.
-fn spent(cpu: Ends<Option<CpuLoad>>) -> PerStage<bool> {
-    let spent =
-        |load: Option<CpuLoad>| load.is_some_and(|load| load.idle < SPENT_IDLE && load.ours >= SPENT_OURS);
-    let (sender, receiver) = (spent(cpu.sender), spent(cpu.receiver));
-    PerStage::new(sender, sender || receiver, receiver)
 }
