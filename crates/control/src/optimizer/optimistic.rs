@@ -137,8 +137,7 @@ impl Optimistic {
                 most = most.min(curve.fills(FAIR_DEVIATIONS).ceil());
             }
             let most = bounds[stage].clamp(most as u16);
-            let fewest = (n / growth).max(self.path.fewest(stage));
-            Prospect::new(stage, curve, n, (bounds[stage].clamp(fewest as u16).min(most), most))
+            Prospect::new(stage, curve, n, (bounds[stage].clamp((n / growth) as u16).min(most), most))
         };
         Stage::ALL.into_iter().filter(known).map(prospect).collect()
     }
@@ -167,7 +166,7 @@ impl Optimistic {
                 best.0
             };
             if !self.path.is_in_doubt(stage.stage) {
-                next[stage.stage] = stage.numbers[i] as u16;
+                next[stage.stage] = stage.numbers[i].max(self.path.fewest(stage.stage)) as u16;
             }
         }
         if self.path.is_recovering() {
