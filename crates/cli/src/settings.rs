@@ -72,8 +72,8 @@ pub struct LinkArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
-    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, optimistic,
-    /// universal, fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
+    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
+    /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
     /// model_fit, fts3, fts3:interval=TIME, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
@@ -81,7 +81,7 @@ pub struct ControlArgs {
     /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// How hard the rule optimistic pushes beside the traffic of others: background (one stream, which gives
+    /// How hard the rule auto pushes beside the traffic of others: background (one stream, which gives
     /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
     /// as still bring something) [default: fair]
     #[arg(long, value_name = "NAME")]
@@ -92,8 +92,8 @@ pub struct ControlArgs {
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512))]
     pub max_workers: u16,
-    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 8
-    /// streams where a round trip takes 40 ms or more, and 8 connections to a server]
+    /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 4
+    /// streams where a round trip takes 20 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub start: Option<u16>,
     /// Read the most network streams, no more than --max-workers, from FILE anew each epoch, so that whoever
@@ -265,8 +265,8 @@ impl ControlArgs {
             Some("none") => utility.loss_term = LossTerm::None,
             _ => {}
         }
-        if self.share.is_some() && self.optimizer != "optimistic" {
-            return Err(usage("--share goes with --optimizer optimistic: no other rule knows how to share"));
+        if self.share.is_some() && self.optimizer != "auto" {
+            return Err(usage("--share goes with --optimizer auto: no other rule knows how to share"));
         }
         let share = self.share.unwrap_or_default();
         let options = OptimizerOptions { seed: self.seed, utility, share, ..OptimizerOptions::default() };
@@ -416,9 +416,9 @@ mod tests {
     #[test]
     fn only_the_rule_that_knows_how_is_told_how_to_share() {
         let said = |words: &[&str]| control(words).optimizer().err().map(|error| error.to_string());
-        assert_eq!(said(&["--optimizer", "optimistic", "--share", "full"]), None);
-        let refused = said(&["--share", "full"]).unwrap_or_default();
-        assert!(refused.contains("--optimizer optimistic"), "{refused}");
+        assert_eq!(said(&["--share", "full"]), None);
+        let refused = said(&["--optimizer", "aimd", "--share", "full"]).unwrap_or_default();
+        assert!(refused.contains("--optimizer auto"), "{refused}");
     }
 
     /// Shows what it was given to show, whatever is asked for.
@@ -514,7 +514,7 @@ mod tests {
             |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
         assert!(start(&[], at(1)).network <= 2);
         let far = start(&[], at(100));
-        assert!(far.network == 8 && far.read <= 2 && far.write <= 2, "{far:?}");
+        assert!(far.network == 4 && far.read <= 2 && far.write <= 2, "{far:?}");
         assert_eq!(start(&["--start", "3"], at(100)), PerStage::all(3), "unless another number is asked for");
         let one = |words: &[&str]| start(words, Host { processors: Some(1), ..Host::default() });
         assert_eq!(one(&[]), PerStage::all(1), "one processor, one worker");

@@ -21,7 +21,6 @@ pub mod gradient;
 pub mod model_based;
 pub mod optimistic;
 
-pub mod auto;
 pub mod fallback;
 pub mod model_fit;
 pub mod per_stage;

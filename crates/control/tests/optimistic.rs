@@ -11,7 +11,7 @@ use tidegate_control::{
 };
 
 fn rule(share: Share) -> Box<dyn Optimizer> {
-    build(&format!("optimistic:share={share}"), &OptimizerOptions::default()).expect("a rule")
+    build(&format!("auto:share={share}"), &OptimizerOptions::default()).expect("a rule")
 }
 
 fn drive(scenario: &Scenario, share: Share, seed: u64) -> Simulation {

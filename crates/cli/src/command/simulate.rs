@@ -28,7 +28,7 @@ pub struct SimulateArgs {
     /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// How hard the rule optimistic pushes beside the traffic of others: background, fair or full
+    /// How hard the rule auto pushes beside the traffic of others: background, fair or full
     #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
     share: Share,
     /// Seed of the measurement noise and of rules that draw at random

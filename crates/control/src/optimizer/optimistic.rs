@@ -1,4 +1,4 @@
-//! The optimistic rule: believe of each stage what its epochs support, try what may be better, and hold what is best.
+//! The default rule, `auto`: believe of each stage what its epochs support, try what may be better, and hold what is best.
 //!
 //! *Belief*: a [`PathEstimator`], one curve a stage with how sure it is. *Evidence*: what each stage moved, how sure
 //! that is, and how long its workers waited. *Action*: the set-point that is expected to be best, the fewest workers that
@@ -20,8 +20,10 @@ use crate::path_estimator::{PathEstimator, StageCurve};
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
-/// Workers a stage to begin with: no burden on a small host.
+/// Workers a stage to begin with: no burden on a small host, ...
 const START: u16 = 2;
+/// ... and streams where round trips are long: few show little in the first seconds.
+const FAR_START: u16 = 4;
 /// Factor on workers: so many more are tried at once, ...
 const GROWTH: f64 = 4.0;
 /// ... and where round trips take at least so long, or nobody tells, as streams that have lost packets to their own
@@ -180,11 +182,19 @@ impl Optimistic {
 }
 
 impl Optimizer for Optimistic {
+    /// A short transfer ends before any rule acts, so its first set-point counts most. A host with few processors is not
+    /// helped by more workers than those while nothing else is known; the streams of a far path wait more than they work,
+    /// and what the other end bears from the first second is asked for.
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+        let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
-        let network = if self.share == Share::Background { 1 } else { START };
+        let streams = if host.round_trip >= Some(FAR) { FAR_START } else { start };
+        let network = match self.share {
+            Share::Background => 1,
+            _ => host.streams.unwrap_or(streams),
+        };
         Proposal {
-            setpoint: bounds.clamp(PerStage::new(START, network, START)),
+            setpoint: bounds.clamp(PerStage::new(start, network, start)),
             reason: Some("begins"),
             short_epochs: true,
             ..Proposal::default()
@@ -213,5 +223,40 @@ impl Optimizer for Optimistic {
             reason: Some(reason),
             short_epochs: target > STEP * goodput,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(host: Host, share: Share, bounds: PerStage<Bounds>) -> Concurrency {
+        Optimistic::new(share).start(bounds, &host).setpoint
+    }
+
+    #[test]
+    fn it_begins_with_what_the_hosts_are_known_to_bear() {
+        let wide = PerStage::all(Bounds::new(1, 32));
+        let host = |processors, ms, streams| Host {
+            processors,
+            round_trip: Some(Duration::from_millis(ms)),
+            streams,
+        };
+        for (host, wanted) in [
+            (Host::default(), [2, 2, 2]),
+            (host(Some(1), 1, None), [1, 1, 1]),
+            (host(Some(64), 1, None), [2, 2, 2]),
+            (host(Some(1), 19, None), [1, 1, 1]),
+            (host(Some(1), 20, None), [1, 4, 1]),
+            (host(None, 100, None), [2, 4, 2]),
+            (host(Some(1), 1, Some(8)), [1, 8, 1]),
+            (host(Some(4), 100, Some(3)), [2, 3, 2]),
+        ] {
+            assert_eq!(start(host, Share::Fair, wide).into_array(), wanted, "{host:?}");
+            assert_eq!(start(host, Share::Background, wide).network, 1, "{host:?}");
+        }
+        let narrow = PerStage::new(Bounds::fixed(1), Bounds::new(1, 4), Bounds::new(3, 4));
+        let begins = start(host(Some(1), 100, Some(8)), Share::Fair, narrow);
+        assert_eq!(begins, PerStage::new(1, 4, 3), "within the bounds");
     }
 }

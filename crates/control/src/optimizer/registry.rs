@@ -4,7 +4,6 @@
 //! for such rules) or `independent:` (a copy a stage). The [`LEARNED`] ones are told their policy.
 
 use crate::optimizer::aimd::{self, Aimd};
-use crate::optimizer::auto::Auto;
 use crate::optimizer::bayesian::{self, Bayesian};
 use crate::optimizer::explore::{self, Explore};
 use crate::optimizer::falcon::{self, Falcon};
@@ -23,10 +22,9 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are that need nothing else, the default first.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 12] = [
     "auto",
     "model_based",
-    "optimistic",
     "universal",
     "fixed",
     "explore",
@@ -62,7 +60,7 @@ pub struct OptimizerOptions {
     pub seed: u64,
     /// The utility of the rules that climb one: form, K and B.
     pub utility: Utility,
-    /// How hard `optimistic` pushes beside the traffic of others; `optimistic:share=NAME` says it in the name.
+    /// How hard `auto` pushes beside the traffic of others; `auto:share=NAME` says it in the name.
     pub share: Share,
     /// AIMD's ε; its default if absent.
     pub epsilon: Option<f64>,
@@ -78,7 +76,7 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, optimistic:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
+        "no optimizer '{name}': choose one of {}, auto:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
          gradient:repaired, bayesian:repaired, marlin:repaired, fts3:aggressive, fts3:interval=TIME, or coupled:RULE \
          or independent:RULE of aimd, falcon, gradient, bayesian, model_fit, fts3",
         NAMES.join(", ")
@@ -227,7 +225,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
         return Ok(Box::new(Independent::new(rules)));
     }
-    if let Some(text) = name.strip_prefix("optimistic:") {
+    if let Some(text) = name.strip_prefix("auto:") {
         let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse().map_err(wrong)?;
         return Ok(Box::new(Optimistic::new(share)));
     }
@@ -240,9 +238,8 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     Ok(match name {
-        "auto" => Box::new(Auto::new(ModelBased::default())),
+        "auto" => Box::new(Optimistic::new(options.share)),
         "model_based" => Box::new(ModelBased::default()),
-        "optimistic" => Box::new(Optimistic::new(options.share)),
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
         "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {
@@ -278,7 +275,7 @@ mod tests {
             assert!(start(name).is_some(), "{name}");
         }
         for name in [
-            "optimistic:share=full",
+            "auto:share=full",
             "coupled:aimd",
             "independent:gradient:repaired",
             "independent:model_fit",
