@@ -9,8 +9,7 @@ import random
 from dataclasses import dataclass, replace
 
 from lab.grid.case import CONTENT
-from lab.links.scenario import Scenario
-from lab.links.schema import LinkPath, Stage, StageStep, Step
+from lab.links.schema import LinkPath, Scenario, Stage, StageStep, Step
 from lab.links.units import shown
 from lab.runs.datasets import MIB, Plan
 

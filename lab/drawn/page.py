@@ -40,13 +40,13 @@ and another one is the first on the next.
 
 The **oracle** is found in the same rotation: some fixed numbers of workers near what the scenario asks for run
 {choice.sweep_s:g} s each on the link as it is before the change and as it is after it. The best rate of their late
-halves counts, and the least workers within {1 - AS_GOOD:.0%} of it. A rule's whole run, its start and all it needed to
+halves counts, and the least workers within {100 * (1 - AS_GOOD):.2g} % of it. A rule's whole run, its start and all it needed to
 notice the change, is held against that steady rate; so is the late half of each part.
 
 What arrives at the receiver's device counts, headers left out; of files, what our own log says was written. Round trips
 are 0.1 to 0.2 ms longer than drawn. What this machine cannot do is left out of the draw: random loss and files above
-{LOSSY_BPS / 1e9:g} Gbit/s, queues of more than {MOST_QUEUE_BYTES >> 20} MiB or less than a millisecond or 16 packets,
-disks that change on the way. Loss falls on single packets, both ways.
+{LOSSY_BPS / 1e9:g} Gbit/s, queues of more than {MOST_QUEUE_BYTES >> 20} MiB or of less than a millisecond or 16 packets,
+others on the link, and disks that change on the way. Loss falls on single packets, both ways.
 
 """
 
@@ -89,8 +89,8 @@ def settled(each: Judged) -> float:
 def again(own: Mapping[int, Judged]) -> str:
     """What is said of links that were run more than once."""
     more = [index for index, each in own.items() if each.count > 1]
-    said = (f"The {WORST} worst links by the whole run are run {WORST_REPEATS} times more, with their sweeps "
-            f"(`python3 -m lab run {AGAIN}`), and count by the medians; of other rules they are not run again. ")
+    said = (f"The {WORST} worst links by the whole run are run {WORST_REPEATS} times more, with their sweeps\n"
+            f"(`python3 -m lab run {AGAIN}`), and count by the medians; other rules are not run there again. ")
     return said + (f"So far: {', '.join(str(index + 1) for index in sorted(more))}.\n\n" if more else "Not yet.\n\n")
 
 

@@ -37,13 +37,15 @@ class Row:
 
     def cells(self) -> list[Cell]:
         own = Rule(OWN.name, OWN.optimizer, (*OWN.arguments, *self.own))
-        return [Cell(self.case, Engine(rule, self.case, more=self.limits)) for rule in (own, *self.fixed, *self.rivals)]
+        rules = (own, *self.fixed, *self.rivals)
+        return [Cell(self.case, Engine(rule, self.case, more=self.limits)) for rule in rules]
 
 
 def path(name: str, title: str, rate_mbit: float, rtt_s: float, stream_mbit: float | None = None,
          timeline: tuple[Step, ...] = (), others: Others = Others()) -> Scenario:
     network = Stage(round((stream_mbit or rate_mbit) * MBIT))
-    return Scenario(CHOICE.lasting(name), title, network, LinkPath(round(rate_mbit * MBIT), rtt_s), others=others, timeline=timeline)
+    return Scenario(CHOICE.lasting(name), title, network, LinkPath(round(rate_mbit * MBIT), rtt_s), others=others,
+                    timeline=timeline)
 
 
 def case(scenario: Scenario, seconds: float = STEADY_S, data: Plan | None = None) -> Case:

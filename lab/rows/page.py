@@ -18,7 +18,7 @@ HEAD = f"""# Seven rows
 Made by `python3 -m lab report`; do not edit by hand. `python3 -m lab run {SHARD}` measures it.
 
 Links on which the best fixed numbers of workers are known; they run beside `{OWN.name}` in the same rotation. The best
-is the one of fewest workers within {1 - AS_GOOD:.0%} of the fastest. Two network namespaces joined by a relay that
+is the one of fewest workers within {100 * (1 - AS_GOOD):.2g} % of the fastest. Two network namespaces joined by a relay that
 delays and has a queue of 20 ms, TCP cubic, MTU 1500. What arrives at the receiver's device counts, headers and the
 traffic of others left out; of files, what our own log says was written. Goodput and workers are means over the whole
 run, its start included.
