@@ -35,14 +35,14 @@ class Link:
 def link_of(choice: Choice, index: int) -> Link:
     name = choice.name(index)
     drawn = link(choice.seed, index, name, choice.seconds)
-    case = case_of(drawn, name, drawn.scenario, choice.seconds)
+    case = case_of(drawn, drawn.scenario, drawn.scenario.description, choice.seconds)
     half = choice.seconds / 2
     parts = (part(choice, drawn, "before", 0.0, half), part(choice, drawn, "after", half, choice.seconds))
     return Link(index, case, parts)
 
 
-def case_of(drawn: Drawn, name: str, scenario: Scenario, seconds: float) -> Case:
-    case = Case(name, drawn.scenario.description, scenario, seconds, queue_s=drawn.queue_s)
+def case_of(drawn: Drawn, scenario: Scenario, title: str, seconds: float) -> Case:
+    case = Case(scenario.name, title, scenario, seconds, queue_s=drawn.queue_s)
     if files := drawn.files(seconds):
         case = replace(case, data=files[0], times=files[1])
     return case
@@ -52,7 +52,8 @@ def part(choice: Choice, drawn: Drawn, which: str, begin_s: float, end_s: float)
     name, now = f"{drawn.scenario.name}-{which}", at(drawn.scenario, begin_s)
     # The queue holds bytes, and is told as the time they take at the first rate.
     queue_s = drawn.queue_s * drawn.scenario.link.rate_bps / now.link.rate_bps
-    case = case_of(replace(drawn, queue_s=queue_s), name, replace(now, name=name), choice.sweep_s)
+    title = f"as it is {which} the change, by fixed numbers"
+    case = case_of(replace(drawn, queue_s=queue_s), replace(now, name=name), title, choice.sweep_s)
     found = oracle.tried(oracle.needed(now, drawn.file_bytes is not None))
     return Part(begin_s, end_s, case, tuple(map(oracle.rule, found)))
 
