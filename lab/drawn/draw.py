@@ -68,10 +68,11 @@ def link(seed: int, index: int, name: str, seconds: float) -> Drawn:
     def between(bounds: tuple[float, float]) -> float:
         return math.exp(rng.uniform(*map(math.log, bounds)))
 
-    rate, rtt, lossy, files = between(RATE_BPS), between(RTT_S), rng.random() < LOSSY, rng.random() < FILES
-    rate = whole(min(rate, LOSSY_BPS if lossy else rate))
+    lossy, files = rng.random() < LOSSY, rng.random() < FILES
+    fastest = LOSSY_BPS if lossy else RATE_BPS[1]
+    rate, rtt = whole(between((RATE_BPS[0], fastest))), between(RTT_S)
     files = files and rate <= FILES_BPS
-    fastest = min(RATE_BPS[1], LOSSY_BPS if lossy else RATE_BPS[1], FILES_BPS if files else RATE_BPS[1])
+    fastest = min(fastest, FILES_BPS) if files else fastest
     capped, streams = rng.random() < CAPPED, between(STREAMS)
     loss = rounded(between(LOSS)) if lossy else 0.0
     disks = [disk(rate, between(DISKS)) if rng.random() < SLOW and files else None for _ in range(2)]
