@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, far, ldm
+from lab import aimd, automdt, beyond, drawn, far, ldm, rows
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -37,6 +37,8 @@ CHAPTERS = (
     Chapter("ldm", ldm.SHARDS, ldm.page),
     Chapter("automdt", automdt.SHARDS, automdt.page),
     Chapter("beyond", beyond.SHARDS, beyond.page),
+    Chapter("beyond-random", drawn.SHARDS, drawn.page),
+    Chapter("beyond-rows", rows.SHARDS, rows.page),
     Chapter("far", far.SHARDS, far.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),

@@ -29,6 +29,8 @@ class Case:
     many: bool = False
     # What a stream moves there is not said: policies are trained for what exploring the link so long finds.
     explored_s: int | None = None
+    # What the queue of the link holds, as seconds at its first rate; as its kind of link has it without.
+    queue_s: float | None = None
 
     @cached_property
     def setting(self) -> Setting:

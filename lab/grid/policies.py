@@ -54,7 +54,7 @@ def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
     if not found.exists():
         print(f"exploring {case.scenario.name} for {seconds} s", flush=True)
         fresh()
-        with Built(case.scenario) as link, quiet():
+        with Built(case.scenario, case.queue_s) as link, quiet():
             nothing = Dataset("memory", places.SOURCES, 0, 0)
             trial = Trial(case.setting, link, link.group, nothing, places.DESTINATIONS, places.SCRATCH)
             engine.prepare(trial)

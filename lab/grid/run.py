@@ -132,7 +132,7 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
             contender.policy = trained(contender.rule, path, contender.version())
             learned = {"trained_for": {"link_bps": path.link_bps, "stream_bps": path.network.worker_bps}}
         fresh()
-        with Built(case.scenario) as link:
+        with Built(case.scenario, case.queue_s) as link:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)

@@ -30,6 +30,11 @@ def shown(value: Spread, digits: int = 2) -> str:
     return f"{value.median:.{digits}f} ({value.low:.{digits}f}–{value.high:.{digits}f})"
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that so large a share of them does not exceed (nearest rank)."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
 def counted(values: Sequence[float | None], digits: int = 0) -> str:
     """Median and range, and how many never got there."""
     got = [value for value in values if value is not None]

@@ -4,7 +4,7 @@
 |---|---|
 | two namespaces and a token bucket (`link.py`) | no round-trip time to speak of, and nobody shares it |
 | a router between them (`routed.py`) | others use the link too: only where a queue overflows do streams share |
-| the relay (`delayed.py`) | a round trip of a millisecond or more, or loss; its queue overflows like a router's |
+| the relay (`delayed.py`) | a round trip of a millisecond or more, loss, or a queue of a certain length; it overflows |
 
 A worker of the network stage that is slower than the link becomes a cap for each TCP connection (`percon.py`), for
 whatever program runs in the control group. What readers and writers move only the program itself can limit
@@ -19,7 +19,7 @@ from typing import Self
 from lab.ground.cgroup import Cgroup
 from lab.ground.shell import CommandFailed
 from lab.links.background import Background, has_background, levels
-from lab.links.delayed import DelayedLink
+from lab.links.delayed import QUEUE_MS, DelayedLink
 from lab.links.link import Link
 from lab.links.percon import PerConnectionCap
 from lab.links.routed import RoutedLink
@@ -41,10 +41,10 @@ def mbit(bps: float) -> int:
     return max(1, round(bps / 1e6))
 
 
-def means(scenario: Scenario) -> str:
+def means(scenario: Scenario, queue_s: float | None = None) -> str:
     """By which means."""
     moments = scenario.moments
-    if any(now.link.rtt_s >= SHORTEST_RTT_S or now.link.loss for now in moments):
+    if queue_s is not None or any(now.link.rtt_s >= SHORTEST_RTT_S or now.link.loss for now in moments):
         return RELAY
     return ROUTER if has_background(scenario) else VETH
 
@@ -56,13 +56,14 @@ def fitting(scenario: Scenario) -> tuple[Scenario, float]:
     return (scenario, 1.0) if factor == 1.0 else (scaled(scenario, factor), factor)
 
 
-def link_for(scenario: Scenario) -> Link:
+def link_for(scenario: Scenario, queue_s: float | None = None) -> Link:
     start = at(scenario, 0.0)
     rate = mbit(start.carries_bps)
-    match means(scenario):
+    match means(scenario, queue_s):
         case "relay":
             lossy = any(now.link.loss for now in scenario.moments)
-            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, SEED, lossy)
+            queue_ms = QUEUE_MS if queue_s is None else queue_s * 1e3
+            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, SEED, lossy, queue_ms)
         case "router":
             return RoutedLink(rate)
     return Link(rate)
@@ -76,20 +77,21 @@ def capped(scenario: Scenario) -> bool:
 class Built:
     """Context manager: the link, its control group, the cap and the other traffic, as long as the `with` block.
 
-    Other traffic is silent until `reset` or the changes of a run begin it.
+    Other traffic is silent until `reset` or the changes of a run begin it. The queue is as long as its kind of link has
+    it, or so many seconds at the first rate.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, queue_s: float | None = None) -> None:
         self.scenario = scenario
-        self.means = means(scenario)
-        self.link = link_for(scenario)
+        self.means = means(scenario, queue_s)
+        self.link = link_for(scenario, queue_s)
         self.sender = self.link.sender
         self.receiver = self.link.receiver
         self.group = Cgroup()
         self.cap: PerConnectionCap | None = None
         if capped(scenario):
             rates = {now.network.worker_bps for now in scenario.moments}
-            self.cap = PerConnectionCap(self.group.path, mbit(at(scenario, 0.0).network.worker_bps),
+            self.cap = PerConnectionCap(self.group.path, at(scenario, 0.0).network.worker_bps / 1e6,
                                         follows=len(rates) > 1)
         self.background = Background(self.link) if has_background(scenario) else None
         self.now = at(scenario, 0.0)
@@ -117,7 +119,7 @@ class Built:
             self.link.delay(now.link.rtt_s * 1e3)
             self.link.lose(now.link.loss)
         if self.cap is not None and now.network.worker_bps != then.network.worker_bps:
-            self.cap.change(mbit(now.network.worker_bps))
+            self.cap.change(now.network.worker_bps / 1e6)
 
     def others(self, rate_bps: int, streams: int) -> None:
         if self.background is not None:

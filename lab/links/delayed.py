@@ -8,7 +8,7 @@ from lab.ground.shell import CommandFailed, exists, run
 from lab.ground.talk import Talker
 
 PACKAGES = ("gcc", "libc6-dev", "linux-libc-dev", "iputils-ping", "iperf3")
-# What the queue of the bottleneck holds at its rate.
+# What the queue of the bottleneck holds at its rate where nothing else is said.
 QUEUE_MS = 20
 
 
@@ -20,13 +20,15 @@ def missing() -> str | None:
 class DelayedLink(Link):
     """Two namespaces with a delay between them, a rate if any, and random loss if any.
 
-    Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start.
+    Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start. What
+    the queue holds is told as the time it takes at the first rate.
     """
 
     def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
-                 lossy: bool = False) -> None:
+                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
+        self.queue_ms = queue_ms
         self.loss = loss
         self.seed = seed
         self.lossy = lossy or loss > 0
@@ -34,7 +36,7 @@ class DelayedLink(Link):
 
     def argv(self, binary: object) -> list[str]:
         words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
-                                   self.rate_mbit or 0, f"{QUEUE_MS:g}", round(self.loss * 1e6), self.seed,
+                                   self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
                                    "single" if self.lossy else "super")
         return [str(word) for word in words]
 

@@ -28,7 +28,7 @@ class PerConnectionCap:
     With `follows`, connections that are open take on a rate changed later.
     """
 
-    def __init__(self, group: Path, rate_mbit: int, follows: bool = False) -> None:
+    def __init__(self, group: Path, rate_mbit: float, follows: bool = False) -> None:
         self.group = group
         self.rate_mbit = rate_mbit
         self.follows = follows
@@ -58,8 +58,8 @@ class PerConnectionCap:
         self.change(self.rate_mbit)
         run(["bpftool", "cgroup", "attach", self.group, "sock_ops", "pinned", self.pins / "cap"])
 
-    def change(self, rate_mbit: int) -> None:
-        self.store("bytes_per_second", rate_mbit * 1_000_000 // 8)
+    def change(self, rate_mbit: float) -> None:
+        self.store("bytes_per_second", round(rate_mbit * 1e6 / 8))
 
     def store(self, name: str, value: int) -> None:
         run(["bpftool", "map", "update", "pinned", self.pins / name, "key", "hex", *["00"] * 4,

@@ -162,6 +162,7 @@ class Deriving(unittest.TestCase):
         self.assertEqual(built.means(by_name["rtt-20"]), built.RELAY)
         self.assertEqual(built.means(by_name["aimd-figure-1"]), built.ROUTER)
         self.assertEqual(built.means(by_name["cpu-bound"]), built.VETH)
+        self.assertEqual(built.means(by_name["cpu-bound"], queue_s=0.005), built.RELAY)
         late = parsed('name = "late"\ndescription = "loss comes later"\n[network]\nworker_rate = "1Gbit/s"\n'
                       '[link]\nrate = "1Gbit/s"\n[[timeline]]\nat = "5s"\nlink.loss = 0.001\n')
         self.assertEqual(built.means(late), built.RELAY)
