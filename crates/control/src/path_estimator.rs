@@ -116,8 +116,10 @@ impl PathEstimator {
         let recovers = stage == Stage::Network && self.recovery.is_under_way();
         let waits = stage == Stage::Network && busy < STARVED;
         if recovers || waits || busy < IDLE {
-            let factor = (1.0 / busy.max(IDLE)).max(if recovers { RECOVERING } else { 1.0 });
-            curve.observe_at_least(n, moved, factor, error * error);
+            // Who waits could move more, between that and all that the law of utilisation has: the middle of both at least.
+            let middle = busy.max(IDLE).sqrt().recip();
+            let factor = middle.max(if recovers { RECOVERING } else { 1.0 });
+            curve.observe_at_least(n, moved * middle, factor, error * error);
             return false;
         }
         let able = moved / busy;
