@@ -2,9 +2,9 @@
 
 use crate::run::{Contender, Ratio, Run, mean, percentile};
 
-/// The worst paths, and the most workers, that are named.
-const WORST: usize = 8;
-const MOST: usize = 24;
+/// The worst paths, and the stages with the most workers by the oracle’s, that are named.
+const PATHS_NAMED: usize = 8;
+const STAGES_NAMED: usize = 24;
 
 /// Prints each contender on paths that are its own, then on those with foreign streams.
 pub fn print(contenders: &[Contender], all: &[Vec<Run>]) {
@@ -44,7 +44,7 @@ fn print_one(label: &str, runs: &[&Run]) {
     );
     println!("      {}", worst(runs, |run| run.share));
     println!("      least at the end: {}", worst(runs, |run| run.end));
-    let most: Vec<&str> = ratios.iter().take(MOST).map(|ratio| ratio.place.as_str()).collect();
+    let most: Vec<&str> = ratios.iter().take(STAGES_NAMED).map(|ratio| ratio.place.as_str()).collect();
     println!("      {}", most.join(", "));
 }
 
@@ -52,6 +52,6 @@ fn worst(runs: &[&Run], value: fn(&Run) -> f64) -> String {
     let mut runs = runs.to_vec();
     runs.sort_by(|a, b| value(a).total_cmp(&value(b)));
     let named: Vec<String> =
-        runs.iter().take(WORST).map(|run| format!("h{} {:.2}", run.seed, value(run))).collect();
+        runs.iter().take(PATHS_NAMED).map(|run| format!("h{} {:.2}", run.seed, value(run))).collect();
     named.join(", ")
 }
