@@ -52,6 +52,7 @@ fn rules_are_compared_on_a_scenario() {
         assert!(!results[0][key].is_null(), "{key}: {seen}");
     }
     assert_eq!(world.json(&arguments).1, seen, "the same seed gives the same");
+    assert_eq!(results[0]["periods"].as_array().map(Vec::len), Some(1), "nothing changes there: {seen}");
     let out = world.ok(&arguments);
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
 
@@ -62,6 +63,32 @@ fn rules_are_compared_on_a_scenario() {
     }
     let ran = world.run(&["simulate", "--scenario", &scenario, "--optimizer", "magic"]);
     assert!(ran.code == 2 && ran.err.contains("magic"), "{ran:?}");
+}
+
+#[test]
+fn workers_are_held_against_the_best_between_changes() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/link-step.toml");
+    let (code, seen) =
+        world.json(&["simulate", "--scenario", &scenario, "--optimizer", "fixed:4", "--epochs", "50"]);
+    assert_eq!(code, 0, "{seen}");
+    let period = |from: u64, until: u64, streams: u64, best: u64, ratio: f64| {
+        json!({
+            "from_ms": from,
+            "until_ms": until,
+            "optimum": { "read": 1, "network": streams, "write": 1 },
+            "best_bps": best,
+            "fair_bps": best,
+            "concurrency_mean": { "read": 1.0, "network": 4.0, "write": 1.0 },
+            "concurrency_ratio": { "read": null, "network": ratio, "write": null },
+        })
+    };
+    let expected = [
+        period(0, 20_000, 10, 1_000_000_000, 0.4),
+        period(20_000, 40_000, 4, 400_000_000, 1.0),
+        period(40_000, 50_000, 10, 1_000_000_000, 0.4),
+    ];
+    assert_eq!(seen["results"][0]["periods"], json!(expected));
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! | put something of yours under control | [`Environment`] (and [`Host`]), [`run`] |
 //! | describe a path, or draw one | [`Scenario`], [`random_path`] |
 //! | see what a rule does on a path | [`simulate`]; step by step [`Simulator`] |
-//! | know the best that could be done | [`Path::oracle`] |
+//! | know the best that could be done | [`Path::oracle`]; in each part of a run [`Period`] |
 //! | know how many streams a few samples suggest | [`throughput_model`] |
 //! | make a path of what was seen | [`calibrate`] |
 //! | read or write what was learned | [`Policy`] |
@@ -61,6 +61,8 @@ pub mod fluid;
 
 pub mod simulator;
 
+pub mod period;
+
 // Both, joined.
 pub mod control_loop;
 pub mod simulation;
@@ -77,6 +79,7 @@ pub use observation::{CpuLoad, Observation, Remaining, Streams};
 pub use optimizer::{Optimizer, Proposal};
 pub use pace::Pace;
 pub use path::{Oracle, Path};
+pub use period::Period;
 pub use policy::Policy;
 pub use rng::Rng;
 pub use scenario::{Extra, Scenario};

@@ -204,6 +204,13 @@ impl Path {
             .fold(f64::INFINITY, f64::min)
     }
 
+    /// What the fewest workers that would fill the path alone get beside its foreign streams.
+    pub fn fair_goodput(&self) -> BitRate {
+        let mut alone = *self;
+        alone.background.streams = 0;
+        BitRate::from_bps(self.goodput(alone.oracle().setpoint))
+    }
+
     /// The oracle: goodput is the least of three functions of one n each, so each stage can be
     /// searched alone.
     pub fn oracle(&self) -> Oracle {

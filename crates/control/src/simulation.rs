@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::control_loop::{Epoch, run};
 use crate::optimizer::Optimizer;
+use crate::period::{Period, periods};
 use crate::scenario::Scenario;
 use crate::simulator::{Delivered, Simulator, SimulatorOptions};
 use crate::stage::{Concurrency, PerStage};
@@ -38,6 +39,8 @@ pub struct Summary {
     /// Standard deviation of the share of the best goodput by its mean, from the converged epoch
     /// on; less is steadier.
     pub stability: Option<f64>,
+    /// The same workers between changes of the path, beside the oracle's.
+    pub periods: Vec<Period>,
 }
 
 /// A run: what the rule saw and set, and what it came to.
@@ -80,12 +83,12 @@ pub fn simulate(
         Err(never) => match never {},
     }
     let delivered = simulator.delivered().to_vec();
-    let summary = summarize(&delivered, options.epoch);
+    let summary = summarize(scenario, &delivered, options.epoch);
     Simulation { epochs, delivered, summary }
 }
 
-/// Reduces what was delivered to a few numbers; all zero if nothing was.
-pub fn summarize(delivered: &[Delivered], epoch: Duration) -> Summary {
+/// Reduces what was delivered on `scenario` to a few numbers; all zero if nothing was.
+pub fn summarize(scenario: &Scenario, delivered: &[Delivered], epoch: Duration) -> Summary {
     let seconds: f64 = delivered.iter().map(|epoch| epoch.length.as_secs_f64()).sum();
     let mean = |of: &[Delivered], value: &dyn Fn(&Delivered) -> f64| {
         let time: f64 = of.iter().map(|epoch| epoch.length.as_secs_f64()).sum();
@@ -120,5 +123,6 @@ pub fn summarize(delivered: &[Delivered], epoch: Duration) -> Summary {
             mean(delivered, &|epoch| f64::from(epoch.concurrency[stage]))
         }),
         stability,
+        periods: periods(scenario, delivered),
     }
 }

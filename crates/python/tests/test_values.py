@@ -193,6 +193,8 @@ class SimulateTest(unittest.TestCase):
         self.assertEqual(summary["concurrency_mean"], {"read": 13.0, "network": 7.0, "write": 5.0})
         self.assertEqual(summary["best_bps"], 10**9)
         self.assertGreater(summary["throughput_share"], 0.95)
+        self.assertEqual([period["optimum"] for period in summary["periods"]], [{"read": 13, "network": 7, "write": 5}])
+        self.assertEqual(summary["periods"][0]["concurrency_ratio"], {"read": 1.0, "network": 1.0, "write": 1.0})
         self.assertEqual(tidegate.simulate(scenario("noisy"), seed=5), tidegate.simulate(scenario("noisy"), "auto", seed=5))
         self.assertEqual(tidegate.simulate(scenario("noisy"), "falcon", epochs=5)["epoch_ms"], 3000)
 

@@ -40,7 +40,7 @@ pub struct SimulateArgs {
     /// Length of an epoch, as in 1s or 500ms [default: what each rule asks for]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     epoch: Option<Duration>,
-    /// Print one JSON object instead of a table
+    /// Print one JSON object instead of a table, with what was best between changes of the path (docs/scenarios.md)
     #[arg(long)]
     json: bool,
 }

@@ -4,6 +4,8 @@ from typing import Generic, Literal, NamedTuple, TypedDict, TypeVar
 
 T = TypeVar("T")
 
+StageName = Literal["read", "network", "write"]
+
 
 class PerStage(NamedTuple, Generic[T]):
     """One value a stage, always in this order."""
@@ -34,6 +36,18 @@ class Oracle(NamedTuple):
     goodput_bps: int
 
 
+class Period(TypedDict):
+    """A part of a run in which the path stayed as it was."""
+
+    from_ms: int
+    until_ms: int
+    optimum: dict[StageName, int]
+    best_bps: int
+    fair_bps: int
+    concurrency_mean: dict[StageName, float]
+    concurrency_ratio: dict[StageName, float | None]
+
+
 class Summary(TypedDict):
     """What a run came to, with the keys of `tidegate simulate --json`."""
 
@@ -46,5 +60,6 @@ class Summary(TypedDict):
     best_bps: int
     throughput_share: float
     second_half_share: float
-    concurrency_mean: dict[Literal["read", "network", "write"], float]
+    concurrency_mean: dict[StageName, float]
     stability: float | None
+    periods: list[Period]

@@ -12,7 +12,7 @@ use tidegate_train::session::{Session, Stop, Trainer};
 use crate::{Result, scenario};
 
 /// Rules that need no training; names that this build does not know are left out.
-const RULES: [&str; 9] = [
+const RULES: [&str; 10] = [
     "model_based",
     "universal",
     "fixed:8",
@@ -22,6 +22,7 @@ const RULES: [&str; 9] = [
     "bayesian",
     "marlin",
     "marlin:repaired",
+    "fts3",
 ];
 
 /// Episodes after which a published training is ended.

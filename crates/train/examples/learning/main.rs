@@ -54,7 +54,8 @@ fn main() -> Result<()> {
          Drawn by `random_path::unseen`, from seeds that training never uses: a link of 10 Mbit/s to 400 Gbit/s, \
          up to 1 to 256 workers a stage, some stages absent, some with a limit of their own, staging for 0.05 to 10 s. 60 s \
          each: 60 epochs, or 20 for the rules whose epochs are 3 s as published. Late is the second half. Within 0.1 % \
-         counts as not behind. The agents have learned another path: that is what needing no retraining is measured \
+         counts as not behind. Published are aimd, falcon, gradient, bayesian and marlin; fts3 decides once a minute, so \
+         here it keeps what it begins with and is not counted among them. The agents have learned another path: that is what needing no retraining is measured \
          against.\n\n\
          ### Ideal: nothing but rates, limits and staging\n\n{}\n\
          ### With every extra\n\n\

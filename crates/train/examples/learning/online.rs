@@ -65,7 +65,7 @@ pub fn table(seeds: u64) -> Result<String> {
                 let options = SimulatorOptions::new(seed, EPOCH, EPOCHS);
                 let run = simulate(&scenario, rule(way, &policy, seed).as_mut(), None, options).delivered;
                 let (first, last) = (&run[..LOOK.min(run.len())], &run[run.len().saturating_sub(LOOK)..]);
-                let share = |of: &[Delivered]| summarize(of, options.epoch).throughput_share;
+                let share = |of: &[Delivered]| summarize(&scenario, of, options.epoch).throughput_share;
                 for (sum, value) in
                     sums.iter_mut().zip([share(first), share(last), worth(first), worth(last)])
                 {

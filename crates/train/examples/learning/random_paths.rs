@@ -13,8 +13,12 @@ use crate::contenders::Contender;
 const PATHS: u64 = 500;
 /// How near the oracle a rule must stay to have converged.
 const CONVERGED: f64 = 0.95;
-/// Rules of the literature that drive any path untrained.
+/// Rules of the literature that drive any path untrained, and decide within a minute.
 const PUBLISHED: [&str; 5] = ["aimd", "falcon", "gradient", "bayesian", "marlin"];
+/// One that is slower than that.
+const SLOW: &str = "fts3";
+/// Rules of ours that are held against it too.
+const OURS: [&str; 2] = ["model_based", "universal"];
 /// A lead that is more than the last digit.
 const LEAD: f64 = 0.001;
 
@@ -69,6 +73,20 @@ fn quantile(runs: &[Run], part: f64, value: fn(&Run) -> f64) -> f64 {
     values[((values.len() - 1) as f64 * part).round() as usize]
 }
 
+/// The paths, in %, on which a contender is more than `lead` above each of the `rivals`.
+fn ahead(
+    played: &[(&Contender, Vec<Run>)],
+    (contender, runs): (&Contender, &[Run]),
+    rivals: &[&str],
+    lead: f64,
+) -> f64 {
+    let is_rival = |name: &String| *name != contender.name && rivals.contains(&name.as_str());
+    let of: Vec<&Vec<Run>> =
+        played.iter().filter(|(rival, _)| is_rival(&rival.name)).map(|(_, runs)| runs).collect();
+    let is_ahead = |path: &usize| of.iter().all(|of| runs[*path].mean > of[*path].mean + lead);
+    100.0 * (0..runs.len()).filter(is_ahead).count() as f64 / runs.len() as f64
+}
+
 /// Plays every contender on every path of `draw` and puts it in a table.
 pub fn table(contenders: &[Contender], draw: impl Fn(u64) -> Scenario) -> Result<String> {
     let paths: Vec<Scenario> = (0..PATHS).map(draw).collect();
@@ -86,15 +104,7 @@ pub fn table(contenders: &[Contender], draw: impl Fn(u64) -> Scenario) -> Result
     );
     for (contender, runs) in &played {
         // Paths on which no published rule moved more, and those on which each of them moved less.
-        let rivals: Vec<&Vec<Run>> = played
-            .iter()
-            .filter(|(rival, _)| rival.name != contender.name && PUBLISHED.contains(&rival.name.as_str()))
-            .map(|(_, runs)| runs)
-            .collect();
-        let against = |lead: f64| {
-            let ahead = |path: &usize| rivals.iter().all(|of| runs[*path].mean > of[*path].mean + lead);
-            100.0 * (0..runs.len()).filter(ahead).count() as f64 / runs.len() as f64
-        };
+        let against = |lead| ahead(&played, (contender, runs), &PUBLISHED, lead);
         writeln!(
             page,
             "| {} | {:.3} | {:.3} | {:.2} | {:.2} | {} | {} | {:.3} | {:.3} | {:.0} % | {:.0} % |",
@@ -111,5 +121,11 @@ pub fn table(contenders: &[Contender], draw: impl Fn(u64) -> Scenario) -> Result
             against(LEAD),
         )?;
     }
+    let mut with_slow = Vec::new();
+    for (contender, runs) in played.iter().filter(|(contender, _)| OURS.contains(&contender.name.as_str())) {
+        let share = ahead(&played, (contender, runs), &[&PUBLISHED[..], &[SLOW]].concat(), -LEAD);
+        with_slow.push(format!("{} {share:.0} %", contender.name));
+    }
+    writeln!(page, "\nNot behind any of them nor {SLOW}: {}.", with_slow.join(", "))?;
     Ok(page)
 }
