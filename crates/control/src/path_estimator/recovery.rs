@@ -1,8 +1,8 @@
 //! Streams on their way to what they can move: after a loss, or when others were taken away.
 //!
-//! A cubic stream that has lost a packet sends 0.7 W and needs K = ∛(0.3 W / 0.4) seconds to come back to its window W
-//! (RFC 9438), or where round trips are short what Reno needs, 0.57 W of them; and streams that are to take over from
-//! others need as long to grow. What they move meanwhile is the least they can.
+//! A cubic stream whose window is to grow by G segments needs ∛(G / 0.4) seconds, or G / 0.53 round trips where they are
+//! short (RFC 9438). After a loss that is 0.3 of its window; and where others were taken away, what is missing from its
+//! share of the path's. What they move meanwhile is the least they can.
 
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use crate::observation::Observation;
 
 /// Payload of a full TCP segment in bits.
 const SEGMENT_BITS: f64 = 1448.0 * 8.0;
-/// 0.3 / 0.4 of cubic; round trips a segment of Reno's window.
-const CUBIC: f64 = 0.75;
-const RENO: f64 = 0.57;
+/// C of cubic, the segments a round trip by which it grows at least, and the share of its window that a loss takes.
+const CUBIC: f64 = 0.4;
+const RENO: f64 = 0.53;
+const DECREASE: f64 = 0.3;
 /// Shorter recoveries are over before they are seen, and longer ones are not waited for, in s.
 const SHORTEST: f64 = 0.5;
 const LONGEST: f64 = 8.0;
@@ -20,8 +21,6 @@ const LONGEST: f64 = 8.0;
 const LOST: f64 = 5e-4;
 /// Share of the streams: so many fewer leave a gap that others must fill.
 const TAKEN: f64 = 0.9;
-/// Share of the streams: so many at most are taken away at once where the others take long to fill the gap.
-const GENTLE: f64 = 0.25;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
 
@@ -64,7 +63,8 @@ impl Recovery {
         let hurt = lost && !self.lost && self.streams > 0.0;
         let taken = streams < TAKEN * self.streams && rate < RECOVERED * self.rate;
         if hurt || taken {
-            let length = self.length(goal / streams);
+            let lacking = if hurt { DECREASE * self.window(goal) / streams } else { 0.0 };
+            let length = self.growth(if taken { lacking.max(self.gap(streams)) } else { lacking });
             let from = if taken { began } else { seen.at };
             self.until = length.map(|length| (from + length, goal));
         }
@@ -73,20 +73,29 @@ impl Recovery {
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
     }
 
-    /// The fewest streams that may be left: where the others take long to fill a gap, no more are taken away than the
+    /// The fewest streams that may be left: where the others take long to fill the gap, no more are taken away than the
     /// queue makes up for, but one.
     pub fn fewest(&self) -> f64 {
-        match self.length(self.rate / self.streams.max(1.0)) {
-            Some(_) => self.streams - (self.streams * self.queued.min(GENTLE)).floor().max(1.0),
-            None => 1.0,
-        }
+        let one_fewer = (self.streams - 1.0).max(1.0);
+        let mut numbers = (1..).map(f64::from).take_while(|&left| left < one_fewer);
+        numbers.find(|&left| self.growth(self.gap(left)).is_none()).unwrap_or(one_fewer)
     }
 
-    /// How long a stream needs that is to move so much, in bit/s; `None` if it shows nothing.
-    fn length(&self, rate: f64) -> Option<Duration> {
+    /// The window, in segments, that moves so much in bit/s where nothing is queued.
+    fn window(&self, rate: f64) -> f64 {
+        rate * self.round_trip.unwrap_or_default().as_secs_f64() / SEGMENT_BITS
+    }
+
+    /// Segments that each of so many streams lacks of what moves as much as all did.
+    fn gap(&self, left: f64) -> f64 {
+        let window = self.window(self.rate);
+        window / left - window / (1.0 - self.queued) / self.streams.max(1.0)
+    }
+
+    /// How long a window needs to grow by so many segments; `None` if it shows nothing.
+    fn growth(&self, segments: f64) -> Option<Duration> {
         let round_trip = self.round_trip?.as_secs_f64();
-        let window = rate * round_trip / SEGMENT_BITS;
-        let seconds = (CUBIC * window).cbrt().min(RENO * window * round_trip);
+        let seconds = (segments / CUBIC).cbrt().min(segments / RENO * round_trip);
         (seconds >= SHORTEST).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
     }
 }
@@ -173,7 +182,7 @@ mod tests {
         let fewest = |trip| after(&[second(1, 16, 1000, trip)]).fewest();
         assert_eq!(fewest((80, 80)), 15.0, "without a queue one at a time");
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
-        assert_eq!(fewest((80, 800)), 12.0, "a quarter at most");
+        assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
     }
 }
