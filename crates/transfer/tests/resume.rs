@@ -38,11 +38,16 @@ struct World {
 
 /// A large file and some small ones, to be pushed or pulled slowly.
 fn world(pull: bool) -> World {
+    world_of(pull, LARGE)
+}
+
+/// The same with a large file of this size.
+fn world_of(pull: bool, large: u64) -> World {
     let mut f = Fixture::new();
     f.terms.staging = ByteCount::mib(1);
     f.terms.limits = limit(150);
     let source = if pull { f.root.join("tree") } else { f.dir("tree") };
-    write(&source.join("large"), LARGE, 1);
+    write(&source.join("large"), large, 1);
     for i in 0..30 {
         write(&source.join(format!("small/{i}")), 5000, i);
     }
@@ -154,9 +159,7 @@ fn a_damaged_journal_costs_time_and_never_content() {
         ];
         for (i, damage) in damages.into_iter().enumerate() {
             println!("damage {i}, pull {pull}");
-            let mut w = world(pull);
-            w.f.terms.limits =
-                Limits { link: Some(tidegate_control::BitRate::mbps(400)), ..Limits::default() };
+            let mut w = world_of(pull, 20_000_000);
             w.interrupted(9_000_000);
             damage(&w.journal());
             w.finish();
@@ -341,7 +344,7 @@ fn a_run_that_lost_its_session_takes_over_from_itself() {
 #[test]
 fn another_run_of_the_same_copy_ends_nothing() {
     let mut w = world(false);
-    w.f.terms.limits = limit(12);
+    w.f.terms.limits = limit(50);
     let mut first = begin(&w.from, &w.to, &w.f.setup()).expect("begun");
     let (over, setpoint) = (AtomicBool::new(false), w.f.setpoint);
     std::thread::scope(|scope| {
