@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use common::{Fixture, write};
+use common::Fixture;
 use tidegate_control::{BitRate, ByteCount, Observation, PerStage, Stage};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
@@ -74,8 +74,7 @@ fn told_of_streams(seen: &[Observation]) {
 #[test]
 fn behind_slow_readers_the_others_wait_on_every_route() {
     let mut f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 16_000_000, 1);
+    let source = f.source(&[("file", 16_000_000)]);
     let to = f.dir("back");
     let legs = [
         (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
@@ -93,8 +92,7 @@ fn behind_slow_readers_the_others_wait_on_every_route() {
 #[test]
 fn before_slow_writers_the_others_wait() {
     let mut f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 24_000_000, 1);
+    let source = f.source(&[("file", 24_000_000)]);
     let (from, to) = (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/"));
     let seen = seen(&from, &to, &mut f, (Stage::Write, RATE));
     // Readers fill what the kernel still takes.
@@ -104,8 +102,7 @@ fn before_slow_writers_the_others_wait() {
 #[test]
 fn what_a_slow_worker_moves_shows_when_it_moves_and_not_by_the_block() {
     let mut f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 400_000, 1);
+    let source = f.source(&[("file", 400_000)]);
     // A block takes 1.3 s.
     let rate = BitRate(800_000);
     for plane in [DataPlane::Clear, DataPlane::Tls] {
