@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_step_is_durable_before_the_next_one_begins() {
-        let Begun { directory, root, disk, run, files } = Begun::new();
+        let Begun { directory, disk, run, files, .. } = Begun::new();
         let (called, calls) = mpsc::channel();
         disk.set_faults(move |call, name| {
             let name = if name.len() == 32 { "part" } else { name };
