@@ -97,26 +97,37 @@ class CurlTls(Curl):
                 "--cacert", trial.scratch / "tls.crt"]
 
 
-class Wget2(FromNginx):
+class FromList(FromNginx):
+    """Reads the list from a file."""
+
+    command: tuple[str, ...]
+    # How it is told where to write, and what suits a link that one connection fills and one that it does not.
+    into: str
+    few: tuple[str, ...] = ()
+    many: tuple[str, ...]
+
+    def argv(self, trial: Trial) -> list[object]:
+        streams = self.many if trial.setting.needs_streams else self.few
+        return [*self.command, *streams, self.into, trial.destination, "-i", trial.scratch / "list"]
+
+
+class Wget2(FromList):
     name = "wget2"
     programs = ("wget2", "nginx", "openssl")
     entry = "{url}\n"
-
-    def argv(self, trial: Trial) -> list[object]:
-        streams = ["--max-threads=16"] if trial.setting.needs_streams else []
-        return ["wget2", "-q", "--no-config", "--no-xattr", "-x", "-nH", *streams, "-P", trial.destination,
-                "-i", trial.scratch / "list"]
+    command = ("wget2", "-q", "--no-config", "--no-xattr", "-x", "-nH")
+    into = "-P"
+    many = ("--max-threads=16",)
 
 
-class Aria2(FromNginx):
+class Aria2(FromList):
     name = "aria2"
     programs = ("aria2c", "nginx", "openssl")
     entry = "{url}\n  out={path}\n"
-
-    def argv(self, trial: Trial) -> list[object]:
-        streams = ["-j16", "-x16", "-s16", "-k1M"] if trial.setting.needs_streams else ["-j2", "-s1"]
-        return ["aria2c", "--no-conf", "-q", "--file-allocation=none", *streams, "-d", trial.destination,
-                "-i", trial.scratch / "list"]
+    command = ("aria2c", "--no-conf", "-q", "--file-allocation=none")
+    into = "-d"
+    few = ("-j2", "-s1")
+    many = ("-j16", "-x16", "-s16", "-k1M")
 
 
 class RcloneHttp(FromNginx):

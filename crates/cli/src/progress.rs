@@ -342,18 +342,9 @@ mod tests {
                 concurrency: PerStage { read: 512, network: 7, write: 5 },
                 setpoint: PerStage { read: 512, network: 7, write: 5 },
                 throughput_bps: PerStage::all(BitRate::mbps(1010 * i)),
-                standard_error: PerStage::default(),
-                waited: PerStage::default(),
                 staging_free_bytes: Ends { sender: ByteCount::mib(4), receiver: ByteCount(0) },
                 staging_capacity_bytes: Ends { sender: ByteCount::mib(16), receiver: ByteCount::mib(16) },
-                remaining_bytes: None,
-                arrived: None,
-                loss: None,
-                rtt_us: None,
-                streams: None,
-                cpu: Ends::default(),
-                utility: None,
-                notice: None,
+                ..Epoch::default()
             });
         }
         let setpoint = PerStage { read: 512, network: 7, write: 5 };

@@ -50,7 +50,7 @@ fn a_first_signal_lets_a_transfer_finish_and_refuses_new_ones() {
     signal(a.id(), Signal::TERM);
     eventually(|| a.log().contains("draining"));
     assert!(!a.has_ended());
-    assert_eq!(world.run(&["copy", "file", &a.at("y/")]).code, 1);
+    assert_eq!(world.run(&["copy", "file", &a.at("y/"), "--retry-for", "1s"]).code, 1);
     let ran = wait(child);
     assert_eq!(ran.code, 0, "{ran:?}");
     // A second signal would end it at once.

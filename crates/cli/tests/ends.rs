@@ -219,7 +219,7 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
     let target = a.at("x/");
     for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut command = world.command();
-        command.args(["copy", "file", &target, "--json", "--limit-link", "32Mbit/s", "--epochs", "epochs"]);
+        command.args(["copy", "file", &target, "--json", "--limit-link", "64Mbit/s", "--epochs", "epochs"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("started");
         // More than two readers have begun, so that something is complete and kept.

@@ -10,7 +10,7 @@ use crate::stage::{Concurrency, Ends, PerStage};
 use crate::units::{BitRate, ByteCount};
 
 /// One epoch as it is reported, logged and learned from; one JSON line in `--epochs`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
     /// Time from the start of the transfer to the end of the interval, in ms.
     pub t_ms: u64,

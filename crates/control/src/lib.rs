@@ -23,6 +23,8 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 // Words and numbers.
+pub mod named;
+
 pub mod gaussian_process;
 pub mod pace;
 pub mod rng;

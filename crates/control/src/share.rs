@@ -1,8 +1,5 @@
 //! How hard to push beside the traffic of others.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 /// How hard to push beside the traffic of others, in words of goodput and of harm: of what a plain TCP flow on the same
@@ -40,19 +37,7 @@ impl Share {
     }
 }
 
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Share {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|share| share.name() == text).ok_or("share is background, fair or full")
-    }
-}
+crate::named!(Share, "share");
 
 #[cfg(test)]
 mod tests {

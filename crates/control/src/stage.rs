@@ -1,6 +1,5 @@
 //! The three stages of a transfer, and values held once a stage or once an end.
 
-use std::fmt;
 use std::ops::{Index, IndexMut};
 
 use serde::{Deserialize, Serialize};
@@ -31,11 +30,7 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+crate::named!(Stage);
 
 /// One value a stage.
 ///

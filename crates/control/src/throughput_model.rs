@@ -14,8 +14,6 @@
 //! A sample gives one equation, p′ₙ = n²/Th². Coefficients are for throughput in Mbit/s. [`sampling`] says
 //! which n to measure, [`choice`] which model to believe and what n follows from it.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::units::BitRate;
@@ -136,11 +134,7 @@ impl Model {
     }
 }
 
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+crate::named!(Model);
 
 /// A model with its coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

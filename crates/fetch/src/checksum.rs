@@ -57,11 +57,7 @@ impl Algorithm {
     }
 }
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+tidegate_control::named!(Algorithm);
 
 impl FromStr for Algorithm {
     type Err = Error;

@@ -17,11 +17,7 @@ macro_rules! choice {
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.name())
-            }
-        }
+        tidegate_control::named!($name);
 
         impl std::str::FromStr for $name {
             type Err = tidegate_transfer::error::Error;

@@ -94,11 +94,7 @@ pub struct DownloadCounters {
     cpu: CpuTime,
 }
 
-impl std::fmt::Debug for Download {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Download").finish_non_exhaustive()
-    }
-}
+tidegate_contract::opaque!(Download);
 
 impl Download {
     /// Begins to get `names`; nothing is asked for before the first step allows connections.
@@ -266,8 +262,4 @@ impl Watch {
     }
 }
 
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").finish_non_exhaustive()
-    }
-}
+tidegate_contract::opaque!(Watch);

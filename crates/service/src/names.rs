@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::address;
@@ -42,12 +41,8 @@ impl Names {
     }
 }
 
-/// What it knows is secret.
-impl fmt::Debug for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Names").finish_non_exhaustive()
-    }
-}
+// What it knows is secret.
+tidegate_contract::opaque!(Names);
 
 /// The name in `name:/path`; `None` for a path or a URL.
 pub(crate) fn name_of(address: &str) -> Option<&str> {

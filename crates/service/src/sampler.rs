@@ -10,10 +10,8 @@ pub mod iperf3;
 pub(crate) mod native;
 pub(crate) mod program;
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -81,20 +79,7 @@ impl SamplerKind {
     }
 }
 
-impl fmt::Display for SamplerKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for SamplerKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        known.ok_or_else(|| format!("'{}' is no sampler: native, iperf3 or gridftp", text.escape_debug()))
-    }
-}
+tidegate_control::named!(SamplerKind, "sampler");
 
 /// How long, or how much, one sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -208,6 +208,21 @@ fn version(entry: &Entry) -> Option<Fingerprint> {
 }
 
 #[cfg(test)]
+impl Journal {
+    /// Opens it once it is free: a process that another test starts has our lock for a moment.
+    pub(crate) fn open_for_test(work: &Root, metadata: &Arc<Quota>) -> Self {
+        loop {
+            match Self::open(work, metadata) {
+                Err(error) if error.kind == crate::error::ErrorKind::Busy => {
+                    crate::sys::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                opened => return opened.expect("opened"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::manifest::Timestamp;
@@ -224,14 +239,14 @@ mod tests {
         let (_directory, work) = scratch();
         let (a, b, c) = (entry("a", 1), entry("b", 1), entry("c", 1));
         {
-            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
             let segments = |file| (file, vec![(3, [7; 32])]);
             journal.segments([&a, &b, &c].map(segments).into_iter()).expect("written");
             journal.ready([(&a, [8; 32]), (&b, [8; 32])].into_iter()).expect("written");
             journal.settled([&b].into_iter()).expect("written");
             assert!(!journal.has_left(&a.path), "what this run wrote is not left from an earlier one");
         }
-        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+        let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
         assert_eq!([&a, &b, &c].map(|file| journal.has_left(&file.path)), [true, false, true]);
         assert_eq!(journal.left_root(&a), Some([8; 32]));
         assert_eq!(journal.left_root(&entry("a", 2)), None, "of another version");
@@ -246,7 +261,7 @@ mod tests {
         let path = directory.path().join("journal");
         let (a, b) = (entry("a", 1), entry("b", 1));
         {
-            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
             journal.segments([&a, &b].map(|file| (file, vec![(3, [7; 32])])).into_iter()).expect("written");
             journal.sync().expect("synced");
             journal.anew([&a].into_iter()).expect("written");
@@ -258,13 +273,13 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, &bytes).expect("written");
-            let journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let journal = Journal::open_for_test(&work, &Quota::unlimited());
             assert!(!journal.has_left(&a.path), "bit {bit}: the part of a is made anew since");
         }
         // A torn end costs what came after the last sync point, and no more.
         for torn in [whole.len() - 1, whole.len() - 20] {
             std::fs::write(&path, &whole[..torn]).expect("written");
-            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
             let left = journal.take_left(&b).expect("left").segments;
             assert_eq!(left, HashMap::from([(3, [7; 32])]), "torn at {torn}");
         }
@@ -275,12 +290,12 @@ mod tests {
         let (_directory, work) = scratch();
         let files: Vec<Entry> = (0..100).map(|number| entry(&format!("f{number}"), 1)).collect();
         {
-            let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+            let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
             let segments = files.iter().map(|file| (file, vec![(0, [7; 32]), (1, [8; 32])]));
             journal.segments(segments).expect("written");
         }
         let metadata = Quota::new(10 * (LEFT + 2 * SEGMENT));
-        let mut journal = Journal::open(&work, &metadata).expect("opened");
+        let mut journal = Journal::open_for_test(&work, &metadata);
         assert_eq!(metadata.used(), metadata.most());
         let left: Vec<Left> = files.iter().filter_map(|file| journal.take_left(file)).collect();
         assert!(left.len() == 10 && left.iter().all(|left| left.segments.len() == 2), "{}", left.len());
@@ -290,7 +305,7 @@ mod tests {
     #[test]
     fn that_a_file_begins_anew_is_durable_before_anything_is_done_about_it() {
         let (_directory, work) = scratch();
-        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+        let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
         journal.anew([&entry("a", 1)].into_iter()).expect("written");
         assert!(journal.log.is_synced(), "a crash must not bring back what was forgotten");
         journal.settled([&entry("a", 1)].into_iter()).expect("written");
@@ -302,12 +317,12 @@ mod tests {
         let (directory, work) = scratch();
         let path = directory.path().join("journal");
         let a = entry("a", 1);
-        let mut journal = Journal::open(&work, &Quota::unlimited()).expect("opened");
+        let mut journal = Journal::open_for_test(&work, &Quota::unlimited());
         journal.segments([(&a, vec![(3, [7; 32])])].into_iter()).expect("written");
         drop(journal);
         let mut bytes = std::fs::read(&path).expect("read");
         bytes[..8].copy_from_slice(b"TGJRNL01");
         std::fs::write(&path, &bytes).expect("written");
-        assert!(!Journal::open(&work, &Quota::unlimited()).expect("opened").has_left(&a.path));
+        assert!(!Journal::open_for_test(&work, &Quota::unlimited()).has_left(&a.path));
     }
 }

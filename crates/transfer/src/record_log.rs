@@ -319,7 +319,6 @@ mod tests {
     use crate::sys::confined::scratch;
     use crate::sys::fs::faulty::{self, Call};
     use crate::sys::thread;
-    use tidegate_control::Rng;
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
 
@@ -451,7 +450,7 @@ mod tests {
     }
 
     /// One run of a log on `disk` after another, in which calls fail, each ended by a crash; `draw` chooses.
-    fn crashes(disk: &faulty::Disk, draw: &mut impl FnMut(usize) -> usize) {
+    fn crashes(disk: &faulty::Disk, draw: &mut dyn FnMut(usize) -> usize) {
         let (_directory, root) = scratch();
         let (mut appended, mut next) = (Vec::new(), 0);
         for _ in 0..4 {
@@ -494,12 +493,7 @@ mod tests {
 
     #[test]
     fn what_was_synced_survives_any_crash() {
-        let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 3000 } else { 60 };
-        for seed in 0..seeds {
-            println!("seed {seed}");
-            let mut rng = Rng::new(seed);
-            crashes(&faulty::disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
-        }
+        faulty::each_seed(60, 3000, crashes);
     }
 
     #[test]

@@ -11,10 +11,7 @@ use tidegate_transfer::transfer::route::{To, begin};
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
     let f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("tree/a.bin"), 10_000_000, 1);
-    write(&source.join("tree/deep/er/b.bin"), 1, 2);
-    write(&source.join("tree/deep/empty"), 0, 3);
+    let source = f.source(&[("tree/a.bin", 10_000_000), ("tree/deep/er/b.bin", 1), ("tree/deep/empty", 0)]);
     for i in 0..500 {
         write(&source.join(format!("tree/small/{i}")), (i * 37) as u64, i as u64);
     }
@@ -59,8 +56,7 @@ fn nothing_is_sent_twice_on_a_sound_network() {
 fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
     use std::os::unix::fs::PermissionsExt;
     let mut f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 300_000, 1);
+    let source = f.source(&[("file", 300_000)]);
     f.push(&[source.join("")], "in/");
     let file = fs::File::open(source.join("file")).expect("opened");
     file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_007)).expect("set");
@@ -75,8 +71,7 @@ fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
 #[test]
 fn the_round_trip_is_known_before_anything_moves() {
     let f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 1, 1);
+    let source = f.source(&[("file", 1)]);
     write(&f.root.join("file"), 1, 1);
     let back = To::Local(f.dir("back").into_os_string().into_encoded_bytes());
     for (from, to) in [(f.local(&[source]), f.to_endpoint("in/")), (f.remote(&["file"]), back)] {
@@ -90,8 +85,7 @@ fn the_round_trip_is_known_before_anything_moves() {
 fn no_privilege_travels_with_a_file() {
     use std::os::unix::fs::PermissionsExt;
     let f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("program"), 1000, 1);
+    let source = f.source(&[("program", 1000)]);
     fs::set_permissions(source.join("program"), fs::Permissions::from_mode(0o6755)).expect("set");
     f.push(&[source.join("")], "in/");
     let mode = f.root.join("in/program").metadata().expect("there").permissions().mode();
@@ -103,8 +97,7 @@ fn the_last_block_never_waits_for_a_writer_that_does_not_come_back() {
     let mut f = Fixture::new();
     f.terms.verify = Verify::Block;
     f.terms.data_plane = DataPlane::Clear;
-    let source = f.dir("source");
-    write(&source.join("file"), 300_000, 1);
+    let source = f.source(&[("file", 300_000)]);
     for run in 0..100 {
         assert_eq!(f.push(&[source.join("file")], &format!("in/{run}")).files_done, 1);
     }

@@ -99,8 +99,7 @@ fn a_flood_from_elsewhere_keeps_out_nobody_far_away() {
 fn an_idle_crowd_is_bounded_by_address_and_disturbs_no_running_copy() {
     let (_turn, mut f) = fixture();
     f.terms.limits = limit(40);
-    let source = f.dir("source");
-    write(&source.join("file"), 5_000_000, 1);
+    let source = f.source(&[("file", 5_000_000)]);
     let port = f.address.port;
     let transfer = begin(&f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/"), &f.setup());
     let transfer = transfer.expect("begun");

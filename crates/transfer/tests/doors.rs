@@ -135,8 +135,7 @@ fn a_session_that_asks_nothing_ends_with_its_ticket() {
 #[test]
 fn a_ticket_to_write_learns_no_hashes() {
     let (mut f, a) = (Fixture::new(), Fixture::new());
-    let source = f.dir("source");
-    write(&source.join("file"), 10_000, 1);
+    let source = f.source(&[("file", 10_000)]);
     write(&a.root.join("source/file"), 10_000, 1);
     // Where the content is the same, the time is taken over too.
     let time = fs::metadata(source.join("file")).and_then(|meta| meta.modified()).expect("a time");

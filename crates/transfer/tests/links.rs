@@ -18,8 +18,7 @@ use tidegate_transfer::transfer::route::{From, To};
 
 /// A source with links of every sort; `outside` lies beside it.
 fn tree(f: &Fixture) -> std::path::PathBuf {
-    let source = f.dir("source");
-    write(&source.join("real/file"), 1000, 1);
+    let source = f.source(&[("real/file", 1000)]);
     write(&f.dir("outside").join("secret"), 500, 2);
     symlink("real/file", source.join("to-file")).expect("linked");
     symlink("real", source.join("to-dir")).expect("linked");
@@ -102,9 +101,7 @@ fn links_are_followed_within_the_tree_and_never_out_of_it() {
 #[test]
 fn a_destination_beneath_a_link_is_refused() {
     let f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("tree/a/file"), 1000, 1);
-    write(&source.join("tree/b"), 1000, 2);
+    let source = f.source(&[("tree/a/file", 1000), ("tree/b", 1000)]);
     let outside = f.dir("outside");
     // The destination itself, a directory on the way, and one of the tree's.
     symlink(&outside, f.root.join("door")).expect("linked");

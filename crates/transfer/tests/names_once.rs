@@ -198,8 +198,7 @@ fn a_server_that_finishes_early_or_takes_nothing_is_no_success() {
         visit.outbox.send(&Message::Finished);
         while visit.next().is_ok() {}
     });
-    let source = f.dir("source");
-    write(&source.join("file"), 1000, 1);
+    let source = f.source(&[("file", 1000)]);
     let to = To::Endpoint(server.address.clone().with_path("in/"));
     let error = is_error(f.run(&f.local(&[source]), &to));
     assert_eq!(error.kind, ErrorKind::Protocol, "{error}");

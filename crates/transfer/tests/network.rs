@@ -13,9 +13,7 @@ use tidegate_transfer::transfer::route::begin;
 fn fixture(plane: DataPlane) -> Fixture {
     let mut f = Fixture::new();
     f.terms.data_plane = plane;
-    let source = f.dir("source");
-    write(&source.join("large"), 6_000_000, 1);
-    write(&source.join("middle"), 300_001, 2);
+    let source = f.source(&[("large", 6_000_000), ("middle", 300_001)]);
     for i in 0..60 {
         write(&source.join(format!("small/{i}")), i * 331, i);
     }
@@ -85,8 +83,7 @@ fn a_stream_cut_before_the_receiver_knows_it_is_missed_all_the_same() {
     for plane in [DataPlane::Tls, DataPlane::Clear] {
         let mut f = Fixture::new();
         f.terms.data_plane = plane;
-        let source = f.dir("source");
-        write(&source.join("one"), 1000, 1);
+        let source = f.source(&[("one", 1000)]);
         let proxy = Proxy::start(f.address.port, |index| match index {
             1 | 2 => Plan { up: vec![Fault::Reset(if index == 1 { 60 } else { 20 })], ..Plan::default() },
             _ => Plan::default(),
@@ -128,8 +125,7 @@ fn a_receiver_that_takes_its_time_loses_no_stream() {
     f.stall = Duration::from_secs(1);
     f.terms.limits.write = Some(tidegate_control::BitRate::mbps(2));
     f.terms.staging = tidegate_control::ByteCount::mib(1);
-    let source = f.dir("source");
-    write(&source.join("file"), 3_000_000, 1);
+    let source = f.source(&[("file", 3_000_000)]);
     let totals = f.push(std::slice::from_ref(&source), "in/");
     assert_eq!((totals.files_done, totals.bytes_again), (1, 0));
 }

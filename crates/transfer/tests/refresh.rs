@@ -132,8 +132,7 @@ fn content_that_differs_is_sent_whatever_its_size_and_time() {
 #[test]
 fn what_nobody_has_recorded_or_may_be_told_is_sent_again() {
     let mut f = Fixture::new();
-    let source = f.dir("source");
-    write(&source.join("file"), 200_000, 1);
+    let source = f.source(&[("file", 200_000)]);
     let contents = || From::Local(vec![[source.as_os_str().as_bytes(), b"/"].concat()]);
     let later = SystemTime::now() + Duration::from_secs(100);
     // With --verify block no hash is recorded.

@@ -153,8 +153,7 @@ fn mutual_tls_lets_in_who_the_ca_signed_and_nobody_else() {
     let server = pki(directory.path(), &ours, "server", "127.0.0.1");
     let f = Fixture::with(|config| config.pki = Some(server));
     assert_eq!(f.address.ticket, None);
-    let source = f.dir("source");
-    write(&source.join("file"), 400_000, 1);
+    let source = f.source(&[("file", 400_000)]);
     let attempt = |identity: Arc<Identity>| {
         let mut setup = f.setup();
         setup.pki = Some(identity);
@@ -224,8 +223,7 @@ fn an_iperf3_server_is_run_for_nobody_without_a_ticket() {
 fn garbage_half_open_and_slow_peers_disturb_nobody() {
     let mut f = Fixture::new();
     f.terms.limits = limit(60);
-    let source = f.dir("source");
-    write(&source.join("file"), 5_000_000, 1);
+    let source = f.source(&[("file", 5_000_000)]);
     let before = Instant::now();
     let place = (f.address.host.clone(), f.address.port);
     let connect = || TcpStream::connect((place.0.as_str(), place.1)).expect("connected");

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use common::mounted::Mounted;
 use common::{Fixture, assert_same_tree, content, is_error, leftovers, skip, write};
-use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::transfer::route::{From, To};
 
 /// A file system of its own, where one can be mounted.
@@ -19,6 +19,12 @@ fn mounted(test: &str, place: &Path, options: &str) -> Option<Mounted> {
         skip(test, "mounting a tmpfs needs root");
     }
     mounted
+}
+
+fn fails_with<T>(kind: ErrorKind, result: Result<T>) -> Error {
+    let error = is_error(result);
+    assert_eq!(error.kind, kind, "{error}");
+    error
 }
 
 #[test]
@@ -42,8 +48,7 @@ fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
             false => (f.local(std::slice::from_ref(&source)), f.to_endpoint("small/")),
             true => (f.remote(&["tree"]), To::Local(place.as_os_str().as_bytes().to_vec())),
         };
-        let error = is_error(f.run(&from, &to));
-        assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+        let error = fails_with(ErrorKind::NoSpace, f.run(&from, &to));
         assert!(error.message.contains("free some space"), "{error}");
         assert_eq!(fs::read(place.join("tree/a-large")).expect("there"), content(40_000, 4));
         fs::remove_file(place.join("ballast")).expect("removed");
@@ -67,8 +72,7 @@ fn a_disk_without_room_for_another_name_is_named() {
     for i in 0..60 {
         write(&source.join(format!("{i}")), 100, i);
     }
-    let error = is_error(f.try_push(&[source], "small/"));
-    assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
+    fails_with(ErrorKind::NoSpace, f.try_push(&[source], "small/"));
 }
 
 #[test]
@@ -106,17 +110,16 @@ fn a_read_only_destination_is_named() {
     let Some(_mounted) = mounted("a_read_only_destination_is_named", &place, "size=1m,ro") else { return };
     let source = f.dir("tree");
     write(&source.join("file"), 100, 1);
-    let error = is_error(f.try_push(&[source], "fixed/"));
-    assert_eq!(error.kind, ErrorKind::Denied, "{error}");
+    fails_with(ErrorKind::Denied, f.try_push(&[source], "fixed/"));
 }
 
 #[test]
 fn what_is_not_there_is_not_found() {
     let f = Fixture::new();
     let back = f.dir("back");
-    let error = is_error(f.run(&f.remote(&["missing"]), &To::Local(back.as_os_str().as_bytes().to_vec())));
-    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
-    let error = is_error(f.run(&From::Local(vec![b"/no/such/path".to_vec()]), &f.to_endpoint("in/")));
-    assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+    let back = To::Local(back.as_os_str().as_bytes().to_vec());
+    fails_with(ErrorKind::NotFound, f.run(&f.remote(&["missing"]), &back));
+    let nowhere = From::Local(vec![b"/no/such/path".to_vec()]);
+    fails_with(ErrorKind::NotFound, f.run(&nowhere, &f.to_endpoint("in/")));
     assert!(!f.root.join("in").exists());
 }

@@ -226,7 +226,8 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Independent::new(rules)));
     }
     if let Some(text) = name.strip_prefix("auto:") {
-        let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse().map_err(wrong)?;
+        let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse();
+        let share = share.map_err(|_: String| wrong("share is background, fair or full"))?;
         return Ok(Box::new(Optimistic::new(share)));
     }
     let one_number = name.strip_prefix("coupled:").unwrap_or(name);

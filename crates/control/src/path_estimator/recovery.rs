@@ -17,6 +17,8 @@ const DECREASE: f64 = 0.3;
 /// Shorter recoveries are over before they are seen, and longer ones are not waited for, in s.
 const SHORTEST: f64 = 0.5;
 const LONGEST: f64 = 8.0;
+/// So many times as long is waited: windows grow later than they might, and who has recovered is not waited for.
+const MARGIN: f64 = 2.0;
 /// Share of the segments: so much lost is more than the odd one.
 const LOST: f64 = 5e-4;
 /// Share of the streams: so many fewer leave a gap that others must fill.
@@ -96,7 +98,7 @@ impl Recovery {
     fn growth(&self, segments: f64) -> Option<Duration> {
         let round_trip = self.round_trip?.as_secs_f64();
         let seconds = (segments / CUBIC).cbrt().min(segments / RENO * round_trip);
-        (seconds >= SHORTEST).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
+        (seconds >= SHORTEST).then(|| Duration::from_secs_f64((MARGIN * seconds).min(LONGEST)))
     }
 }
 

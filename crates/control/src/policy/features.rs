@@ -1,9 +1,6 @@
 //! What a policy is shown and what its answer means: the half of a recipe that training and
 //! production share, so that neither can see or do what the other cannot.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::observation::Observation;
@@ -65,23 +62,7 @@ impl Recipe {
     }
 }
 
-impl fmt::Display for Recipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Recipe {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let names = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL
-            .into_iter()
-            .find(|recipe| recipe.name() == name)
-            .ok_or_else(|| format!("no recipe '{name}': choose one of {}", names()))
-    }
-}
+crate::named!(Recipe, "recipe");
 
 /// What a policy has to know of the path it was trained on, kept beside its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

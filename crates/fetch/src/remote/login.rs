@@ -1,6 +1,5 @@
 //! Who we are to a server: the user's name and password in a URL or in `.netrc`.
 
-use std::fmt;
 use std::path::Path;
 
 use data_encoding::BASE64;
@@ -18,11 +17,7 @@ pub struct Login {
     pub password: String,
 }
 
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login(..)")
-    }
-}
+tidegate_contract::opaque!(Login);
 
 impl Login {
     /// The one in a URL.

@@ -1,7 +1,6 @@
 //! What a job is doing, and the one place that says what it may do next.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -166,23 +165,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for State {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|state| state.name() == text).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            let text: String = text.chars().take(40).collect();
-            format!("{text:?} is no state of a job; there are {known}")
-        })
-    }
-}
+tidegate_control::named!(State, "state of a job");
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,5 @@
 //! One attempt at a job: what it is given, and how it ended.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -110,11 +109,7 @@ impl Class {
     }
 }
 
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+tidegate_control::named!(Class);
 
 impl Ended {
     /// A failure that there is nothing more to say of.

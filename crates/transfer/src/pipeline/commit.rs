@@ -248,13 +248,8 @@ mod tests {
         fn begin(root: &Root) -> Self {
             let sink = Arc::new(FileSink::new((root, b""), false, &[1; 16], false, &[]).expect("a sink"));
             let work = sink.work().expect("it writes");
-            let journal = loop {
-                match Journal::open(work, &Quota::unlimited()) {
-                    // A process that another test starts has our lock for a moment.
-                    Err(error) if error.kind == ErrorKind::Busy => thread::sleep(Duration::from_millis(1)),
-                    opened => break Some(Arc::new(Mutex::new(opened.expect("opened")))),
-                }
-            };
+            let journal = Journal::open_for_test(work, &Quota::unlimited());
+            let journal = Some(Arc::new(Mutex::new(journal)));
             let committer =
                 Committer { sink: sink.clone(), journal, catalogue: None, threads: Quota::new(0) };
             Self { sink, committer }
@@ -331,20 +326,31 @@ mod tests {
         NAMES.map(|name| version(directory, name))
     }
 
-    fn written(run: &Run) -> Vec<Arc<Incoming>> {
-        let files: Vec<_> = (0..3).map(|id| run.expect(id, false)).collect();
-        for (file, piece) in files.iter().flat_map(|file| (0..PIECES).map(move |piece| (file, piece))) {
-            run.write(file, piece).expect("written");
+    /// A run that has written its files on a disk that can fail, and committed none.
+    struct Begun {
+        directory: tempfile::TempDir,
+        root: Root,
+        disk: Disk,
+        run: Run,
+        files: Vec<Arc<Incoming>>,
+    }
+
+    impl Begun {
+        fn new() -> Self {
+            let (directory, root) = destination();
+            let disk = faulty::disk();
+            let run = Run::begin(&root);
+            let files: Vec<_> = (0..3).map(|id| run.expect(id, false)).collect();
+            for (file, piece) in files.iter().flat_map(|file| (0..PIECES).map(move |piece| (file, piece))) {
+                run.write(file, piece).expect("written");
+            }
+            Self { directory, root, disk, run, files }
         }
-        files
     }
 
     #[test]
     fn a_step_is_durable_before_the_next_one_begins() {
-        let (directory, root) = destination();
-        let disk = faulty::disk();
-        let run = Run::begin(&root);
-        let files = written(&run);
+        let Begun { directory, disk, run, files, .. } = Begun::new();
         let (called, calls) = mpsc::channel();
         disk.set_faults(move |call, name| {
             let name = if name.len() == 32 { "part" } else { name };
@@ -367,10 +373,7 @@ mod tests {
             &|disk| disk.set_faults(journal(Call::Sync)),
         ];
         for (number, fault) in faults.iter().enumerate() {
-            let (directory, root) = destination();
-            let disk = faulty::disk();
-            let run = Run::begin(&root);
-            let files = written(&run);
+            let Begun { directory, root, disk, run, files } = Begun::new();
             run.record(&files[2], 1);
             fault(&disk);
             assert_eq!(run.commit(&[&files[0], &files[1]]), (vec![0, 1], vec![]), "fault {number}");
@@ -395,10 +398,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_made_durable_once_gets_no_name_later() {
-        let (directory, root) = destination();
-        let disk = faulty::disk();
-        let run = Run::begin(&root);
-        let files = written(&run);
+        let Begun { directory, root, disk, run, files } = Begun::new();
         disk.set_faults(|call, name| call == Call::Sync && name.len() == 32);
         run.record(&files[0], 0);
         disk.heal();
@@ -410,10 +410,7 @@ mod tests {
 
     #[test]
     fn a_name_that_cannot_be_given_leaves_what_bears_it_and_is_not_taken_for_given() {
-        let (directory, root) = destination();
-        let disk = faulty::disk();
-        let run = Run::begin(&root);
-        let files = written(&run);
+        let Begun { directory, root, disk, run, files } = Begun::new();
         disk.set_faults(|call, name| call == Call::Rename && name == "b");
         let files: Vec<_> = files.iter().collect();
         assert_eq!(run.commit(&files), (vec![0, 2], vec![1]));
@@ -505,11 +502,6 @@ mod tests {
 
     #[test]
     fn whatever_fails_and_whenever_power_does_names_are_whole_and_the_next_run_goes_on() {
-        let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 1000 } else { 50 };
-        for seed in 0..seeds {
-            println!("seed {seed}");
-            let mut rng = Rng::new(seed);
-            runs(&faulty::disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
-        }
+        faulty::each_seed(50, 1000, runs);
     }
 }

@@ -139,11 +139,7 @@ struct Taken {
     told: u64,
 }
 
-impl std::fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Receiver").finish_non_exhaustive()
-    }
-}
+tidegate_contract::opaque!(Receiver);
 
 impl Receiver {
     /// Starts receiving what was `asked` for; nothing is written before workers are allowed.

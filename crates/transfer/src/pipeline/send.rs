@@ -145,11 +145,7 @@ struct Pending {
     finished: bool,
 }
 
-impl std::fmt::Debug for SenderState {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SenderState").finish_non_exhaustive()
-    }
-}
+tidegate_contract::opaque!(SenderState);
 
 impl Sender {
     /// Starts listing and offering; nothing is read before workers are allowed. The receiver is asked about streams

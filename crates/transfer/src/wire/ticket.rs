@@ -108,11 +108,7 @@ pub struct Ticket {
     pub claims: Vec<u8>,
 }
 
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Ticket(…)")
-    }
-}
+tidegate_contract::opaque!(Ticket);
 
 /// An endpoint's address, with or without a ticket (mutual TLS needs none), and a path there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -67,6 +67,15 @@ impl Fixture {
         path
     }
 
+    /// A directory of files of these sizes, each with a content of its own.
+    pub fn source(&self, files: &[(&str, u64)]) -> PathBuf {
+        let source = self.dir("source");
+        for (seed, (name, size)) in (1..).zip(files) {
+            write(&source.join(name), *size, seed);
+        }
+        source
+    }
+
     pub fn setup(&self) -> Setup {
         let state = Root::open(self.temporary.path().join("state").as_os_str().as_bytes()).expect("opened");
         Setup {

@@ -199,11 +199,7 @@ struct Patient {
     timeout: Duration,
 }
 
-impl fmt::Debug for Patient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Patient")
-    }
-}
+tidegate_contract::opaque!(Patient);
 
 impl TlsConnector for Patient {
     type Stream = TlsStream;

@@ -20,11 +20,7 @@ pub struct ProxyAddress {
     pub addresses: Addresses,
 }
 
-impl fmt::Debug for ProxyAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProxyAddress(..)")
-    }
-}
+tidegate_contract::opaque!(ProxyAddress);
 
 impl Resolver for ProxyAddress {
     fn resolve(
@@ -46,11 +42,7 @@ struct Forward {
     login: Option<String>,
 }
 
-impl fmt::Debug for Forward {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Forward(..)")
-    }
-}
+tidegate_contract::opaque!(Forward);
 
 impl<In: Transport> Connector<In> for Forward {
     type Out = Absolute<In>;

@@ -1,7 +1,6 @@
 //! The connections below HTTP: TCP, a tunnel through a proxy, TLS, and two things we want to know of them.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,11 +71,7 @@ struct SecureTransport {
     stream: StreamOwned<ClientConnection, TransportAdapter>,
 }
 
-impl fmt::Debug for SecureTransport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecureTransport").finish_non_exhaustive()
-    }
-}
+tidegate_contract::opaque!(SecureTransport);
 
 impl Transport for SecureTransport {
     fn buffers(&mut self) -> &mut dyn Buffers {
@@ -184,11 +179,7 @@ type Slot = Arc<Mutex<Option<(Instant, ResolvedSocketAddrs)>>>;
 #[derive(Clone, Default)]
 pub struct Addresses(Arc<Mutex<HashMap<String, Slot>>>);
 
-impl fmt::Debug for Addresses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Addresses(..)")
-    }
-}
+tidegate_contract::opaque!(Addresses);
 
 impl Addresses {
     fn slot(&self, host: String) -> Slot {

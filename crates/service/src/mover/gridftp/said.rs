@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_control::stage::{Concurrency, Ends, PerStage};
+use tidegate_control::stage::{Concurrency, PerStage};
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch};
 use tokio::sync::mpsc;
 
@@ -81,22 +81,12 @@ impl OutputReader {
             concurrency,
             setpoint: concurrency,
             throughput_bps: PerStage::all(rate),
-            standard_error: PerStage::default(),
-            waited: PerStage::default(),
-            staging_free_bytes: Ends::default(),
-            staging_capacity_bytes: Ends::default(),
-            remaining_bytes: None,
             arrived: Some(Arrival {
                 bytes: ByteCount(before + now),
                 new_bytes: ByteCount(now),
                 total_bytes: Some(ByteCount(total)),
             }),
-            loss: None,
-            rtt_us: None,
-            streams: None,
-            cpu: Ends::default(),
-            utility: None,
-            notice: None,
+            ..Epoch::default()
         });
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, fstat};
 use rustix::io::{Errno, pwrite};
+use tidegate_control::Rng;
 
 thread_local! {
     static DISK: RefCell<Option<State>> = const { RefCell::new(None) };
@@ -47,6 +48,17 @@ pub struct Disk(());
 pub fn disk() -> Disk {
     DISK.set(Some(State::default()));
     Disk(())
+}
+
+/// Runs `test` on a disk of its own for each seed, with what draws a number below another: so many seeds, or in the long
+/// mode `long`.
+pub fn each_seed(seeds: u64, long: u64, test: impl Fn(&Disk, &mut dyn FnMut(usize) -> usize)) {
+    let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { long } else { seeds };
+    for seed in 0..seeds {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        test(&disk(), &mut |below| (rng.next_u64() % below as u64) as usize);
+    }
 }
 
 impl Disk {
