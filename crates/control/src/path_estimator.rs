@@ -8,6 +8,7 @@
 //! A belief that contradicts what is seen is dropped, not averaged: an epoch is held against what was expected
 //! and against a path that has changed, and where the latter explains it better, that stage begins anew.
 
+mod recall;
 mod recovery;
 pub mod stage_curve;
 

@@ -6,6 +6,7 @@ use crate::environment::Host;
 use crate::observation::Observation;
 use crate::optimizer::model_based::{FARTHEST, ModelBased};
 use crate::optimizer::{Optimizer, Proposal};
+use crate::path_memory::BEGINS;
 use crate::stage::{Bounds, PerStage};
 
 /// The default rule.
@@ -26,6 +27,9 @@ impl Optimizer for Auto {
     /// a far path wait more than they work, and what the other end bears from the first second is asked for.
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let next = self.rule.start(bounds, host);
+        if let Some(memory) = &host.remembered {
+            return Proposal { setpoint: memory.start(bounds), reason: Some(BEGINS), ..next };
+        }
         let most = host.processors.unwrap_or(u16::MAX);
         let mut start = next.setpoint.map(|n| n.min(most));
         if host.round_trip >= Some(FARTHEST) {
@@ -58,6 +62,7 @@ mod tests {
             processors,
             round_trip: Some(Duration::from_millis(ms)),
             streams,
+            remembered: None,
         };
         for (host, wanted) in [
             (Host::default(), [2, 2, 2]),

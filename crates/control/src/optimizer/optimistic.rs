@@ -17,6 +17,7 @@ use crate::environment::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::path_estimator::{PathEstimator, StageCurve};
+use crate::path_memory::BEGINS;
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
@@ -183,10 +184,17 @@ impl Optimistic {
 impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         self.round_trip = host.round_trip;
-        let network = if self.share == Share::Background { 1 } else { START };
+        let (mut start, mut reason) = (PerStage::all(START), "begins");
+        if let Some(memory) = &host.remembered {
+            self.path.recall(memory);
+            (start, reason) = (memory.start(bounds), BEGINS);
+        }
+        if self.share == Share::Background {
+            start.network = 1;
+        }
         Proposal {
-            setpoint: bounds.clamp(PerStage::new(START, network, START)),
-            reason: Some("begins"),
+            setpoint: bounds.clamp(start),
+            reason: Some(reason),
             short_epochs: true,
             ..Proposal::default()
         }

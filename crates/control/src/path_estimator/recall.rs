@@ -1,0 +1,91 @@
+//! What is remembered of a path, as a belief to begin with: so weak that the first epochs that contradict it undo it.
+
+use crate::path_estimator::{PathEstimator, StageCurve};
+use crate::path_memory::PathMemory;
+use crate::stage::{PerStage, Stage};
+
+/// Probability that a stage is another one by now, and the standard deviation of ln of its workers' rate if not: even
+/// odds, and a rate that may well be half as high again. Half of either makes no run faster that remembers what is right,
+/// and a few that remember what is wrong never find out.
+const CHANGED: f64 = 0.5;
+const AGED: f64 = 0.5;
+/// Variance of ln of what a stage can do that no memory does away with.
+const VARIANCE: f64 = 1e-3;
+
+impl PathEstimator {
+    /// Begins with what is remembered.
+    pub fn recall(&mut self, memory: &PathMemory) {
+        self.curves = PerStage::from_fn(|stage: Stage| {
+            let mut curve = StageCurve::default();
+            for look in memory.stages[stage].sound() {
+                let (n, error) = (f64::from(look.workers), look.standard_error);
+                curve.observe(n, look.able_bps.as_mbps(), (error * error).max(VARIANCE));
+            }
+            if curve.is_known() {
+                curve.forget(CHANGED, AGED * AGED);
+            }
+            curve
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::Observation;
+    use crate::path_memory::{Look, StageMemory};
+    use crate::stage::Bounds;
+    use crate::units::BitRate;
+    use std::time::Duration;
+
+    /// Sixteen workers fill 1.6 Gbit/s, as eight and 32 have shown.
+    fn memory() -> PathMemory {
+        let look = |workers, mbps| Look { workers, able_bps: BitRate::mbps(mbps), standard_error: 0.03 };
+        let stage = StageMemory {
+            workers: 16,
+            throughput_bps: BitRate::mbps(1600),
+            looks: vec![look(8, 800), look(16, 1600), look(32, 1600)],
+        };
+        PathMemory { stages: PerStage::from_fn(|_| stage.clone()), ..PathMemory::default() }
+    }
+
+    /// What 64 workers are hoped to move after a second in which 16 moved so much.
+    fn hoped(path: &mut PathEstimator, mbps: u64) -> f64 {
+        let seen = Observation {
+            interval: Duration::from_secs(1),
+            concurrency: PerStage::all(16),
+            throughput: PerStage::all(BitRate::mbps(mbps)),
+            standard_error: PerStage::all(0.03),
+            waited: PerStage::all(Some(0.0)),
+            ..Observation::default()
+        };
+        path.learn(&seen, PerStage::all(Bounds::new(1, 64)));
+        path.curve(Stage::Read).expected(64.0, f64::INFINITY)
+    }
+
+    #[test]
+    fn what_is_remembered_is_believed_until_it_is_contradicted() {
+        let fresh = hoped(&mut PathEstimator::default(), 1600);
+        let recalled = |mbps| {
+            let mut path = PathEstimator::default();
+            path.recall(&memory());
+            hoped(&mut path, mbps)
+        };
+        assert!(recalled(1600) < 0.8 * fresh, "more bring nothing: {} of {fresh}", recalled(1600));
+        for factor in [4.0, 0.25] {
+            let moved = 1600.0 * factor;
+            let share = recalled(moved as u64) / (fresh * factor);
+            assert!(share > 0.85, "{factor} times as much: {share} of what is hoped without a memory");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_no_belief() {
+        let look = |workers, bps, standard_error| Look { workers, able_bps: BitRate(bps), standard_error };
+        let looks = vec![look(0, 1, 0.1), look(1, 0, 0.1), look(1, 1, f64::NAN), look(1, 1, -1.0)];
+        let stage = StageMemory { workers: u16::MAX, looks, ..StageMemory::default() };
+        let mut path = PathEstimator::default();
+        path.recall(&PathMemory { stages: PerStage::from_fn(|_| stage.clone()), ..PathMemory::default() });
+        assert!(Stage::ALL.iter().all(|&stage| !path.curve(stage).is_known()));
+    }
+}
