@@ -19,13 +19,11 @@ const MIN_ERROR: f64 = 0.03;
 
 /// What the path of these epochs held at their end; none if they are too few.
 ///
-/// What was held is the median over the second half of the time, so that neither the way up nor what was tried in
-/// between counts.
+/// How many workers were held is the median over the second half of the time, so that neither the way up nor what was
+/// tried in between counts.
 pub fn remember(epochs: &[Epoch], at_unix_s: u64) -> Option<PathMemory> {
-    let moving: Vec<&Epoch> = epochs
-        .iter()
-        .filter(|epoch| epoch.throughput_bps.into_array().iter().all(|rate| rate.0 > 0))
-        .collect();
+    // Readers and writers may have nothing to do for an epoch; the streams do where anything goes on.
+    let moving: Vec<&Epoch> = epochs.iter().filter(|epoch| epoch.throughput_bps.network.0 > 0).collect();
     let (first, last) = (moving.first()?, moving.last()?);
     if moving.len() < MIN_EPOCHS {
         return None;
@@ -35,8 +33,10 @@ pub fn remember(epochs: &[Epoch], at_unix_s: u64) -> Option<PathMemory> {
     let recent: Vec<&Epoch> =
         moving.iter().copied().filter(|epoch| epoch.t_ms + LASTING_MS > last.t_ms).collect();
     let stages = PerStage::from_fn(|stage| {
-        let workers = median(&held, |epoch| f64::from(epoch.concurrency[stage])) as u16;
-        let throughput = median(&held, |epoch| epoch.throughput_bps[stage].0 as f64);
+        let workers = median(&held, stage);
+        let moved = held.iter().map(|epoch| epoch.throughput_bps[stage].0 as f64 * epoch.interval_ms as f64);
+        let time: u64 = held.iter().map(|epoch| epoch.interval_ms).sum();
+        let throughput = moved.sum::<f64>() / time.max(1) as f64;
         StageMemory {
             workers,
             throughput_bps: BitRate::from_bps(throughput),
@@ -47,17 +47,18 @@ pub fn remember(epochs: &[Epoch], at_unix_s: u64) -> Option<PathMemory> {
     Some(PathMemory { at_unix_s, epochs: moving.len() as u64, round_trip_us, stages })
 }
 
-/// The median over the time.
-fn median(epochs: &[&Epoch], value: impl Fn(&Epoch) -> f64) -> f64 {
-    let mut values: Vec<(f64, u64)> = epochs.iter().map(|epoch| (value(epoch), epoch.interval_ms)).collect();
-    values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let all: u64 = values.iter().map(|(_, time)| time).sum();
+/// The number of workers that was held, the median over the time.
+fn median(epochs: &[&Epoch], stage: Stage) -> u16 {
+    let mut numbers: Vec<(u16, u64)> =
+        epochs.iter().map(|epoch| (epoch.concurrency[stage], epoch.interval_ms)).collect();
+    numbers.sort_unstable();
+    let all: u64 = numbers.iter().map(|(_, time)| time).sum();
     let mut time = 0;
-    let middle = values.iter().find(|(_, own)| {
+    let middle = numbers.iter().find(|(_, own)| {
         time += own;
         2 * time >= all
     });
-    middle.map_or(0.0, |(value, _)| *value)
+    middle.map_or(0, |(number, _)| *number)
 }
 
 /// What workers of a stage could do: as many as were held, and the nearest clearly fewer and more.
@@ -85,7 +86,7 @@ fn look(epochs: &[&Epoch], stage: Stage, n: u16) -> Option<Look> {
     let (mut time, mut sum, mut squares, mut count) = (0.0, 0.0, 0.0, 0.0);
     for epoch in epochs.iter().filter(|epoch| epoch.concurrency[stage] == n) {
         let waited = epoch.waited[stage].unwrap_or(0.0);
-        if waited <= most {
+        if waited <= most && epoch.throughput_bps[stage].0 > 0 {
             let (able, own) =
                 (epoch.throughput_bps[stage].0 as f64 / (1.0 - waited), epoch.interval_ms as f64);
             time += own;

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::GetArgs;
 use crate::exit::usage;
+use crate::path_key::server;
 
 /// Most accessions of one command; each is kept until the lists have been read.
 const MAX_ACCESSIONS: usize = 1_000_000;
@@ -56,6 +57,27 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
     }
     let resolved = resolved(archives, words, args.archive.wish());
     Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
+}
+
+/// Where the first of these names comes from, as the path is remembered, and the names again. What stands on standard
+/// input is not waited for, and not asked for.
+pub fn source(args: &GetArgs, mut names: Names) -> (Option<String>, Names) {
+    let text = args.names.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+    if text == "-" {
+        return (None, names);
+    }
+    if text.contains("://") {
+        return (server(&text), names);
+    }
+    if text.parse::<Accession>().is_ok() {
+        return (Some(args.archive.place()), names);
+    }
+    let first = names.next();
+    let source = match &first {
+        Some(Named::Record(record)) => record.urls.first().and_then(|url| server(url.as_str())),
+        _ => None,
+    };
+    (source, Box::new(first.into_iter().chain(names)))
 }
 
 /// Whether somebody meant a file, be it there or not.
