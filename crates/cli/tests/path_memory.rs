@@ -4,8 +4,10 @@ mod common;
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
 
-use common::{Ran, Server, World};
+use common::{Ran, Server, World, signal, wait};
 use serde_json::Value;
 
 /// A world with something to copy, and an endpoint.
@@ -138,9 +140,25 @@ fn what_ends_badly_or_soon_leaves_what_was_remembered() {
     let (world, server) = world();
     copy(&world, &server, 0, &[]);
     let before = fs::read(&files(&world)[0]).expect("read");
-    world.write("data/small", "small");
     let (_, epochs) = copy(&world, &server, 0, &[]);
     assert!(epochs.len() < 5, "there is nothing to do: {epochs:?}");
+    assert_eq!(fs::read(&files(&world)[0]).expect("read"), before);
+
+    world.fill("data/big", 24 << 20, 2);
+    let to = destination(&server, 1);
+    let limits = ["--epoch", "100ms", "--limit-link", "120Mbit/s"];
+    let child = world
+        .command()
+        .args([&["copy", "data/big", &to, "--quiet", "--epochs", "cut.jsonl"], &limits[..]].concat())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("started");
+    let written = || fs::read_to_string(world.path("cut.jsonl")).map_or(0, |text| text.lines().count());
+    while written() < 8 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal(child.id(), rustix::process::Signal::INT);
+    assert_ne!(wait(child).code, 0, "it was interrupted");
     assert_eq!(fs::read(&files(&world)[0]).expect("read"), before);
 }
 
@@ -182,7 +200,8 @@ fn no_secret_is_kept() {
     copy(&world, &server, 0, &[]);
     let path = world.text("data/big");
     let from = format!("file://{path}?X-Amz-Signature=hush");
-    world.run(&["get", &from, "-o", "got", "--epoch", "100ms", "--limit-rate", "120Mbit/s", "--quiet"]);
+    let got = world.run(&["get", &from, "-o", "got", "--epoch", "100ms", "--limit-rate", "120Mbit/s", "-q"]);
+    assert!(got.code == 0 && files(&world).len() == 2, "{got:?}");
     let kept: String = files(&world).iter().map(|file| fs::read_to_string(file).expect("text")).collect();
     assert!(!kept.is_empty() && !kept.contains(ticket) && !kept.contains("hush"), "{kept}");
     assert!(!kept.contains("served") && !kept.contains("data"), "no path of a file either: {kept}");
