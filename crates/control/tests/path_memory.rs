@@ -223,6 +223,6 @@ fn a_rule_that_begins_as_published_does_so() {
         assert_eq!(start(Some(memory.clone())), start(None), "{name}");
     }
     let in_the_background = rule("optimistic:share=background")
-        .start(bounds, &Host { remembered: Some(memory.clone()), ..Host::default() });
+        .start(bounds, &Host { remembered: Some(memory), ..Host::default() });
     assert_eq!(in_the_background.setpoint, PerStage::new(20, 1, 20), "whatever is remembered, it gives way");
 }

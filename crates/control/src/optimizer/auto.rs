@@ -51,8 +51,8 @@ mod tests {
     use super::*;
     use crate::stage::Concurrency;
 
-    fn start(host: Host, bounds: PerStage<Bounds>) -> Concurrency {
-        Auto::new(ModelBased::default()).start(bounds, &host).setpoint
+    fn start(host: &Host, bounds: PerStage<Bounds>) -> Concurrency {
+        Auto::new(ModelBased::default()).start(bounds, host).setpoint
     }
 
     #[test]
@@ -74,9 +74,9 @@ mod tests {
             (host(Some(1), 1, Some(8)), [1, 8, 1]),
             (host(Some(4), 100, Some(3)), [2, 3, 2]),
         ] {
-            assert_eq!(start(host, wide).into_array(), wanted, "{host:?}");
+            assert_eq!(start(&host, wide).into_array(), wanted, "{host:?}");
         }
         let narrow = PerStage::new(Bounds::fixed(1), Bounds::new(1, 4), Bounds::new(3, 4));
-        assert_eq!(start(host(Some(1), 100, Some(8)), narrow), PerStage::new(1, 4, 3), "within the bounds");
+        assert_eq!(start(&host(Some(1), 100, Some(8)), narrow), PerStage::new(1, 4, 3), "within the bounds");
     }
 }
