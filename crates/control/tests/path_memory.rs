@@ -164,7 +164,7 @@ fn what_was_held_is_remembered_and_not_the_way_there() {
     assert_eq!((memory.at_unix_s, memory.epochs, memory.round_trip_us), (77, 7, Some(72)));
     assert_eq!(memory.start(PerStage::all(Bounds::new(1, 99))), PerStage::all(10));
     let PerStage { read, network, write } = memory.stages;
-    assert_eq!(network.throughput_bps, BitRate::mbps(975), "the mean of the second half");
+    assert_eq!(network.throughput_bps, BitRate(966_666_667), "the mean of the second half");
     let told = |stage: &StageMemory| -> Vec<(u16, u64)> {
         stage.looks.iter().map(|look| (look.workers, look.able_bps.0 / 1_000_000)).collect()
     };
