@@ -68,3 +68,75 @@ impl RunMemory {
 pub fn notice(memory: &PathMemory) -> String {
     format!("{BEGINS} ({} ago)", duration_in_words(age(memory)))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tidegate_control::{BitRate, PerStage};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        control: ControlArgs,
+        #[command(flatten)]
+        memory: MemoryArgs,
+    }
+
+    fn memory(state: &Path, words: &[&str]) -> Option<RunMemory> {
+        let line = Line::try_parse_from([&["tidegate"], words].concat()).expect("understood");
+        let path = PathKey { source: "a".to_owned(), destination: "b".to_owned(), terms: Vec::new() };
+        line.memory.of(Some(path), &line.control, state)
+    }
+
+    /// So many epochs of so many workers.
+    fn epochs(count: u64, workers: u16) -> Vec<Epoch> {
+        let epoch = |t: u64| {
+            let seen = serde_json::json!({
+                "t_ms": 1000 * t, "interval_ms": 1000,
+                "concurrency": PerStage::all(workers), "setpoint": PerStage::all(workers),
+                "throughput_bps": PerStage::all(BitRate::mbps(100)),
+                "staging_free_bytes": {"sender": 0, "receiver": 0}, "loss": null, "rtt_us": null, "utility": null,
+            });
+            serde_json::from_value(seen).expect("an epoch")
+        };
+        (1..=count).map(epoch).collect()
+    }
+
+    fn workers(memory: &RunMemory) -> Option<u16> {
+        memory.held().map(|held| held.stages.network.workers)
+    }
+
+    #[test]
+    fn only_runs_that_look_for_the_numbers_and_have_the_path_to_themselves_have_a_memory() {
+        let state = tempfile::tempdir().expect("a directory");
+        let has = |words: &[&str]| memory(state.path(), words).is_some();
+        assert!(has(&[]) && has(&["--optimizer", "gradient"]) && has(&["--start", "3"]));
+        for words in [
+            &["--no-memory"][..],
+            &["--optimizer", "fixed:4"],
+            &["--optimizer", "explore"],
+            &["--bounds", "share"],
+        ] {
+            assert!(!has(words), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_goes_on_begins_with_what_it_has_seen_itself() {
+        let state = tempfile::tempdir().expect("a directory");
+        memory(state.path(), &[]).expect("a memory").keep(&epochs(5, 9));
+        let mut run = memory(state.path(), &[]).expect("a memory");
+        assert_eq!(workers(&run), Some(9));
+        run.learn(&epochs(4, 3));
+        assert_eq!(workers(&run), Some(9), "too few to tell");
+        run.learn(&epochs(5, 3));
+        assert_eq!(workers(&run), Some(3));
+        run.keep(&epochs(4, 3));
+        assert_eq!(memory(state.path(), &[]).as_ref().and_then(workers), Some(9), "nor to be kept");
+        let mut told = memory(state.path(), &["--start", "2"]).expect("a memory");
+        told.learn(&epochs(5, 3));
+        assert_eq!(workers(&told), None, "the numbers were given");
+    }
+}
