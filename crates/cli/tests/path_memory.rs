@@ -202,6 +202,11 @@ fn no_secret_is_kept() {
     let from = format!("file://{path}?X-Amz-Signature=hush");
     let got = world.run(&["get", &from, "-o", "got", "--epoch", "100ms", "--limit-rate", "120Mbit/s", "-q"]);
     assert!(got.code == 0 && files(&world).len() == 2, "{got:?}");
+    world.write("list.txt", &from);
+    world.run(&["get", "list.txt", "-o", "listed", "--epoch", "100ms", "--limit-rate", "120Mbit/s", "-q"]);
+    assert_eq!(files(&world).len(), 2, "what a list names is the same path");
+    let (_, shown) = world.json(&["history", "show"]);
+    assert_eq!(shown["paths"][0]["path"]["source"], "local", "the newest");
     let kept: String = files(&world).iter().map(|file| fs::read_to_string(file).expect("text")).collect();
     assert!(!kept.is_empty() && !kept.contains(ticket) && !kept.contains("hush"), "{kept}");
     assert!(!kept.contains("served") && !kept.contains("data"), "no path of a file either: {kept}");

@@ -99,11 +99,10 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     }
     let pace = control.pace(control.optimizer()?.as_ref());
     let interrupt = interrupt_on_signals();
-    let (source, names) = names::source(args, names);
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
     let state = args.state.state_dir()?;
-    let key = source
+    let key = names::source(args)
         .zip(local(&directory))
         .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
     let memory = args.memory.of(key, &control, &state);

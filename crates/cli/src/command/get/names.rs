@@ -59,25 +59,25 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
     Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
 }
 
-/// Where the first of these names comes from, as the path is remembered, and the names again. What stands on standard
-/// input is not waited for, and not asked for.
-pub fn source(args: &GetArgs, mut names: Names) -> (Option<String>, Names) {
-    let text = args.names.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-    if text == "-" {
-        return (None, names);
-    }
+/// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.
+pub fn source(args: &GetArgs) -> Option<String> {
+    let name = args.names.first()?;
+    let text = name.to_string_lossy();
     if text.contains("://") {
-        return (server(&text), names);
+        return server(&text);
     }
     if text.parse::<Accession>().is_ok() {
-        return (Some(args.archive.place()), names);
+        return Some(args.archive.place());
     }
-    let first = names.next();
-    let source = match &first {
-        Some(Named::Record(record)) => record.urls.first().and_then(|url| server(url.as_str())),
-        _ => None,
-    };
-    (source, Box::new(first.into_iter().chain(names)))
+    // What is no regular file can be read but once.
+    let list = Path::new(name);
+    list.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let words = Words::default();
+    match list::open(list, &args.list.options(&args.archive), keep(&words)).ok()?.next() {
+        Some(Named::Record(record)) => server(record.urls.first()?.as_str()),
+        Some(_) => None,
+        None => (!words.lock().expect("not poisoned").is_empty()).then(|| args.archive.place()),
+    }
 }
 
 /// Whether somebody meant a file, be it there or not.
