@@ -121,7 +121,7 @@ def copied(way: Way, source: Dataset, *more: object) -> float:
     """Seconds of a copy by ours."""
     way.emptied("copied")
     began = time.monotonic()
-    way.ours("copy", f"{source.root}/", f"{way.ticket}/copied/", *more)
+    way.ours("copy", "--no-memory", f"{source.root}/", f"{way.ticket}/copied/", *more)
     seconds = time.monotonic() - began
     judged(source, way.trial.destination / "copied")
     return seconds

@@ -93,8 +93,12 @@ mod tests {
 
     use super::*;
 
-    const HOST: Host =
-        Host { processors: Some(3), round_trip: Some(Duration::from_millis(70)), streams: None };
+    const HOST: Host = Host {
+        processors: Some(3),
+        round_trip: Some(Duration::from_millis(70)),
+        streams: None,
+        remembered: None,
+    };
 
     #[derive(Default)]
     struct Path3(Arc<Ledger>);

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_control::optimizer::Optimizer;
+use tidegate_control::path_memory::BEGINS;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage, Stage, run};
 use tidegate_transfer::counters::Totals;
@@ -21,7 +22,9 @@ use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use crate::capped::Capped;
 use crate::followed;
 use crate::progress::{UnderWay, View};
+use crate::recalled::Recalled;
 use crate::recorder::Recorder;
+use crate::run_memory::{RunMemory, notice};
 use crate::settings::ControlArgs;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
@@ -102,6 +105,8 @@ pub struct Job<'a> {
     pub epochs: Option<PathBuf>,
     /// The directory for the run's log.
     pub state: PathBuf,
+    /// What is remembered of the path, if anything is to be.
+    pub memory: Option<RunMemory>,
 }
 
 /// How a job ended.
@@ -139,6 +144,9 @@ impl Job<'_> {
                 outage.is_over();
             }
             reached = sum.began;
+            if let Some(memory) = &mut self.memory {
+                memory.learn(&record.epochs);
+            }
             if !error.is_retryable() || self.work.retry_for.is_zero() {
                 break Some(error);
             }
@@ -160,6 +168,9 @@ impl Job<'_> {
             }
         };
         record.finish();
+        if let (Some(memory), None) = (&self.memory, &error) {
+            memory.keep(&record.epochs);
+        }
         // Nothing was begun: the error is all there is to say.
         if let (Some(error), false) = (&error, sum.began) {
             return Err(error.clone());
@@ -182,14 +193,21 @@ impl Job<'_> {
     ) -> Result<()> {
         sum.moved_this_time = false;
         let Begun { transfer, mut under_way } = (self.work.begin)()?;
-        let mut transfer = Capped::new(transfer, self.control.bounds.as_deref());
+        let transfer = Capped::new(transfer, self.control.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
+        let held = self.memory.as_ref().and_then(RunMemory::held).cloned();
+        let mut transfer = Recalled::new(transfer, held.clone());
+        let mut begins = None;
         let offset = started.elapsed();
         let earlier = sum.new;
         let mut watching = None;
         let result = run(&mut transfer, optimizer, self.control.start.map(PerStage::all), |epoch, next| {
             let Some(epoch) = epoch else {
+                begins = held.as_ref().filter(|_| next.reason == Some(BEGINS)).map(notice);
+                if let Some(notice) = &begins {
+                    tracing::info!("{notice}");
+                }
                 watching = Some(view.watch(Arc::clone(&ledger), under_way.take(), next.setpoint));
                 return;
             };
@@ -205,6 +223,8 @@ impl Job<'_> {
             if let Some(notice) = &epoch.notice {
                 tracing::warn!("{notice}");
             }
+            // How it began is nothing to warn of.
+            epoch.notice = epoch.notice.or_else(|| begins.take());
             record.add(epoch);
         });
         drop(watching);

@@ -1,17 +1,19 @@
 //! The two ends of a copy: from where to where, and the endpoint in between where both are here.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_transfer::terms::{DataPlane, Terms};
+use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::transfer::route::{From, Setup, To, leads_nowhere};
 
 use crate::drive::Work;
 use crate::exit::usage;
 use crate::loopback::Loopback;
+use crate::path_key::{PathKey, endpoint, local};
 use crate::place::{Paths, Place, refuse_servers, sources};
-use crate::settings::TrustArgs;
+use crate::settings::{ControlArgs, TrustArgs};
 
 /// The two ends of a copy.
 pub struct Ends {
@@ -36,6 +38,36 @@ impl Ends {
         let work = Work::transfer(self.from.clone(), self.to.clone(), setup, retry_for);
         let address = self.loopback.as_ref().and_then(|loopback| loopback.address().ok());
         work.at_home(address.map(|address| address.place()))
+    }
+
+    /// What the path is remembered by, if both ends are places.
+    pub fn key(&self, terms: &Terms, control: &ControlArgs) -> Option<PathKey> {
+        let here = |path: &[u8]| local(Path::new(OsStr::from_bytes(path)));
+        let source = match &self.from {
+            From::Local(sources) => here(sources.first()?)?,
+            From::Endpoint(address, _) => endpoint(address),
+            From::Zero(_) | From::EndpointZero(..) => return None,
+        };
+        let destination = match (&self.to, &self.loopback) {
+            (To::Local(path), _) => here(path)?,
+            (To::Endpoint(address), None) => endpoint(address),
+            // Its root is that of this host.
+            (To::Endpoint(address), Some(_)) => here(&[b"/", &address.path[..]].concat())?,
+            (To::Null, _) => return None,
+        };
+        let plane = match terms.data_plane {
+            DataPlane::Tls => "tls",
+            DataPlane::Clear => "clear",
+        };
+        let check = match terms.verify {
+            Verify::Blake3 => "blake3",
+            Verify::Block => "block",
+        };
+        let mut words = vec![plane, check];
+        // For comparisons: no run of either kind is to begin with the other's numbers.
+        words.extend((terms.chunk.is_none()).then_some("files whole"));
+        words.extend((!terms.pipelining).then_some("a connection a file"));
+        Some(PathKey::new(source, destination, &words, &terms.limits, control))
     }
 
     /// Memory at one end and nowhere at the other.
@@ -82,7 +114,7 @@ fn shown_sources(sources: &[OsString]) -> String {
 
 /// A local destination as a path beneath `/`, symlinks in its existing part resolved.
 fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::os::unix::ffi::OsStringExt;
     let typed = Path::new(OsStr::from_bytes(path));
     let mut existing = std::path::absolute(typed)?;
     let mut rest = Vec::new();

@@ -67,7 +67,7 @@ impl<const QUIET: bool, const EPOCHS: bool> OutputArgs<QUIET, EPOCHS> {
         state: PathBuf,
     ) -> Job<'a> {
         let Self { json, quiet, epochs } = self.clone();
-        Job { work, control, title, json, quiet, epochs, state }
+        Job { work, control, title, json, quiet, epochs, state, memory: None }
     }
 }
 

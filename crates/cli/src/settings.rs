@@ -500,7 +500,7 @@ mod tests {
         }
 
         fn host(&self) -> Host {
-            self.host
+            self.host.clone()
         }
 
         fn step(&mut self, _: Concurrency) -> Result<Option<Observation>, Infallible> {
@@ -511,7 +511,7 @@ mod tests {
     #[test]
     fn a_far_path_begins_with_more_streams_and_no_more_readers() {
         let at =
-            |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), streams: None };
+            |ms| Host { processors: Some(4), round_trip: Some(Duration::from_millis(ms)), ..Host::default() };
         assert!(start(&[], at(1)).network <= 2);
         let far = start(&[], at(100));
         assert!(far.network == 4 && far.read <= 2 && far.write <= 2, "{far:?}");

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::observation::Observation;
+use crate::path_memory::PathMemory;
 use crate::stage::{Bounds, Concurrency, PerStage};
 
 /// What is known of the hosts and of the way between them before anything has moved; what is not known limits nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     /// Processors of the host that decides.
     pub processors: Option<u16>,
@@ -14,6 +15,8 @@ pub struct Host {
     pub round_trip: Option<Duration>,
     /// Network streams that the other end is known to bear from the first second.
     pub streams: Option<u16>,
+    /// What the path held when it was last seen.
+    pub remembered: Option<PathMemory>,
 }
 
 /// A path under control.

@@ -17,6 +17,7 @@
 //! | make a path of what was seen | [`calibrate`] |
 //! | read or write what was learned | [`Policy`] |
 //! | believe something of a path from what it shows | [`path_estimator::PathEstimator`] |
+//! | begin where the last run over a path ended | [`remember::remember`], [`PathMemory`] in [`Host`] |
 //! | score a throughput | [`Utility`] |
 //! | say how hard to push beside others | [`Share`] |
 //!
@@ -45,6 +46,8 @@ pub mod waiting;
 // What n streams would move.
 pub mod throughput_model;
 
+pub mod path_memory;
+
 pub mod path_estimator;
 
 // The papers' simulators, to hold ours against.
@@ -69,6 +72,9 @@ pub mod period;
 pub mod control_loop;
 pub mod simulation;
 
+// What a run leaves behind.
+pub mod remember;
+
 // What was seen, turned into a path.
 pub mod calibration;
 
@@ -81,6 +87,7 @@ pub use observation::{CpuLoad, Observation, Remaining, Streams};
 pub use optimizer::{Optimizer, Proposal};
 pub use pace::Pace;
 pub use path::{Oracle, Path};
+pub use path_memory::PathMemory;
 pub use period::Period;
 pub use policy::Policy;
 pub use rng::Rng;

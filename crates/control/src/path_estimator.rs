@@ -8,6 +8,7 @@
 //! A belief that contradicts what is seen is dropped, not averaged: an epoch is held against what was expected
 //! and against a path that has changed, and where the latter explains it better, that stage begins anew.
 
+mod recall;
 mod recovery;
 pub mod stage_curve;
 
@@ -55,6 +56,8 @@ pub struct PathEstimator {
     before: PerStage<f64>,
     /// Whether streams are still on their way to what they can move.
     recovery: Recovery,
+    /// Whether what is remembered of a stage has not been held against it yet.
+    unchecked: PerStage<bool>,
 }
 
 impl PathEstimator {
@@ -124,6 +127,9 @@ impl PathEstimator {
         }
         let able = moved / busy;
         let variance = error * error + (WAITED_ERROR * (1.0 - busy)).powi(2);
+        if std::mem::take(&mut self.unchecked[stage]) {
+            recall::check(curve, n, able, variance);
+        }
         let mut changed = false;
         if curve.is_known() && same {
             let far = (able / curve.expected(n, f64::INFINITY)).ln();

@@ -6,11 +6,12 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_transfer::terms::Compare;
 
-use crate::drive::interrupt_on_signals;
+use crate::drive::{Job, interrupt_on_signals};
 use crate::ends::Ends;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
+use crate::run_memory::MemoryArgs;
 use crate::settings::{LinkArgs, stall_timeout};
 
 /// Copy files and directories, verified and resumable.
@@ -38,6 +39,8 @@ pub struct CopyArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub route: RouteArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
 }
 
 /// Runs the command.
@@ -48,9 +51,11 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
         terms.compare = Compare::Checksum;
     }
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
+    let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
+    let memory = args.memory.of(ends.key(&terms, control), control, &state);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
     let work = ends.work(setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
-    finish(args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?))
+    finish(Job { memory, ..args.output.job(work, control, title, state) })
 }

@@ -20,10 +20,12 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::text::show;
 
-use crate::drive::{Begun, Ended, Work, interrupt_on_signals};
+use crate::drive::{Begun, Ended, Job, Work, interrupt_on_signals};
 use crate::exit;
 use crate::output::{self, OutputArgs};
+use crate::path_key::{PathKey, local};
 use crate::progress::{FileBar, UnderWay};
+use crate::run_memory::MemoryArgs;
 use crate::settings::{ControlArgs, StateArgs};
 use crate::summary::Status;
 use crate::terminal;
@@ -72,6 +74,8 @@ pub struct GetArgs {
     #[command(flatten)]
     pub control: ControlArgs,
     #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
     state: StateArgs,
 }
 
@@ -97,6 +101,11 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt_on_signals();
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
+    let state = args.state.state_dir()?;
+    let key = names::source(args)
+        .zip(local(&directory))
+        .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
+    let memory = args.memory.of(key, &control, &state);
     let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None }));
     let staging = settings.staging;
     let mut begun = Some((names, settings, tell(&results)));
@@ -116,7 +125,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         dry: false,
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
-    let job = args.output.job(work, &control, title, args.state.state_dir()?);
+    let job = Job { memory, ..args.output.job(work, &control, title, state) };
     let ended = job.run()?;
     finish(ended, &results, args.output.json)
 }

@@ -1,6 +1,7 @@
 //! `tidegate history`: what is remembered of paths, to look at, import, export and forget.
 
 mod import;
+mod paths;
 mod show;
 
 use std::fs::File;
@@ -21,6 +22,7 @@ use tidegate_service::history::{
 use tidegate_service::pair::Site;
 
 use crate::exit::usage;
+use crate::path_store::PathStore;
 use crate::settings::{StateArgs, history_url};
 use crate::terminal;
 
@@ -41,6 +43,8 @@ pub struct HistoryArgs {
 enum Action {
     /// Show the newest of everything (the default)
     List(ShowArgs),
+    /// Show what each path last held, where the next run over it begins
+    Show(paths::PathsArgs),
     /// Show the pairs of sites and how much is known of each
     Pairs(OpenArgs),
     /// Show measured throughputs
@@ -152,9 +156,12 @@ struct ForgetArgs {
     /// Of each kind and pair, all but the newest N
     #[arg(long, value_name = "N", conflicts_with_all = ["source", "destination", "all"])]
     keep: Option<u32>,
-    /// Everything
+    /// Everything, --paths included
     #[arg(long, conflicts_with_all = ["source", "destination", "older_than"])]
     all: bool,
+    /// What each path last held, and nothing else
+    #[arg(long, conflicts_with_all = ["source", "destination", "older_than", "keep", "all"])]
+    paths: bool,
     #[command(flatten)]
     open: OpenArgs,
 }
@@ -199,6 +206,7 @@ pub fn run(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         None => list(&args.list),
         Some(Action::List(args)) => list(args),
+        Some(Action::Show(args)) => paths::run(args),
         Some(Action::Pairs(args)) => pairs(args),
         Some(Action::Samples(args)) => page::<Sample>(args),
         Some(Action::Estimates(args)) => page::<Estimate>(args),
@@ -382,8 +390,16 @@ fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
         && args.older_than.is_none()
         && args.keep.is_none()
         && !args.all
+        && !args.paths
     {
-        return Err(usage("what? --older-than, --keep, --source, --destination or --all").into());
+        return Err(usage("what? --older-than, --keep, --source, --destination, --paths or --all").into());
+    }
+    let paths = match args.all || args.paths {
+        true => PathStore::new(&args.open.state.path()?).forget(),
+        false => 0,
+    };
+    if args.paths {
+        return forgotten(args, 0, paths);
     }
     let (history, now) = (args.open.open()?, Timestamp::now());
     let forgotten = match args.keep {
@@ -396,11 +412,18 @@ fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
             history.wait(history.history().forget(&Selection { source, destination, before }))?
         }
     };
+    self::forgotten(args, forgotten, paths)
+}
+
+/// Says how much was forgotten.
+fn forgotten(args: &ForgetArgs, records: u64, paths: u64) -> anyhow::Result<ExitCode> {
     if args.open.json {
-        terminal::print_json(&serde_json::json!({ "forgotten": forgotten }))?;
-    } else {
-        terminal::print(&format!("{} forgotten", count(forgotten, "record")))?;
+        terminal::print_json(&serde_json::json!({ "forgotten": records, "paths": paths }))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let counts = [(records, "record", !args.paths), (paths, "path", args.paths || paths > 0)];
+    let said = counts.iter().filter(|(_, _, is_said)| *is_said).map(|&(n, what, _)| count(n, what));
+    terminal::print(&format!("{} forgotten", said.collect::<Vec<_>>().join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 

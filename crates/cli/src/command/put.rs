@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,9 @@ use url::Url;
 use crate::drive::{Begun, Ended, Work, interrupt_on_signals};
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
+use crate::path_key::{PathKey, local, server};
 use crate::place::Paths;
+use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
@@ -67,6 +69,8 @@ pub struct PutArgs {
     pub output: OutputArgs,
     #[command(flatten)]
     pub control: ControlArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     s3: S3Args,
     #[command(flatten)]
@@ -118,6 +122,12 @@ struct ServerArgs {
     /// Rate of all connections together
     #[arg(long, value_name = "RATE")]
     limit_rate: Option<BitRate>,
+}
+
+impl ServerArgs {
+    const fn limits(&self) -> Limits {
+        Limits { read: self.limit_read, network: self.limit_network, write: None, link: self.limit_rate }
+    }
 }
 
 fn part_size(text: &str) -> Result<ByteCount, String> {
@@ -195,6 +205,21 @@ impl PutArgs {
     }
 }
 
+impl PutArgs {
+    /// What the path is remembered by.
+    fn key(&self, sources: &[OsString], place: &Place, servers: &ServerSettings) -> Option<PathKey> {
+        let (to, store) = match place {
+            Place::S3(_) => (place.shown(), servers.s3.as_ref().and_then(|s3| s3.endpoint.as_ref())),
+            Place::Dav(url) => (url.to_string(), None),
+        };
+        let store = store.and_then(|url| server(url.as_str())).map(|url| format!("at {url}"));
+        let parts = format!("parts of {}", self.server.part_size);
+        let terms: Vec<&str> = [&parts[..]].into_iter().chain(store.as_deref()).collect();
+        let source = local(Path::new(sources.first()?))?;
+        Some(PathKey::new(source, server(&to)?, &terms, &self.server.limits(), &self.control))
+    }
+}
+
 /// A file that would be sent.
 #[derive(Clone, Debug, Serialize)]
 struct Planned {
@@ -233,12 +258,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         let settings = Settings {
             staging: args.server.staging,
             max_workers: args.control.max_workers,
-            limits: Limits {
-                read: args.server.limit_read,
-                network: args.server.limit_network,
-                write: None,
-                link: args.server.limit_rate,
-            },
+            limits: args.server.limits(),
             retries: args.server.retries,
             pace,
             interrupt: interrupt.clone(),
@@ -261,8 +281,10 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
         interrupt: Interrupt::clone(&interrupt),
         dry: false,
     };
+    let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
+    let memory = args.memory.of(key, &args.control, &state_dir);
     let mut job = args.output.job(work, &args.control, title(typed, &place), state_dir);
-    job.quiet |= args.dry_run;
+    (job.memory, job.quiet) = (memory, job.quiet || args.dry_run);
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {

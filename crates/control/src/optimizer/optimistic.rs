@@ -17,6 +17,7 @@ use crate::environment::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::path_estimator::{PathEstimator, StageCurve};
+use crate::path_memory::BEGINS;
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 
@@ -189,13 +190,18 @@ impl Optimizer for Optimistic {
         let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
         let streams = if host.round_trip >= Some(FAR) { FAR_START } else { start };
-        let network = match self.share {
-            Share::Background => 1,
-            _ => host.streams.unwrap_or(streams),
-        };
+        let (mut start, mut reason) =
+            (PerStage::new(start, host.streams.unwrap_or(streams), start), "begins");
+        if let Some(memory) = &host.remembered {
+            self.path.recall(memory);
+            (start, reason) = (memory.start(bounds), BEGINS);
+        }
+        if self.share == Share::Background {
+            start.network = 1;
+        }
         Proposal {
-            setpoint: bounds.clamp(PerStage::new(start, network, start)),
-            reason: Some("begins"),
+            setpoint: bounds.clamp(start),
+            reason: Some(reason),
             short_epochs: true,
             ..Proposal::default()
         }
@@ -230,8 +236,8 @@ impl Optimizer for Optimistic {
 mod tests {
     use super::*;
 
-    fn start(host: Host, share: Share, bounds: PerStage<Bounds>) -> Concurrency {
-        Optimistic::new(share).start(bounds, &host).setpoint
+    fn start(host: &Host, share: Share, bounds: PerStage<Bounds>) -> Concurrency {
+        Optimistic::new(share).start(bounds, host).setpoint
     }
 
     #[test]
@@ -241,6 +247,7 @@ mod tests {
             processors,
             round_trip: Some(Duration::from_millis(ms)),
             streams,
+            remembered: None,
         };
         for (host, wanted) in [
             (Host::default(), [2, 2, 2]),
@@ -252,11 +259,11 @@ mod tests {
             (host(Some(1), 1, Some(8)), [1, 8, 1]),
             (host(Some(4), 100, Some(3)), [2, 3, 2]),
         ] {
-            assert_eq!(start(host, Share::Fair, wide).into_array(), wanted, "{host:?}");
-            assert_eq!(start(host, Share::Background, wide).network, 1, "{host:?}");
+            assert_eq!(start(&host, Share::Fair, wide).into_array(), wanted, "{host:?}");
+            assert_eq!(start(&host, Share::Background, wide).network, 1, "{host:?}");
         }
         let narrow = PerStage::new(Bounds::fixed(1), Bounds::new(1, 4), Bounds::new(3, 4));
-        let begins = start(host(Some(1), 100, Some(8)), Share::Fair, narrow);
+        let begins = start(&host(Some(1), 100, Some(8)), Share::Fair, narrow);
         assert_eq!(begins, PerStage::new(1, 4, 3), "within the bounds");
     }
 }

@@ -16,6 +16,7 @@ use url::Url;
 
 use super::GetArgs;
 use crate::exit::usage;
+use crate::path_key::server;
 
 /// Most accessions of one command; each is kept until the lists have been read.
 const MAX_ACCESSIONS: usize = 1_000_000;
@@ -56,6 +57,27 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
     }
     let resolved = resolved(archives, words, args.archive.wish());
     Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
+}
+
+/// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.
+pub fn source(args: &GetArgs) -> Option<String> {
+    let name = args.names.first()?;
+    let text = name.to_string_lossy();
+    if text.contains("://") {
+        return server(&text);
+    }
+    if text.parse::<Accession>().is_ok() {
+        return Some(args.archive.place());
+    }
+    // What is no regular file can be read but once.
+    let list = Path::new(name);
+    list.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let words = Words::default();
+    match list::open(list, &args.list.options(&args.archive), keep(&words)).ok()?.next() {
+        Some(Named::Record(record)) => server(record.urls.first()?.as_str()),
+        Some(_) => None,
+        None => (!words.lock().expect("not poisoned").is_empty()).then(|| args.archive.place()),
+    }
 }
 
 /// Whether somebody meant a file, be it there or not.

@@ -24,6 +24,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use url::Url;
 
 use crate::exit::usage;
+use crate::path_key::server;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, StateArgs, chunk_size, retry_time, staging_size};
 use crate::values::time;
@@ -200,6 +201,13 @@ impl ArchiveArgs {
         }
     }
 
+    /// Where runs come from, in words.
+    pub fn place(&self) -> String {
+        let base = self.ena_url.as_deref().filter(|url| !url.is_empty()).and_then(server);
+        let base = base.map_or_else(String::new, |url| format!(" at {url}"));
+        format!("archives: {}, {}{base}", self.source.name(), self.protocol.name())
+    }
+
     /// Who is asked, as patiently as `server` says.
     pub fn settings(&self, server: &ServerArgs, seed: u64) -> ArchiveSettings {
         let usual = ArchiveSettings::default();
@@ -294,6 +302,12 @@ impl ServerArgs {
             interrupt,
             seed: control.seed,
         })
+    }
+
+    /// What changes the rate besides limits, as the path is remembered.
+    pub fn terms(&self) -> Vec<&'static str> {
+        let (verify, whole) = (!self.no_verify, self.chunking != "on");
+        verify.then_some("verified").into_iter().chain(whole.then_some("files whole")).collect()
     }
 
     fn ceilings(&self) -> Ceilings {
