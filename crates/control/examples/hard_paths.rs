@@ -36,9 +36,14 @@ struct Run {
 }
 
 fn run(path: usize, scenario: &Scenario, seed: u64, rule: &str) -> Result<Run, Box<dyn Error + Send + Sync>> {
-    let mut optimizer = build(rule, &OptimizerOptions { seed, ..OptimizerOptions::default() })?;
+    let (rule, policy) = match rule.strip_prefix("policy=") {
+        Some(file) => ("policy", Some(tidegate_control::Policy::from_bytes(&fs::read(file)?)?)),
+        None => (rule, None),
+    };
+    let mut optimizer = build(rule, &OptimizerOptions { seed, policy, ..OptimizerOptions::default() })?;
     let length = optimizer.epoch_length();
-    let options = SimulatorOptions::new(seed, length, EPOCHS).with_short_epochs();
+    let options = SimulatorOptions::new(seed, length, EPOCHS);
+    let options = if env::var("LONG").is_ok() { options } else { options.with_short_epochs() };
     let done = simulate(scenario, optimizer.as_mut(), None, options);
     if env::var("TRACE").is_ok_and(|traced| traced == seed.to_string()) {
         println!("{scenario:#?}");

@@ -213,6 +213,40 @@ impl StageCurve {
         sum / shares
     }
 
+    /// The expectation of what `n` workers move, and its standard deviation as a share of it.
+    pub fn outlook(&self, n: f64) -> (f64, f64) {
+        let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
+        for cell in self.likely() {
+            let moved = cell.full(n) * cell.rates[1];
+            sum += cell.share * moved;
+            squares += cell.share * moved * moved * (1.0 + cell.variance);
+            shares += cell.share;
+        }
+        let mean = sum / shares;
+        (mean, (squares / shares - mean * mean).max(0.0).sqrt() / mean)
+    }
+
+    /// The fewest workers that move this share of `total`, or of the most that is in their power where `most` of them
+    /// cannot move so much: the (geometric) mean, and the standard deviation of ln.
+    pub fn need(&self, total: f64, share: f64, most: f64) -> (f64, f64) {
+        let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
+        for cell in self.likely() {
+            let power = cell.full(most).max(cell.knee.min(most));
+            let needed = share * (total / cell.rates[1]).min(power);
+            let count = if needed <= cell.knee {
+                needed
+            } else {
+                needed * cell.others / (cell.knee + cell.others - needed)
+            };
+            let ln = count.max(1.0).ln();
+            sum += cell.share * ln;
+            squares += cell.share * ln * ln;
+            shares += cell.share;
+        }
+        let mean = sum / shares;
+        (mean.exp(), (squares / shares - mean * mean).max(0.0).sqrt())
+    }
+
     /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
     /// standard deviations more.
     pub fn fills(&self, deviations: f64) -> f64 {

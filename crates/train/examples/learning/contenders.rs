@@ -12,8 +12,9 @@ use tidegate_train::session::{Session, Stop, Trainer};
 use crate::{Result, scenario};
 
 /// Rules that need no training; names that this build does not know are left out.
-const RULES: [&str; 9] = [
+const RULES: [&str; 10] = [
     "model_based",
+    "optimistic",
     "universal",
     "fixed:8",
     "aimd",
