@@ -65,7 +65,7 @@ impl Default for UniversalConfig {
             passes: 3,
             minibatches: 16,
             rate: 1e-3,
-            price: 0.2,
+            price: 0.08,
             exam_every: 10,
             exam_paths: 256,
             most: u64::MAX,
