@@ -4,7 +4,8 @@
 //! cargo run --release -p tidegate-control --example hard_paths -- FOLDER auto fts3
 //! ```
 //!
-//! A scenario's seed is the number in its name. Those that have foreign streams are judged apart.
+//! `policy=FILE` is a rule that was learned; with LONG set no epoch is short. A scenario's seed is the number in its
+//! name. Those that have foreign streams are judged apart.
 
 use std::error::Error;
 use std::path::{Path as FilePath, PathBuf};

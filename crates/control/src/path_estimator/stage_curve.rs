@@ -325,6 +325,35 @@ mod tests {
     }
 
     #[test]
+    fn how_many_it_takes_is_told_with_how_sure_that_is() {
+        let known = seen(&[2.0, 8.0, 12.0, 32.0], link);
+        let (count, deviation) = known.need(1000.0, 0.98, 64.0);
+        assert!((9.8..14.0).contains(&count) && deviation < 0.25, "{count}, {deviation}");
+        let (count, _) = known.need(500.0, 0.98, 64.0);
+        assert!((4.7..5.2).contains(&count), "{count} for half of it");
+        let (count, _) = known.need(5000.0, 0.98, 64.0);
+        assert!((9.8..20.0).contains(&count), "{count}: more would bring little");
+        let (_, unsure) = seen(&[2.0], link).need(1000.0, 0.98, 64.0);
+        assert!(unsure > 2.0 * deviation, "{unsure} before more was tried");
+    }
+
+    #[test]
+    fn what_was_not_tried_is_expected_with_less_certainty() {
+        let curve = seen(&[2.0, 4.0], link);
+        for n in [2.0, 4.0, 8.0, 32.0] {
+            let moved = curve.outlook(n).0;
+            assert!((moved / expects(&curve, n) - 1.0).abs() < 0.05, "{moved} with {n}");
+        }
+        let spread = |n| curve.outlook(n).1;
+        assert!(
+            spread(4.0) < 0.1 && spread(32.0) > 3.0 * spread(4.0),
+            "{} and {}",
+            spread(4.0),
+            spread(32.0)
+        );
+    }
+
+    #[test]
     fn of_a_shared_link_more_streams_are_expected_to_get_more() {
         let share = |n: f64| 1000.0 * n / (n + 10.0);
         let gain = |curve: StageCurve| expects(&curve, 64.0) / expects(&curve, 32.0);
