@@ -111,12 +111,6 @@ impl Actor {
         }
     }
 
-    /// Another step size from here on.
-    pub const fn set_rate(&mut self, rate: f32) {
-        self.adam.set_rate(rate);
-        self.adam_sigma.set_rate(rate);
-    }
-
     /// Draws an action around `mean`, or of these logits; returns ln of its density or probability.
     pub fn sample(&self, mean: &[f32], rng: &mut Rng, action: &mut [f32]) -> f32 {
         let mut log_density = 0.0;
@@ -234,11 +228,6 @@ impl Critic {
     pub fn from_net(net: Net, adam: adam::AdamConfig) -> Self {
         let count = net.parameters.len();
         Self { net, adam: Adam::new(count, adam), gradient: vec![0.0; count], d_value: Vec::new() }
-    }
-
-    /// Another step size from here on.
-    pub const fn set_rate(&mut self, rate: f32) {
-        self.adam.set_rate(rate);
     }
 
     /// One step towards `returns`; an error counts `weight` halves of its square.

@@ -15,6 +15,7 @@ pub mod net;
 pub mod pair;
 
 // What is practised, and what it is worth.
+pub mod domain;
 pub mod reward;
 
 pub mod practice;

@@ -127,17 +127,6 @@ impl Ppo {
         let block = if block == Block::Normed { Block::Residual } else { block };
         let shape = Shape { inputs, width, blocks: blocks.saturating_sub(1).max(1), block, outputs: 1 };
         let critic = Critic::new(shape, adam, &mut rng);
-        Self::resume(task, config, actor, critic, rng)
-    }
-
-    /// Goes on from trained networks.
-    pub fn resume(
-        task: &dyn TrainingTask,
-        config: PpoConfig,
-        actor: Actor,
-        critic: Critic,
-        mut rng: Rng,
-    ) -> Self {
         let first = config.environments.div_ceil(2);
         let vectors =
             [first, config.environments - first].map(|count| VectorEnvironment::new(task, count, &mut rng));
@@ -165,12 +154,6 @@ impl Ppo {
     /// The estimate as it is now.
     pub const fn critic(&self) -> &Critic {
         &self.critic
-    }
-
-    /// Another step size from here on.
-    pub const fn set_rate(&mut self, rate: f32) {
-        self.actor.set_rate(rate);
-        self.critic.set_rate(rate);
     }
 
     /// One episode in every environment, and what can be learned from them; returns each episode's

@@ -1,32 +1,29 @@
 //! One policy for every path: the recipe.
 //!
-//! Paths are drawn anew for every episode from `random_path::training`, half of them with every extra.
-//! In simulation the best set-point is known at every moment, so the policy need not find it by trial:
-//! it plays, and after every step is told how far its answer was from the oracle's fewest workers
-//! (imitation on the states the learner itself visits, DAgger: Ross et al.). What an error costs is
-//! what the reward says: too few workers lose goodput in proportion, a surplus costs its price, so the
+//! Paths are drawn anew for every episode ([`TrainingPath`]). In simulation the best set-point is known at every
+//! moment, so the policy need not find it by trial: it plays, and after every step is told how far its answer was from
+//! the oracle's fewest workers (imitation on the states the learner itself visits, DAgger: Ross et al.). What an error
+//! costs is what the reward says: too few workers lose goodput in proportion, a surplus costs its price, so the
 //! answer is a quantile of what the path may need, given all that was seen. A path that is not yet
 //! known is therefore explored upwards, and a surplus is taken back by itself.
 //!
-//! That looks one step ahead. At the end the policy practises by reward, goodput less the price of
-//! workers, with PPO on the same paths; the best of all its states in an exam is kept.
+//! That looks one step ahead, but what it is told holds for as long as the path stays. (Practice by reward with PPO, on
+//! top, gained nothing.) The best of all its states in an exam is kept.
+//!
+//! Beside the streams of others the oracle is that of the path without them: as many as fill it alone, a fair share.
 
 use std::time::Duration;
 
 use tidegate_control::policy::{Block, Features, Policy, Recipe, Scales, Shape};
-use tidegate_control::random_path::{EPOCHS, training};
+use tidegate_control::random_path::EPOCHS;
 use tidegate_control::{
-    BitRate, Bounds, Concurrency, Environment, Path, PerStage, Rng, Scenario, Simulator, SimulatorOptions,
-    Stage,
+    BitRate, Bounds, Concurrency, Environment, Path, PerStage, Rng, Simulator, SimulatorOptions, Stage,
 };
 
-use crate::actor::{Actor, Critic, Objective};
 use crate::adam::{self, Adam};
-use crate::gae;
+use crate::domain::{TrainingPath, counted};
 use crate::net::{Net, Tape};
 use crate::pair::both;
-use crate::ppo::{self, Ppo};
-use crate::practice::{Outcome, Practice, TrainingTask};
 use crate::session::{Facts, Progress, Trainer};
 
 /// How to learn.
@@ -52,12 +49,6 @@ pub struct UniversalConfig {
     pub exam_every: u32,
     /// See `exam_every`.
     pub exam_paths: u64,
-    /// Batches in which the critic alone learns, and then both, by reward.
-    pub warming: u32,
-    /// See `warming`.
-    pub refining: u32,
-    /// How that is done.
-    pub ppo: ppo::PpoConfig,
     /// The most episodes, should that be fewer than the batches have.
     pub most: u64,
     /// Threads; 1 or 2.
@@ -69,26 +60,14 @@ impl Default for UniversalConfig {
         Self {
             width: 96,
             blocks: 2,
-            environments: 256,
-            batches: 400,
-            passes: 1,
+            environments: 128,
+            batches: 60,
+            passes: 3,
             minibatches: 16,
             rate: 1e-3,
-            price: 0.2,
-            exam_every: 20,
+            price: 0.08,
+            exam_every: 10,
             exam_paths: 256,
-            warming: 20,
-            refining: 200,
-            ppo: ppo::PpoConfig {
-                environments: 256,
-                epochs: 3,
-                minibatches: 8,
-                rate: 1e-4,
-                sigma: 0.1,
-                objective: Objective { clip: 0.1, entropy: 0.0 },
-                gae: gae::GaeConfig { gamma: 0.95, lambda: 0.9 },
-                ..ppo::PpoConfig::default()
-            },
             most: u64::MAX,
             threads: 2,
         }
@@ -109,85 +88,103 @@ const WORKERS_PRICE: f32 = 0.04;
 
 /// Weight of the newest step in the mean of the weights.
 const NEWEST: f32 = 2e-3;
-/// The same for a batch of practice.
-const NEWEST_BATCH: f32 = 0.1;
 
 /// The scales of a policy that knows no path.
 pub fn scales() -> Scales {
     Scales { rate_bps: BitRate::from_bps(1.0), bounds: PerStage::all(Bounds::new(1, u16::MAX)), start: None }
 }
 
+/// A path as it is now, and the best that can be done on it.
+#[derive(Clone, Copy)]
+struct Judged {
+    path: Path,
+    best: Concurrency,
+    /// What that moves, in bit/s.
+    goodput: f64,
+}
+
+impl Judged {
+    fn new(path: Path) -> Self {
+        let mut alone = path;
+        alone.background.streams = 0;
+        let best = alone.oracle().setpoint;
+        Self { path, best, goodput: path.goodput(best) }
+    }
+}
+
 /// One environment.
 struct SimulatedPath {
     features: Box<dyn Features>,
     rng: Rng,
-    simulator: Option<Simulator>,
-    judged: Option<(Path, Concurrency)>,
+    episode: Option<Episode>,
     spread: f64,
+}
+
+/// What an episode goes on with.
+struct Episode {
+    simulator: Simulator,
+    block_bits: Option<f64>,
+    judged: Judged,
+}
+
+/// What an epoch came to.
+#[derive(Clone, Copy, Default)]
+struct Played {
+    seconds: f32,
+    /// Goodput as a share of the best, and what was earned a second.
+    share: f32,
+    worth: f32,
 }
 
 impl SimulatedPath {
     fn new(rng: Rng) -> Self {
-        Self {
-            features: Recipe::Universal.features(&scales()),
-            rng,
-            simulator: None,
-            judged: None,
-            spread: 0.0,
-        }
+        Self { features: Recipe::Universal.features(&scales()), rng, episode: None, spread: 0.0 }
     }
 
     /// Begins an episode on a path of training's own.
     fn draw(&mut self, state: &mut [f32]) {
         let seed = TRAINING_SEEDS + (self.rng.next_u64() >> 24);
-        let scenario = training(seed);
-        let scenario = if self.rng.unit() < 0.5 { scenario.ideal() } else { scenario };
+        let path = TrainingPath::draw(seed);
         self.spread = SPREADS[usize::from(self.rng.integer(0, 3))];
         let start = if self.rng.unit() < OWN_START {
             None
         } else {
             let rng = &mut self.rng;
-            Some(scenario.bounds().map(|b| rng.log_uniform(b.min.into(), f64::from(b.max) + 1.0) as u16))
+            Some(path.scenario.bounds().map(|b| rng.log_uniform(b.min.into(), f64::from(b.max) + 1.0) as u16))
         };
-        self.begin(scenario, seed, start, state);
+        self.begin(path, seed, start, state);
     }
 
-    fn begin(&mut self, scenario: Scenario, seed: u64, start: Option<Concurrency>, state: &mut [f32]) {
-        let options = SimulatorOptions::new(seed, Duration::from_secs(1), EPOCHS + 1);
-        let mut simulator = Simulator::new(scenario, options);
+    fn begin(&mut self, path: TrainingPath, seed: u64, start: Option<Concurrency>, state: &mut [f32]) {
+        let options = SimulatorOptions::new(seed, Duration::from_secs(1), 0).with_short_epochs();
+        let mut simulator = Simulator::new(path.scenario, SimulatorOptions { epochs: None, ..options });
         self.features.reset();
         let start = start.unwrap_or_else(|| self.features.start(simulator.bounds()));
         state.fill(0.0);
         let Ok(seen) = simulator.step(start);
         if let Some(seen) = seen {
-            self.features.encode(&seen, simulator.bounds(), state);
+            self.features.encode(&counted(seen, path.block_bits), simulator.bounds(), state);
         }
-        self.simulator = Some(simulator);
+        let judged = Judged::new(*simulator.path());
+        self.episode = Some(Episode { simulator, block_bits: path.block_bits, judged });
     }
 
     /// How far, in powers of two, the oracle's workers are from the anchors; none where there is
     /// nothing to decide.
-    fn wanted(&mut self) -> [Option<f32>; 3] {
-        let (Some(simulator), Some(anchor)) = (&self.simulator, self.features.anchor()) else {
-            return [None; 3];
-        };
-        let path = *simulator.path();
-        let best = match self.judged {
-            Some((judged, best)) if judged == path => best,
-            _ => path.oracle().setpoint,
-        };
-        self.judged = Some((path, best));
-        let bounds = simulator.bounds();
+    fn wanted(&self) -> [Option<f32>; 3] {
+        let (Some(episode), Some(anchor)) = (&self.episode, self.features.anchor()) else { return [None; 3] };
+        let bounds = episode.simulator.bounds();
         Stage::ALL.map(|stage| {
-            let wanted = (f64::from(best[stage]) / anchor[stage]).log2() as f32;
+            let wanted = (f64::from(episode.judged.best[stage]) / anchor[stage]).log2() as f32;
             (!bounds[stage].is_fixed()).then_some(wanted)
         })
     }
 
-    /// Acts; returns goodput and workers as shares of the oracle's.
-    fn step(&mut self, action: &[f32], state: &mut [f32]) -> (f32, f32) {
-        let best = self.judged.map_or(PerStage::all(1), |(_, best)| best);
-        let Some(simulator) = &mut self.simulator else { return (0.0, 0.0) };
+    /// Acts.
+    fn act(&mut self, action: &[f32], state: &mut [f32]) -> Played {
+        let Some(Episode { simulator, block_bits, judged }) = &mut self.episode else {
+            return Played::default();
+        };
         let bounds = simulator.bounds();
         let (rng, spread) = (&mut self.rng, self.spread);
         let mut drawn = [0.0; 3];
@@ -195,56 +192,26 @@ impl SimulatedPath {
             *drawn = mean + if spread > 0.0 { rng.normal(0.0, spread) as f32 } else { 0.0 };
         }
         let setpoint = self.features.decode(&drawn, bounds);
+        simulator.short_epochs(self.features.short_epochs(setpoint));
         let Ok(seen) = simulator.step(setpoint);
         if let Some(seen) = seen {
-            self.features.encode(&seen, bounds, state);
+            self.features.encode(&counted(seen, *block_bits), bounds, state);
         }
+        let Some(last) = simulator.last() else { return Played::default() };
         let total = |n: Concurrency| Stage::ALL.into_iter().map(|stage| f32::from(n[stage])).sum::<f32>();
-        let share = simulator.last().map_or(0.0, |last| last.goodput.0 as f64 / last.best.0.max(1) as f64);
-        (share as f32, total(setpoint) / total(best))
+        let best = judged.goodput.min(last.best.0 as f64).max(1.0);
+        let share = (last.goodput.0 as f64 / best).min(1.0) as f32;
+        let worth = worth(share, total(setpoint) / total(judged.best));
+        if judged.path != *simulator.path() {
+            *judged = Judged::new(*simulator.path());
+        }
+        Played { seconds: last.length.as_secs_f32(), share, worth }
     }
 }
 
-impl Practice for SimulatedPath {
-    fn reset(&mut self, rng: &mut Rng, state: &mut [f32]) {
-        self.rng = rng.fork();
-        self.draw(state);
-        self.spread = 0.0;
-        let _ = self.wanted();
-    }
-
-    fn step(&mut self, _rng: &mut Rng, action: &[f32], state: &mut [f32]) -> Outcome {
-        let (share, workers) = Self::step(self, action, state);
-        let _ = self.wanted();
-        let reward = reward(share, workers);
-        Outcome { reward, score: share, setpoint: PerStage::all(1), ended: false }
-    }
-}
-
-/// What an epoch is worth: goodput as a share of the oracle's, less the price of workers beyond its.
-fn reward(share: f32, workers: f32) -> f32 {
+/// What a second is worth: goodput as a share of the oracle's, less the price of workers beyond its.
+fn worth(share: f32, workers: f32) -> f32 {
     share.min(1.0) - WORKERS_PRICE * (workers - 1.0).clamp(0.0, 3.0)
-}
-
-/// Every path, as a task to practise.
-struct EveryPath;
-
-impl TrainingTask for EveryPath {
-    fn inputs(&self) -> usize {
-        Recipe::Universal.features(&scales()).inputs()
-    }
-
-    fn heads(&self) -> usize {
-        3
-    }
-
-    fn steps(&self) -> usize {
-        EPOCHS as usize
-    }
-
-    fn practice(&self) -> Box<dyn Practice> {
-        Box::new(SimulatedPath::new(Rng::new(0)))
-    }
 }
 
 /// Environments of one thread, what they saw, and what would have been best.
@@ -256,8 +223,7 @@ struct VectorEnvironment {
     states: Vec<f32>,
     /// Three a row; no number where there is nothing to decide.
     wanted: Vec<f32>,
-    shares: Vec<f32>,
-    workers: Vec<f32>,
+    played: Vec<Played>,
 }
 
 impl VectorEnvironment {
@@ -271,8 +237,7 @@ impl VectorEnvironment {
             now: vec![0.0; count * inputs],
             states: Vec::new(),
             wanted: Vec::new(),
-            shares: Vec::new(),
-            workers: Vec::new(),
+            played: Vec::new(),
         }
     }
 
@@ -284,17 +249,16 @@ impl VectorEnvironment {
     }
 
     fn play(&mut self, net: &Net) {
-        let Self { grounds, inputs, tape, now, states, wanted, shares, workers } = self;
-        [&mut *states, &mut *wanted, &mut *shares, &mut *workers].into_iter().for_each(Vec::clear);
+        let Self { grounds, inputs, tape, now, states, wanted, played } = self;
+        [&mut *states, &mut *wanted].into_iter().for_each(Vec::clear);
+        played.clear();
         for _ in 0..EPOCHS {
             states.extend_from_slice(now);
             let actions = net.forward(now, tape);
             let places = grounds.iter_mut().zip(now.chunks_exact_mut(*inputs));
             for ((ground, state), action) in places.zip(actions.chunks_exact(3)) {
                 wanted.extend(ground.wanted().map(|wanted| wanted.unwrap_or(f32::NAN)));
-                let (share, used) = ground.step(action, state);
-                shares.push(share);
-                workers.push(used);
+                played.push(ground.act(action, state));
             }
         }
     }
@@ -333,15 +297,6 @@ fn falling(done: f64) -> f32 {
     ((0.5 + 0.5 * (std::f64::consts::PI * done.min(1.0)).cos()) as f32).max(0.01)
 }
 
-/// What an exam showed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct UniversalExamResult {
-    /// Mean goodput by the oracle's, without and with extras.
-    pub share: [f32; 2],
-    /// Mean workers by the oracle's over the second half.
-    pub workers: [f32; 2],
-}
-
 /// One training.
 pub struct Universal {
     config: UniversalConfig,
@@ -351,13 +306,11 @@ pub struct Universal {
     /// The running mean of the weights: what is examined and kept.
     mean: Net,
     adam: Adam,
-    ppo: Option<Ppo>,
     halves: [Half; 2],
     batch: u32,
     steps: u32,
-    exam: Vec<(Scenario, u64)>,
-    best: Option<(Net, UniversalExamResult)>,
-    marks: UniversalExamResult,
+    exam: Vec<(TrainingPath, u64)>,
+    best: Option<Net>,
     progress: Progress,
 }
 
@@ -372,31 +325,21 @@ impl Universal {
         let first = config.environments.div_ceil(2);
         let vectors =
             [first, config.environments - first].map(|count| VectorEnvironment::new(count, &mut rng));
-        let exam = (0..config.exam_paths).map(|i| {
-            let scenario = training(EXAM_SEEDS + i);
-            (if i % 2 == 0 { scenario.ideal() } else { scenario }, EXAM_SEEDS + i)
-        });
+        let exam = (0..config.exam_paths).map(|i| (TrainingPath::draw(EXAM_SEEDS + i), EXAM_SEEDS + i));
         Self {
             config,
             vectors,
             adam: Adam::new(net.parameters.len(), adam::AdamConfig { rate: config.rate, longest: 1.0 }),
             mean: net.clone(),
-            ppo: None,
             net,
             halves: Default::default(),
             batch: 0,
             steps: 0,
             exam: exam.collect(),
             best: None,
-            marks: UniversalExamResult::default(),
             progress: Progress::default(),
             rng,
         }
-    }
-
-    /// What the last exam showed.
-    pub const fn marks(&self) -> UniversalExamResult {
-        self.marks
     }
 
     /// Where it stands.
@@ -412,9 +355,9 @@ impl Universal {
 
     fn improve(&mut self) {
         let UniversalConfig { passes, minibatches, price, threads, .. } = self.config;
-        let rows: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
+        let rows: usize = self.vectors.iter().map(|environments| environments.played.len()).sum();
         let inputs = self.vectors[0].inputs;
-        let first = self.vectors[0].shares.len();
+        let first = self.vectors[0].played.len();
         let mut order: Vec<usize> = (0..rows).collect();
         for _ in 0..passes {
             for i in (1..rows).rev() {
@@ -455,98 +398,41 @@ impl Universal {
         self.adam.set_rate(self.config.rate * falling(done));
         self.collect();
         self.improve();
-        let shares = self.vectors.iter().flat_map(|environments| &environments.shares);
-        let count: usize = self.vectors.iter().map(|environments| environments.shares.len()).sum();
-        self.progress.recent = shares.sum::<f32>() / count.max(1) as f32;
-    }
-
-    /// A batch of practice by reward.
-    fn refine(&mut self) {
-        let UniversalConfig { batches, warming, refining, ppo: mut config, threads, .. } = self.config;
-        config.threads = threads;
-        let done = self.batch - batches;
-        let rate = |rate| adam::AdamConfig { rate, longest: 1.0 };
-        let log_sigma = vec![config.sigma.ln(); 3];
-        let ppo = match self.ppo.take() {
-            None => {
-                let actor = Actor::from_net(self.mean.clone(), log_sigma, rate(0.0));
-                let shape = Shape { outputs: 1, ..self.net.shape() };
-                let critic = Critic::new(shape, rate(1e-3), &mut self.rng);
-                Ppo::resume(&EveryPath, config, actor, critic, self.rng.fork())
-            }
-            Some(ppo) if done == warming => {
-                let actor = Actor::from_net(self.mean.clone(), log_sigma, rate(config.rate));
-                let critic = Critic::from_net(ppo.critic().net.clone(), rate(3e-4));
-                Ppo::resume(&EveryPath, config, actor, critic, self.rng.fork())
-            }
-            Some(ppo) => ppo,
-        };
-        let ppo = self.ppo.insert(ppo);
-        if done > warming {
-            ppo.set_rate(config.rate * falling(f64::from(done - warming) / f64::from(refining.max(1))));
-        }
-        let scores = ppo.advance();
-        self.progress.recent = scores.iter().sum::<f32>() / scores.len().max(1) as f32;
-        if done >= warming {
-            let newest = NEWEST_BATCH;
-            let pairs = self.mean.parameters.iter_mut().zip(&ppo.actor().net.parameters);
-            pairs.for_each(|(mean, now)| *mean += newest * (now - *mean));
-        }
+        let played = || self.vectors.iter().flat_map(|environments| &environments.played);
+        self.progress.recent =
+            played().map(|played| played.share).sum::<f32>() / played().count().max(1) as f32;
     }
 
     /// Plays the exam's paths without noise of its own.
-    pub fn examine(&mut self) -> UniversalExamResult {
+    fn examine(&mut self) {
         let mut environments = VectorEnvironment::new(self.exam.len(), &mut Rng::new(1));
         let places =
             environments.grounds.iter_mut().zip(environments.now.chunks_exact_mut(environments.inputs));
-        for ((ground, state), (scenario, seed)) in places.zip(&self.exam) {
-            ground.begin(scenario.clone(), *seed, None, state);
+        for ((ground, state), (path, seed)) in places.zip(&self.exam) {
+            ground.begin(path.clone(), *seed, None, state);
         }
         environments.play(&self.mean);
-        let count = self.exam.len();
-        let mean = |values: &[f32], odd: usize, from: usize| {
-            let kept = values.iter().enumerate().skip(from * count).filter(|(i, _)| i % count % 2 == odd);
-            let (sum, n) = kept.fold((0.0, 0), |(sum, n), (_, value)| (sum + value, n + 1));
-            sum / n as f32
-        };
-        let half = EPOCHS as usize / 2;
-        let marks = UniversalExamResult {
-            share: [mean(&environments.shares, 0, 0), mean(&environments.shares, 1, 0)],
-            workers: [mean(&environments.workers, 0, half), mean(&environments.workers, 1, half)],
-        };
-        self.marks = marks;
-        let rewards = environments
-            .shares
-            .iter()
-            .zip(&environments.workers)
-            .map(|(&share, &workers)| reward(share, workers));
-        let worth = rewards.sum::<f32>() / environments.shares.len().max(1) as f32;
+        let sum = |value: fn(&Played) -> f32| environments.played.iter().map(value).sum::<f32>();
+        let worth = sum(|played| played.seconds * played.worth) / sum(|played| played.seconds).max(1.0);
         self.progress.greedy = Some(worth);
         if worth > self.progress.best || self.best.is_none() {
             self.progress.best = worth;
-            self.best = Some((self.mean.clone(), marks));
+            self.best = Some(self.mean.clone());
         }
-        marks
     }
 }
 
 impl Trainer for Universal {
     fn advance(&mut self) -> Progress {
-        if self.batch < self.config.batches {
-            self.imitate();
-        } else {
-            self.refine();
-        }
+        self.imitate();
         self.batch += 1;
         self.progress.episodes += self.config.environments as u64;
-        let UniversalConfig { batches, warming, refining, .. } = self.config;
-        let complete = self.batch >= batches + if refining > 0 { warming + refining } else { 0 };
+        let complete = self.batch >= self.config.batches;
         if complete {
             self.progress.converged_at = Some(self.progress.episodes);
         }
         self.progress.done = complete || self.progress.episodes >= self.config.most;
-        let warm = self.batch > batches && self.batch <= batches + warming;
-        if (self.batch.is_multiple_of(self.config.exam_every.max(1)) && !warm) || self.progress.done {
+        if self.batch.is_multiple_of(self.config.exam_every.max(1)) || self.progress.done {
             self.examine();
         }
         self.progress
@@ -556,7 +442,7 @@ impl Trainer for Universal {
         if self.best.is_none() {
             self.examine();
         }
-        let (net, _) = self.best.as_ref()?;
+        let net = self.best.as_ref()?;
         Some(Policy {
             recipe: Recipe::Universal,
             scales: scales(),

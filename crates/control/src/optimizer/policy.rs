@@ -70,7 +70,8 @@ impl Learned {
 impl Optimizer for Learned {
     fn start(&mut self, bounds: PerStage<Bounds>, _host: &Host) -> Proposal {
         self.features.reset();
-        bounds.clamp(self.features.start(bounds)).into()
+        let setpoint = bounds.clamp(self.features.start(bounds));
+        Proposal { short_epochs: self.features.short_epochs(setpoint), ..setpoint.into() }
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
@@ -79,9 +80,11 @@ impl Optimizer for Learned {
         }
         match self.act(seen, bounds) {
             // Goodput in bit/s is all the score there is.
-            Some(setpoint) => {
-                Proposal { utility: Some(seen.goodput().0 as f64), ..bounds.clamp(setpoint).into() }
-            }
+            Some(setpoint) => Proposal {
+                utility: Some(seen.goodput().0 as f64),
+                short_epochs: self.features.short_epochs(setpoint),
+                ..bounds.clamp(setpoint).into()
+            },
             None => self.fallback.take_over(seen, bounds),
         }
     }

@@ -213,6 +213,40 @@ impl StageCurve {
         sum / shares
     }
 
+    /// The expectation of what `n` workers move, and its standard deviation as a share of it.
+    pub fn outlook(&self, n: f64) -> (f64, f64) {
+        let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
+        for cell in self.likely() {
+            let moved = cell.full(n) * cell.rates[1];
+            sum += cell.share * moved;
+            squares += cell.share * moved * moved * (1.0 + cell.variance);
+            shares += cell.share;
+        }
+        let mean = sum / shares;
+        (mean, (squares / shares - mean * mean).max(0.0).sqrt() / mean)
+    }
+
+    /// The fewest workers that move this share of `total`, or of the most that is in their power where `most` of them
+    /// cannot move so much: the (geometric) mean, and the standard deviation of ln.
+    pub fn need(&self, total: f64, share: f64, most: f64) -> (f64, f64) {
+        let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
+        for cell in self.likely() {
+            let power = cell.full(most).max(cell.knee.min(most));
+            let needed = share * (total / cell.rates[1]).min(power);
+            let count = if needed <= cell.knee {
+                needed
+            } else {
+                needed * cell.others / (cell.knee + cell.others - needed)
+            };
+            let ln = count.max(1.0).ln();
+            sum += cell.share * ln;
+            squares += cell.share * ln * ln;
+            shares += cell.share;
+        }
+        let mean = sum / shares;
+        (mean.exp(), (squares / shares - mean * mean).max(0.0).sqrt())
+    }
+
     /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
     /// standard deviations more.
     pub fn fills(&self, deviations: f64) -> f64 {
@@ -288,6 +322,35 @@ mod tests {
             let need = (total / worker) as u16;
             assert!(fewest.is_some_and(|n| (need..2 * need).contains(&n)), "{fewest:?} of {need}");
         }
+    }
+
+    #[test]
+    fn how_many_it_takes_is_told_with_how_sure_that_is() {
+        let known = seen(&[2.0, 8.0, 12.0, 32.0], link);
+        let (count, deviation) = known.need(1000.0, 0.98, 64.0);
+        assert!((9.8..14.0).contains(&count) && deviation < 0.25, "{count}, {deviation}");
+        let (count, _) = known.need(500.0, 0.98, 64.0);
+        assert!((4.7..5.2).contains(&count), "{count} for half of it");
+        let (count, _) = known.need(5000.0, 0.98, 64.0);
+        assert!((9.8..20.0).contains(&count), "{count}: more would bring little");
+        let (_, unsure) = seen(&[2.0], link).need(1000.0, 0.98, 64.0);
+        assert!(unsure > 2.0 * deviation, "{unsure} before more was tried");
+    }
+
+    #[test]
+    fn what_was_not_tried_is_expected_with_less_certainty() {
+        let curve = seen(&[2.0, 4.0], link);
+        for n in [2.0, 4.0, 8.0, 32.0] {
+            let moved = curve.outlook(n).0;
+            assert!((moved / expects(&curve, n) - 1.0).abs() < 0.05, "{moved} with {n}");
+        }
+        let spread = |n| curve.outlook(n).1;
+        assert!(
+            spread(4.0) < 0.1 && spread(32.0) > 3.0 * spread(4.0),
+            "{} and {}",
+            spread(4.0),
+            spread(32.0)
+        );
     }
 
     #[test]

@@ -134,6 +134,11 @@ pub trait Features: Send {
         None
     }
 
+    /// Whether a short epoch is long enough to see what `next` brings, after what was encoded last.
+    fn short_epochs(&self, _next: Concurrency) -> bool {
+        false
+    }
+
     /// What the spread of the actions is multiplied by when a transfer draws them.
     fn spread(&self) -> f32 {
         1.0
