@@ -20,7 +20,7 @@ def learned(recipe: str) -> Rule:
 
 AUTO = plain(DEFAULT)
 CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
-COORDINATED = tuple(map(plain, ("marlin", "model_based", "universal")))
+COORDINATED = tuple(map(plain, ("marlin", "universal")))
 LEARNED = tuple(map(learned, ("ldm", "discrete_rl")))
 # Its recipe needs all three stages, and memory to memory there is but one.
 AUTOMDT = learned("automdt")
@@ -28,8 +28,8 @@ ALL = (AUTO, *CLIMBING, *COORDINATED, *LEARNED)
 FEWER = (AUTO, *CLIMBING)
 # One of each kind of link sees all of them.
 SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
-CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "model_based", "universal")))
-SHARING = (AUTO, *map(plain, ("aimd", "gradient", "model_based")))
+CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "universal")))
+SHARING = (AUTO, *map(plain, ("aimd", "gradient", "universal")))
 HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
 
 

@@ -72,7 +72,7 @@ pub struct LinkArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Control")]
 pub struct ControlArgs {
-    /// The rule that sets the numbers of readers, streams and writers: auto, model_based, universal,
+    /// The rule that sets the numbers of readers, streams and writers: auto, universal,
     /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
     /// model_fit, fts3, fts3:interval=TIME, or coupled:RULE
     #[arg(long, value_name = "NAME", default_value = "auto")]
@@ -518,18 +518,13 @@ mod tests {
         assert_eq!(start(&["--start", "3"], at(100)), PerStage::all(3), "unless another number is asked for");
         let one = |words: &[&str]| start(words, Host { processors: Some(1), ..Host::default() });
         assert_eq!(one(&[]), PerStage::all(1), "one processor, one worker");
-        assert_eq!(
-            one(&["--optimizer", "model_based"]),
-            PerStage::all(2),
-            "which is a matter of `auto` alone"
-        );
     }
 
     #[test]
     fn a_rule_answers_alike_whoever_asks() {
         let text = include_str!("../../../scenarios/automdt-read.toml");
         let scenario = Scenario::from_toml(text).expect("a scenario");
-        for name in ["auto", "model_based", "universal", "marlin"] {
+        for name in ["auto", "universal", "marlin"] {
             // As `tidegate simulate` does.
             let options = OptimizerOptions { seed: 1, ..OptimizerOptions::default() };
             let simulated = rule(name, &options, None);

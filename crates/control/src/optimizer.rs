@@ -18,7 +18,6 @@ pub mod falcon;
 pub mod fixed;
 pub mod fts3;
 pub mod gradient;
-pub mod model_based;
 pub mod optimistic;
 
 pub mod fallback;

@@ -170,6 +170,6 @@ fn nonsense_hands_over_to_a_safe_rule_and_says_so_once() {
     let run = simulate(&scenario, &mut rule, None, SimulatorOptions::new(1, Duration::from_secs(1), 60));
     assert!(rule.has_fallen_back());
     let notices: Vec<&String> = run.epochs.iter().filter_map(|epoch| epoch.notice.as_ref()).collect();
-    assert!(notices.len() == 1 && notices[0].contains("model_based"), "{notices:?}");
+    assert!(notices.len() == 1 && notices[0].contains("`auto`"), "{notices:?}");
     assert!(run.summary.second_half_share > 0.9, "{:?}", run.summary);
 }

@@ -1,7 +1,7 @@
 //! The last resort of rules that were learned: a network's answer is data from a file, so nothing is taken for granted.
 
 use crate::observation::Observation;
-use crate::optimizer::model_based::ModelBased;
+use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, PerStage};
 
@@ -16,7 +16,7 @@ pub fn is_sensible(action: &[f32]) -> bool {
 /// Decides for a policy that has answered nonsense, from then on for good, and says so.
 #[derive(Clone, Debug, Default)]
 pub struct Fallback {
-    rule: Option<ModelBased>,
+    rule: Option<Optimistic>,
 }
 
 impl Fallback {
@@ -33,8 +33,8 @@ impl Fallback {
 
     /// Takes over with this epoch.
     pub fn take_over(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
-        self.rule = Some(ModelBased::default());
-        let notice = "the policy's answer makes no sense; `model_based` decides from here on";
+        self.rule = Some(Optimistic::default());
+        let notice = "the policy's answer makes no sense; `auto` decides from here on";
         Proposal { notice: Some(notice.to_owned()), ..self.propose(seen, bounds).unwrap_or_default() }
     }
 }

@@ -10,7 +10,6 @@ use crate::optimizer::falcon::{self, Falcon};
 use crate::optimizer::fixed::{self, Fixed};
 use crate::optimizer::fts3::{self, Fts3};
 use crate::optimizer::gradient::{self, Gradient};
-use crate::optimizer::model_based::ModelBased;
 use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::per_stage::{Coupled, Independent};
@@ -22,9 +21,8 @@ use crate::stage::{Concurrency, PerStage, Stage};
 use crate::utility::Utility;
 
 /// The rules there are that need nothing else, the default first.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 11] = [
     "auto",
-    "model_based",
     "universal",
     "fixed",
     "explore",
@@ -240,7 +238,6 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
     }
     Ok(match name {
         "auto" => Box::new(Optimistic::new(options.share)),
-        "model_based" => Box::new(ModelBased::default()),
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
         "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {

@@ -13,8 +13,7 @@ use crate::{Result, scenario};
 
 /// Rules that need no training; names that this build does not know are left out.
 const RULES: [&str; 10] = [
-    "model_based",
-    "optimistic",
+    "auto",
     "universal",
     "fixed:8",
     "aimd",

@@ -18,7 +18,7 @@ const PUBLISHED: [&str; 5] = ["aimd", "falcon", "gradient", "bayesian", "marlin"
 /// One that is slower than that.
 const SLOW: &str = "fts3";
 /// Rules of ours that are held against it too.
-const OURS: [&str; 2] = ["model_based", "universal"];
+const OURS: [&str; 2] = ["auto", "universal"];
 /// A lead that is more than the last digit.
 const LEAD: f64 = 0.001;
 
