@@ -103,7 +103,7 @@ def of_the_controllers(levels: Sequence[Level], found: Found) -> list[str]:
         held = [(level, gain) for level, _, n in short if (gain := level.doubled(n)) is not None and gain < TENTH]
         if rule == "auto" and held:
             gains = "; ".join(f"{gain * 100:.0f} % beside {level.external}" for level, gain in held)
-            parts.append("`auto` doubles its streams as long as that brings a tenth (docs/decisions/0002). Where it "
+            parts.append("`auto` takes no more beside others than fill the path alone (docs/decisions/0002). Where it "
                          f"stopped, doubling brings, by the sweep, {gains} external streams.")
     return parts
 

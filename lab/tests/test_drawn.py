@@ -108,8 +108,8 @@ class Needed(unittest.TestCase):
 class Chosen(unittest.TestCase):
     def test_the_environment_tells_a_part(self) -> None:
         told = Choice.told({"TIDEGATE_LAB_SEED": "5", "TIDEGATE_LAB_LINKS": "2", "TIDEGATE_LAB_SECONDS": "10",
-                            "TIDEGATE_LAB_RULES": "optimistic fts3"})
-        self.assertEqual((told.seed, told.links, told.seconds, told.own.name), (5, 2, 10.0, "optimistic"))
+                            "TIDEGATE_LAB_RULES": "auto fts3"})
+        self.assertEqual((told.seed, told.links, told.seconds, told.own.name), (5, 2, 10.0, "auto"))
         self.assertEqual((told.name(1), told.sweep_s), ("seed5-02-10s", 4.0))
         self.assertEqual(Choice.told({}), Choice())
         with self.assertRaisesRegex(SystemExit, "no links"):

@@ -9,7 +9,7 @@
 //! - or clearly fewer would do with some probability, and little is lost if not: then so few.
 //!
 //! Evidence fades, so that what has not been tried for long becomes credible again and is tried.
-//! Why it is so: docs/decisions/0011-one-estimator.md.
+//! Why it is so: docs/decisions/0002-auto-controller.md.
 
 use std::time::Duration;
 
