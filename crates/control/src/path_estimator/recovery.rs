@@ -21,8 +21,10 @@ const LONGEST: f64 = 8.0;
 const MARGIN: f64 = 2.0;
 /// Share of the segments: so much lost is more than the odd one.
 const LOST: f64 = 5e-4;
-/// Share of the streams: so many fewer leave a gap that others must fill.
-const TAKEN: f64 = 0.9;
+/// Share of a round trip: a queue of so much stands where a path is full.
+const STANDING: f64 = 0.03;
+/// Share of the time: streams that wait for more than this have enough to send.
+const WAITED: f64 = 0.15;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
 
@@ -37,6 +39,11 @@ pub struct Recovery {
     lost: bool,
     /// The share of a round trip that was spent in queues.
     queued: f64,
+    /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
+    /// since they were others or lost packets.
+    fills: bool,
+    /// When that was.
+    changed: Duration,
     /// When it should be over, and what is moved then.
     until: Option<(Duration, f64)>,
 }
@@ -63,24 +70,31 @@ impl Recovery {
         }
         // A path that loses packets all the time is as quick as it will be.
         let hurt = lost && !self.lost && self.streams > 0.0;
-        let taken = streams < TAKEN * self.streams && rate < RECOVERED * self.rate;
+        let taken = streams < self.streams && rate < RECOVERED * self.rate;
         if hurt || taken {
             let lacking = if hurt { DECREASE * self.window(goal) / streams } else { 0.0 };
             let length = self.growth(if taken { lacking.max(self.gap(streams)) } else { lacking });
             let from = if taken { began } else { seen.at };
             self.until = length.map(|length| (from + length, goal));
         }
+        if lost || streams != self.streams {
+            self.changed = began;
+        }
         (self.streams, self.rate, self.lost) = (streams, rate, lost);
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
+        let works = seen.waited.network.is_none_or(|waited| waited < WAITED);
+        let long = Duration::from_secs_f64(LONGEST);
+        self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
 
     /// The fewest streams that may be left: where the others take long to fill the gap, no more are taken away than the
-    /// queue makes up for, but one.
+    /// queue makes up for, or one; and none while they may still be on their way to fill the path.
     pub fn fewest(&self) -> f64 {
         let one_fewer = (self.streams - 1.0).max(1.0);
-        let mut numbers = (1..).map(f64::from).take_while(|&left| left < one_fewer);
-        numbers.find(|&left| self.growth(self.gap(left)).is_none()).unwrap_or(one_fewer)
+        let mut numbers = (1..).map(f64::from).take_while(|&left| left <= one_fewer);
+        let unseen = numbers.find(|&left| self.growth(self.gap(left)).is_none());
+        unseen.unwrap_or(if self.fills { self.streams.max(1.0) } else { one_fewer })
     }
 
     /// The window, in segments, that moves so much in bit/s where nothing is queued.
@@ -142,7 +156,7 @@ mod tests {
         let filled = after(&[second(1, 16, 1000, FAR), second(2, 8, 990, FAR)]);
         assert!(!filled.is_under_way(), "the others had filled it");
         let few = after(&[second(1, 16, 1000, FAR), second(2, 15, 900, FAR)]);
-        assert!(!few.is_under_way(), "too few to leave one");
+        assert!(few.is_under_way(), "one is enough to leave one");
     }
 
     #[test]
@@ -182,7 +196,9 @@ mod tests {
     #[test]
     fn no_more_streams_may_go_than_the_queue_makes_up_for() {
         let fewest = |trip| after(&[second(1, 16, 1000, trip)]).fewest();
-        assert_eq!(fewest((80, 80)), 15.0, "without a queue one at a time");
+        assert_eq!(fewest((80, 80)), 16.0, "without a queue none, ...");
+        let later: Vec<Observation> = (1..=9).map(|at| second(at, 16, 1000, (80, 80))).collect();
+        assert_eq!(after(&later).fewest(), 15.0, "... and one at a time where none comes to stand");
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
         assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
