@@ -460,6 +460,8 @@ mod tests {
                 let fields = [
                     format!("\"concurrency\": {:?}", [read, network, write]),
                     format!("\"throughput_bps\": {:?}", [rate.read.0, rate.network.0, rate.write.0]),
+                    format!("\"standard_error\": {:?}", seen.standard_error.into_array()),
+                    format!("\"waited\": [{}]", seen.waited.into_array().map(option).join(", ")),
                     format!("\"staging_free_bytes\": {:?}", ends(seen.staging_free)),
                     format!("\"staging_capacity_bytes\": {:?}", ends(seen.staging_capacity)),
                     format!("\"at_ms\": {at:?}, \"interval_ms\": {interval:?}"),
