@@ -108,10 +108,13 @@ fn the_default_rule_settles_near_each_stages_optimum() {
         for seed in 1..=10 {
             let run = play(&scenario, "auto", seed, 60);
             assert!(run.summary.second_half_share >= 0.9, "{name}, seed {seed}: {:?}", run.summary);
-            let late = run.delivered[40].concurrency;
             for stage in Stage::ALL {
-                let surplus = f64::from(late[stage]) / f64::from(optimum[stage]);
-                assert!((0.75..=1.7).contains(&surplus), "{name}, seed {seed}: {late:?}");
+                // The median: at times it tries another number for an epoch.
+                let mut late: Vec<u16> =
+                    run.delivered[40..].iter().map(|epoch| epoch.concurrency[stage]).collect();
+                late.sort_unstable();
+                let surplus = f64::from(late[late.len() / 2]) / f64::from(optimum[stage]);
+                assert!((0.75..=1.7).contains(&surplus), "{name}, seed {seed}, {stage}: {late:?}");
             }
         }
     }
