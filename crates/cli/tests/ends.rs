@@ -267,7 +267,7 @@ fn slow_streams_get_more_streams_before_more_readers() {
     let changed =
         epochs.into_iter().find(|epoch| epoch["setpoint"] != epoch["concurrency"]).expect("a change");
     assert!(changed["setpoint"]["network"].as_u64() > changed["concurrency"]["network"].as_u64(), "{text}");
-    assert_eq!(changed["setpoint"]["read"], changed["concurrency"]["read"], "{text}");
+    assert!(changed["setpoint"]["read"].as_u64() <= changed["concurrency"]["read"].as_u64(), "{text}");
 }
 
 #[test]

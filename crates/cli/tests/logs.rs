@@ -120,7 +120,7 @@ fn a_copy_says_what_it_did_and_how_its_rule_decided() {
     let decisions: Vec<_> =
         ran.err.lines().filter(|line| line.contains("workers (read/network/write)")).collect();
     assert!(!decisions.is_empty(), "{ran:?}");
-    assert_says(decisions[0], &[" moved ", "; auto ", " (score ", "on its way up"]);
+    assert_says(decisions[0], &[" moved ", "; auto ", " (score ", "more may bring more"]);
     assert!(!ran.err.contains(a.secret()));
     // What failed is on it too.
     fs::create_dir_all(world.path("a/in/dir/clash")).expect("made");
