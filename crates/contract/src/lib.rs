@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`text`] | others' words escaped, in one line, of bounded length |
-//! | [`opaque`] | a `Debug` that gives nothing away |
+//! | [`opaque!`](crate::opaque!) | a `Debug` that gives nothing away |
 //! | [`redact`] | addresses without what may be secret in them |
 //! | [`error_kind`] | what a program may act on when something went wrong |
 //! | [`exit`] | the exit codes |
