@@ -24,13 +24,13 @@ use crate::waiting::Waiting;
 /// Staging is empty below this fill and full above one less it, where nobody tells who waited.
 const MARGIN: f64 = 0.1;
 /// Workers that worked for less of the time than this say nothing of what they can do, ...
-const IDLE: f64 = 0.05;
-/// ... and streams that worked for less than this say only what they do at least.
-const STARVED: f64 = 0.85;
+pub(crate) const IDLE: f64 = 0.05;
+/// ... and streams that waited for more of it than this say only what they do at least.
+pub(crate) const STARVED: f64 = 0.15;
 /// Streams that recover may move so many times as much in the end.
 const RECOVERING: f64 = 1.5;
 /// Standard deviation of ln of what a stage moves that no measurement does away with.
-const MIN_ERROR: f64 = 0.03;
+pub(crate) const MIN_ERROR: f64 = 0.03;
 /// Standard deviation of the share of the time that workers waited, by that share: what they would have done with it.
 const WAITED_ERROR: f64 = 0.1;
 /// Variance a second of ln of a worker's rate: it drifts by a tenth in 100 s.
@@ -117,7 +117,7 @@ impl PathEstimator {
         let seconds = interval.as_secs_f64();
         curve.forget((HAZARD * seconds).min(1.0), DRIFT * seconds);
         let recovers = stage == Stage::Network && self.recovery.is_under_way();
-        let waits = stage == Stage::Network && busy < STARVED;
+        let waits = stage == Stage::Network && busy < 1.0 - STARVED;
         if recovers || waits || busy < IDLE {
             // Who waits could move more, between that and all that the law of utilisation has: the middle of both at least.
             let middle = busy.max(IDLE).sqrt().recip();
@@ -132,10 +132,7 @@ impl PathEstimator {
         }
         let mut changed = false;
         if curve.is_known() && same {
-            let far = (able / curve.expected(n, f64::INFINITY)).ln();
-            let wide = CHANGED * CHANGED;
-            let odds =
-                CHANGE.ln() - 0.5 * (far * far / wide + wide.ln()) - curve.log_density(n, able, variance);
+            let odds = CHANGE.ln() + odds_of_another(curve, n, able, variance);
             *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
             if *doubts == 1 && odds < PLAIN {
                 // It may be chance; a second such epoch is not.
@@ -149,6 +146,13 @@ impl PathEstimator {
         curve.observe(n, able, variance);
         changed
     }
+}
+
+/// ln of how much likelier it is that `n` workers are able to do so much where a stage has become another one.
+fn odds_of_another(curve: &StageCurve, n: f64, able: f64, variance: f64) -> f64 {
+    let far = (able / curve.expected(n, f64::INFINITY)).ln();
+    let wide = CHANGED * CHANGED;
+    -0.5 * (far * far / wide + wide.ln()) - curve.log_density(n, able, variance)
 }
 
 #[cfg(test)]

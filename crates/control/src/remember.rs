@@ -1,6 +1,7 @@
 //! From the epochs of a run to what its path held, whatever the rule was.
 
 use crate::control_loop::Epoch;
+use crate::path_estimator::{IDLE, MIN_ERROR, STARVED};
 use crate::path_memory::{Look, MAX_LOOKS, PathMemory, StageMemory};
 use crate::stage::{PerStage, Stage};
 use crate::units::BitRate;
@@ -10,12 +11,6 @@ pub const MIN_EPOCHS: usize = 5;
 
 /// What is looked back at, in ms: before that it may have been another path.
 const LASTING_MS: u64 = 60_000;
-/// Workers that waited for more of the time than this say nothing of what they can do, ...
-const IDLE: f64 = 0.95;
-/// ... and streams that did for more than this: the kernel's buffers work while they wait.
-const STARVED: f64 = 0.15;
-/// The standard error that no measurement does away with.
-const MIN_ERROR: f64 = 0.03;
 
 /// What the path of these epochs held at their end; none if they are too few.
 ///
@@ -82,7 +77,7 @@ fn looks(epochs: &[&Epoch], stage: Stage, held: u16) -> Vec<Look> {
 
 /// What `n` workers of a stage could do, in the mean over the time.
 fn look(epochs: &[&Epoch], stage: Stage, n: u16) -> Option<Look> {
-    let most = if stage == Stage::Network { STARVED } else { IDLE };
+    let most = if stage == Stage::Network { STARVED } else { 1.0 - IDLE };
     let (mut time, mut sum, mut squares, mut count) = (0.0, 0.0, 0.0, 0.0);
     for epoch in epochs.iter().filter(|epoch| epoch.concurrency[stage] == n) {
         let waited = epoch.waited[stage].unwrap_or(0.0);

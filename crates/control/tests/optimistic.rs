@@ -159,14 +159,6 @@ fn what_a_fixed_stage_shows_changes_nothing() {
     }
 }
 
-/// Paths on which it is known to end lower, and where.
-const LOWER: [(u64, f64); 2] = [
-    // Five foreign streams join 14 s before the end, and epochs of 1.6 s are needed to find out what helps.
-    (10_040, 0.6),
-    // Too few workers are held, and more are not tried in time.
-    (10_047, 0.35),
-];
-
 #[test]
 fn it_reaches_most_of_the_best_on_paths_nobody_chose() {
     let paths = if std::env::var_os("TIDEGATE_LONG").is_some() { 110 } else { 60 };
@@ -179,8 +171,7 @@ fn it_reaches_most_of_the_best_on_paths_nobody_chose() {
             last.iter().map(|epoch| rate(epoch).0 as f64 * epoch.length.as_secs_f64()).sum::<f64>()
         };
         let share = bits(|epoch| epoch.goodput) / bits(|epoch| epoch.best);
-        let least = LOWER.iter().find(|lower| lower.0 == seed).map_or(0.7, |lower| lower.1);
-        if share < least {
+        if share < 0.7 {
             missed.push((seed, share));
         }
         worst = if share < worst.0 { (share, seed) } else { worst };

@@ -1,6 +1,6 @@
 //! What is remembered of a path, as a belief to begin with: so weak that the first epochs that contradict it undo it.
 
-use crate::path_estimator::{PathEstimator, StageCurve};
+use crate::path_estimator::{PathEstimator, StageCurve, odds_of_another};
 use crate::path_memory::PathMemory;
 use crate::stage::{PerStage, Stage};
 
@@ -9,8 +9,6 @@ use crate::stage::{PerStage, Stage};
 /// a narrower link stayed at its numbers.
 const CHANGED: f64 = 0.5;
 const AGED: f64 = 0.5;
-/// Standard deviation of ln of what a stage does by what was remembered, if it is another one.
-const OTHER: f64 = 0.7;
 /// Variance of ln of what a stage can do that no memory does away with.
 const VARIANCE: f64 = 1e-3;
 
@@ -34,9 +32,7 @@ impl PathEstimator {
 
 /// Forgets what is remembered of a stage if its first epoch is likelier where it is another one.
 pub(super) fn check(curve: &mut StageCurve, n: f64, able: f64, variance: f64) {
-    let far = (able / curve.expected(n, f64::INFINITY)).ln();
-    let wide = OTHER * OTHER;
-    if -0.5 * (far * far / wide + wide.ln()) > curve.log_density(n, able, variance) {
+    if odds_of_another(curve, n, able, variance) > 0.0 {
         *curve = StageCurve::default();
     }
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::observation::Observation;
+use crate::path_estimator::STARVED;
 
 /// Payload of a full TCP segment in bits.
 const SEGMENT_BITS: f64 = 1448.0 * 8.0;
@@ -23,8 +24,6 @@ const MARGIN: f64 = 2.0;
 const LOST: f64 = 5e-4;
 /// Share of a round trip: a queue of so much stands where a path is full.
 const STANDING: f64 = 0.03;
-/// Share of the time: streams that wait for more than this have enough to send.
-const WAITED: f64 = 0.15;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
 
@@ -83,7 +82,7 @@ impl Recovery {
         (self.streams, self.rate, self.lost) = (streams, rate, lost);
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
-        let works = seen.waited.network.is_none_or(|waited| waited < WAITED);
+        let works = seen.waited.network.is_none_or(|waited| waited < STARVED);
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
