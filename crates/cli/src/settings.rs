@@ -146,10 +146,10 @@ pub struct TransferArgs {
     /// Bytes of a large file given to one worker at a time
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "64MiB", value_parser = chunk_size)]
     pub chunk_size: ByteCount,
-    /// Whether large files are moved in parallel pieces
+    /// Whether large files are moved in parallel pieces, or each by one stream that reads it, too
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, hide_short_help = true)]
     pub chunking: Switch,
-    /// Whether a connection serves file after file, or one file each
+    /// Whether a connection serves file after file, or one file each, which it reads itself
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, hide_short_help = true)]
     pub pipelining: Switch,
 }

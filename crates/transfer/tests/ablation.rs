@@ -4,8 +4,10 @@ mod common;
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use common::proxy::{Fault, Plan, Proxy};
 use common::{Fixture, assert_same_tree, content, leftovers, limit, write};
 use tidegate_control::{ByteCount, PerStage};
 use tidegate_transfer::counters::Totals;
@@ -137,4 +139,76 @@ fn a_restless_set_point_without_chunking_and_pipelining() {
 #[test]
 fn a_restless_set_point_without_pipelining_in_the_clear() {
     a_restless_set_point(|terms| (terms.data_plane, terms.verify) = (DataPlane::Clear, Verify::Block));
+}
+
+/// A large file on a stream that comes to stand still, and many small ones: those must go past it on the other stream,
+/// however little staging there is.
+fn a_file_on_a_slow_stream_holds_up_no_other(change: impl FnOnce(&mut Terms)) {
+    const SMALL: u64 = 1000;
+    let mut f = Fixture::new();
+    (f.terms.staging, f.terms.data_plane) = (ByteCount(1), DataPlane::Clear);
+    // No other stream takes its place.
+    f.stall = Duration::from_secs(600);
+    change(&mut f.terms);
+    // More than sockets hold on the way, so that its worker has to wait; the small ones are less than it takes.
+    let source = f.dir("source");
+    write(&source.join("a"), 64_000_000, 1);
+    (0..SMALL).for_each(|i| write(&source.join(format!("b{i}")), 1000, 2 + i));
+    let still = |_| Plan { up: vec![Fault::Pause(2_000_000, Duration::from_secs(600))], ..Plan::default() };
+    let proxy = Proxy::start(f.address.port, still);
+    f.address.port = proxy.port;
+    let mut transfer = begin(&f.local(&[source]), &f.to_endpoint("in/"), &f.setup()).expect("begun");
+    let began = Instant::now();
+    while transfer.ledger().totals().files_done < SMALL {
+        assert!(transfer.step(f.setpoint).expect("goes on").is_some(), "the large one cannot have arrived");
+        assert!(began.elapsed() < Duration::from_secs(120), "they wait for a stream that is not theirs");
+    }
+    assert_eq!(proxy.happened.load(SeqCst), 1, "one stream stands still");
+}
+
+#[test]
+fn a_slow_stream_holds_up_no_other_file() {
+    a_file_on_a_slow_stream_holds_up_no_other(|terms| (terms.chunk, terms.pipelining) = (None, false));
+    a_file_on_a_slow_stream_holds_up_no_other(|terms| terms.chunk = None);
+}
+
+/// How many streams carried more than an eighth of a file that took a second.
+fn streams_of_one_file(chunk: Option<ByteCount>) -> usize {
+    let mut f = Fixture::new();
+    (f.terms.chunk, f.setpoint) = (chunk, PerStage::all(4));
+    f.terms.limits = limit(64);
+    let source = f.source(&[("one", 8_000_000)]);
+    let notable = |_| Plan { up: vec![Fault::Pause(1_000_000, Duration::ZERO)], ..Plan::default() };
+    let proxy = Proxy::start(f.address.port, notable);
+    f.address.port = proxy.port;
+    assert_eq!(f.push(&[source], "in/").files_done, 1);
+    proxy.happened.load(SeqCst)
+}
+
+#[test]
+fn without_chunking_a_file_has_one_stream() {
+    assert_eq!(streams_of_one_file(None), 1);
+    assert!(streams_of_one_file(Some(ByteCount::mib(64))) > 1);
+}
+
+/// Connections for so many files, each of which has its own, and how often the endpoint answered on them.
+fn conversations(plane: DataPlane) -> (usize, usize) {
+    const FILES: u64 = 20;
+    let mut f = Fixture::new();
+    (f.terms.chunk, f.terms.pipelining, f.terms.data_plane) = (None, false, plane);
+    let source = f.dir("source");
+    (0..FILES).for_each(|i| write(&source.join(i.to_string()), 50_000, i));
+    let proxy = Proxy::start(f.address.port, |_| Plan::default());
+    f.address.port = proxy.port;
+    assert_eq!(f.push(&[source], "in/").files_done, FILES);
+    (proxy.count() - 1, proxy.answers.load(SeqCst))
+}
+
+/// What a connection of its own costs a file in round trips, besides slow start: TCP's hand-shake, TLS's (an answer
+/// here; its tickets may make another, which nobody waits for), and the confirmation on the session.
+#[test]
+fn a_connection_of_its_own_costs_a_file_few_round_trips() {
+    let (connections, answers) = conversations(DataPlane::Tls);
+    assert!(connections == 20 && answers <= 2 * connections, "{answers} answers on {connections}");
+    assert_eq!(conversations(DataPlane::Clear), (20, 0));
 }

@@ -104,7 +104,6 @@ pub(super) struct Queue {
 struct State {
     pieces: BTreeMap<(FileId, u64), QueuedTask>,
     claims: Vec<Arc<ActiveClaim>>,
-    claimed: u64,
     /// Bytes that wait, as far as they are known.
     bytes: u64,
     workers: u16,
@@ -116,7 +115,6 @@ impl Queue {
         let state = State {
             pieces: BTreeMap::new(),
             claims: Vec::new(),
-            claimed: 0,
             bytes: 0,
             workers: 1,
             closed: false,
@@ -414,8 +412,7 @@ fn clock() -> u64 {
 
 impl State {
     fn hold(&mut self, body: &Arc<Body>, range: Range<u64>, splits: bool) -> Arc<ActiveClaim> {
-        self.claimed += 1;
-        let claim = Arc::new(Claim::new(Arc::clone(body), self.claimed, range));
+        let claim = Arc::new(Claim::new(Arc::clone(body), range));
         let held = ActiveClaim {
             at: AtomicU64::new(claim.left().start),
             claim,

@@ -1,6 +1,6 @@
 //! The sending end: lists the source, offers entries, reads what is wanted and sends it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -116,8 +116,6 @@ struct SenderState {
     direct: AtomicBool,
     data_streams: DataStreams<Sent>,
     link: Option<Throttle>,
-    /// Works that have a connection of their own, without pipelining.
-    owned: Mutex<HashSet<u64>>,
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     /// Readers without work.
@@ -162,11 +160,10 @@ impl Sender {
         let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
-            shortcut: Shortcut::new(terms.pipelining && terms.limits.read.is_none()),
+            shortcut: Shortcut::new(!terms.streams_read() && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
             data_streams: DataStreams::new(dialer),
             link: Throttle::new(terms.limits.link),
-            owned: Mutex::default(),
             source,
             outbox,
             ledger,
@@ -194,9 +191,9 @@ impl Sender {
         let streams = {
             let shared = Arc::clone(&shared);
             Pool::within("network", most, Arc::clone(&share.threads), move |index, gate| {
-                match shared.terms.pipelining {
-                    true => shared.stream(index, gate),
-                    false => shared.stream_one_by_one(index, gate),
+                match shared.terms.streams_read() {
+                    false => shared.stream(index, gate),
+                    true => shared.stream_claims(index, gate),
                 }
             })
         };
@@ -212,9 +209,7 @@ impl Sender {
 
     /// Lets this many readers and streams run.
     pub fn resize(&self, setpoint: Concurrency) {
-        // Without pipelining a file waits for a connection: reading more of them only fills the staging.
-        let one_by_one = !self.shared.terms.pipelining;
-        let readers = if one_by_one { setpoint.read.min(setpoint.network) } else { setpoint.read };
+        let readers = if self.shared.terms.streams_read() { 0 } else { setpoint.read };
         // Streams that read for themselves must not be more than the readers there should be.
         let too_few = self.shared.source.has_read_stage() && readers < setpoint.network;
         self.shared.shortcut.resize(if too_few { 0 } else { setpoint.network });
@@ -257,7 +252,7 @@ impl Sender {
 
     /// Whether a read stage exists.
     pub fn has_read_stage(&self) -> bool {
-        self.shared.source.has_read_stage()
+        self.shared.source.has_read_stage() && !self.shared.terms.streams_read()
     }
 
     /// The error that ended the transfer, if one did.

@@ -47,8 +47,6 @@ pub struct Block<F> {
     pub tail: Option<FileTail>,
     /// The frames within.
     pub frames: Vec<F>,
-    /// Which work it is a part of, and whether it is the last part (for one connection a file).
-    pub work: (u64, bool),
 }
 
 impl<F> Block<F> {
@@ -226,29 +224,6 @@ impl<F> Staging<F> {
         }
     }
 
-    /// As [`take`](Self::take), but only a block that `claim` accepts.
-    pub fn take_only(&self, mut claim: impl FnMut(&Block<F>) -> bool) -> Option<Block<F>> {
-        let mut state = self.lock();
-        loop {
-            if state.aborted {
-                return None;
-            }
-            if let Some(at) = state.full.iter().position(&mut claim) {
-                let block = state.full.remove(at);
-                self.made_room(state);
-                return block;
-            }
-            if state.closed && state.full.is_empty() {
-                return None;
-            }
-            // What one refuses another may wait for: everybody looks again, also without a new block.
-            let nap = Duration::from_millis(2);
-            state.taking.begin();
-            state = self.filled.wait_timeout(state, nap).expect("not poisoned").0;
-            state.taking.end();
-        }
-    }
-
     /// Wakes one that waits in [`take_if`](Self::take_if): what it was refused may be free now.
     pub fn nudge(&self) {
         self.filled.notify_one();
@@ -334,7 +309,7 @@ fn reuse_or_make<F>(mut state: MutexGuard<'_, State<F>>) -> Block<F> {
     state.made += 1;
     drop(state);
     let bytes = vec![0; BUFFER].into_boxed_slice();
-    Block { bytes, length: 0, tail: None, frames: Vec::new(), work: (0, false) }
+    Block { bytes, length: 0, tail: None, frames: Vec::new() }
 }
 
 #[cfg(test)]

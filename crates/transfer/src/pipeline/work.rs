@@ -37,15 +37,13 @@ pub struct Piece<T> {
 pub struct Claim<T> {
     /// The file.
     pub file: Arc<T>,
-    /// The claim's number in its queue.
-    pub number: u64,
     left: Mutex<Range<u64>>,
 }
 
 impl<T> Claim<T> {
     /// A claim on `range`, which starts at a block's start.
-    pub fn new(file: Arc<T>, number: u64, range: Range<u64>) -> Self {
-        Self { file, number, left: Mutex::new(range) }
+    pub fn new(file: Arc<T>, range: Range<u64>) -> Self {
+        Self { file, left: Mutex::new(range) }
     }
 
     /// The next block to read; `None` when nothing is left.
@@ -132,7 +130,6 @@ struct State<T> {
     urgent: VecDeque<Piece<T>>,
     pieces: VecDeque<Piece<T>>,
     claims: Vec<Arc<Claim<T>>>,
-    claimed: u64,
     closed: bool,
 }
 
@@ -140,13 +137,8 @@ impl<T> WorkQueue<T> {
     /// A queue that hands out chunks of `chunk` bytes, or whole files for `None`. Small files are
     /// bundled and last chunks shared out only if it `shares`, and never without chunks.
     pub fn new(chunk: Option<u64>, shares: bool) -> Self {
-        let state = State {
-            urgent: VecDeque::new(),
-            pieces: VecDeque::new(),
-            claims: Vec::new(),
-            claimed: 0,
-            closed: false,
-        };
+        let state =
+            State { urgent: VecDeque::new(), pieces: VecDeque::new(), claims: Vec::new(), closed: false };
         let shares = shares && chunk.is_some();
         // Whole segments, so that a chunk's hashes are complete when it is.
         let chunk = chunk.map(|bytes| bytes.clamp(SEGMENT, MAX_CHUNK).next_multiple_of(SEGMENT));
@@ -284,8 +276,7 @@ impl<T> State<T> {
     }
 
     fn claim(&mut self, file: Arc<T>, range: Range<u64>) -> Work<T> {
-        self.claimed += 1;
-        let claim = Arc::new(Claim::new(file, self.claimed, range));
+        let claim = Arc::new(Claim::new(file, range));
         self.claims.push(Arc::clone(&claim));
         Work::Chunk(claim)
     }

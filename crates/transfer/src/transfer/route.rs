@@ -202,6 +202,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let receiver =
         Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), setup.share.clone());
     let receiver = Arc::new(receiver);
+    let has_read_stage = has_read_stage && !setup.terms.streams_read();
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
@@ -226,7 +227,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
-    let bounds = bounds(setup.terms.max_workers, true, true);
+    let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
     let transfer = RelayedTransfer::start(link, bounds, setup.pace, setup.interrupt.clone())?;
     Ok(Box::new(transfer))
 }

@@ -42,6 +42,8 @@ struct Connection {
     client: TcpStream,
     server: TcpStream,
     reset: AtomicBool,
+    /// Whether the server spoke last.
+    answered: AtomicBool,
 }
 
 pub struct Proxy {
@@ -51,6 +53,8 @@ pub struct Proxy {
     pub happened: Arc<AtomicUsize>,
     /// Bytes that passed from clients to the server.
     pub up: Arc<AtomicU64>,
+    /// How often servers answered what clients had said, on all connections but the first.
+    pub answers: Arc<AtomicUsize>,
     over: Arc<AtomicBool>,
 }
 
@@ -65,8 +69,10 @@ impl Proxy {
             connections: Arc::default(),
             happened: Arc::default(),
             up: Arc::default(),
+            answers: Arc::default(),
             over: Arc::default(),
         };
+        let answers = Arc::clone(&proxy.answers);
         let (connections, happened, up, over) = (
             Arc::clone(&proxy.connections),
             Arc::clone(&proxy.happened),
@@ -84,19 +90,35 @@ impl Proxy {
                     socket.set_nodelay(true).expect("set");
                     socket.set_read_timeout(Some(Duration::from_millis(10))).expect("set");
                 }
-                let connection = Arc::new(Connection { client, server, reset: AtomicBool::new(false) });
+                let connection = Arc::new(Connection {
+                    client,
+                    server,
+                    reset: AtomicBool::new(false),
+                    answered: AtomicBool::new(true),
+                });
                 connections.lock().expect("sound").push(Arc::clone(&connection));
                 let Plan { up: mut faults_up, down: mut faults_down } = plan(index);
                 faults_up.sort_by_key(|fault| fault.at());
                 faults_down.sort_by_key(|fault| fault.at());
                 let (back, happened_down) = (Arc::clone(&connection), Arc::clone(&happened));
+                let answers = (index > 0).then(|| Arc::clone(&answers));
                 thread::spawn(move || {
-                    let nothing = AtomicU64::new(0);
-                    pump(&back, &back.server, &back.client, &faults_down, &happened_down, &nothing);
+                    let spoke = |_| {
+                        if !back.answered.swap(true, SeqCst)
+                            && let Some(answers) = &answers
+                        {
+                            answers.fetch_add(1, SeqCst);
+                        }
+                    };
+                    pump(&back, &back.server, &back.client, &faults_down, &happened_down, spoke);
                 });
                 let (happened, up) = (Arc::clone(&happened), Arc::clone(&up));
                 thread::spawn(move || {
-                    pump(&connection, &connection.client, &connection.server, &faults_up, &happened, &up);
+                    let spoke = |bytes| {
+                        connection.answered.store(false, SeqCst);
+                        up.fetch_add(bytes, SeqCst);
+                    };
+                    pump(&connection, &connection.client, &connection.server, &faults_up, &happened, spoke);
                 });
             }
         });
@@ -155,7 +177,7 @@ fn pump(
     to: &TcpStream,
     faults: &[Fault],
     happened: &AtomicUsize,
-    count: &AtomicU64,
+    spoke: impl Fn(u64),
 ) {
     let (mut from, mut to) = (from, to);
     let mut buffer = vec![0; 64 << 10];
@@ -172,6 +194,7 @@ fn pump(
             Err(_) => break,
         };
         let mut sent = 0;
+        spoke(n as u64);
         while let Some(fault) = faults.next_if(|fault| fault.at() < offset + n as u64) {
             let at = fault.at().saturating_sub(offset) as usize;
             happened.fetch_add(1, SeqCst);
@@ -200,7 +223,6 @@ fn pump(
             break;
         }
         offset += n as u64;
-        count.fetch_add(n as u64, SeqCst);
     }
     connection.reset();
 }

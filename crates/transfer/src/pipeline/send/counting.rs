@@ -29,7 +29,7 @@ impl Sender {
             network: shared.sent_bytes.load(Relaxed),
             written: 0,
             // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
-            staging_used: match shared.direct.load(Relaxed) {
+            staging_used: match shared.direct.load(Relaxed) || shared.terms.streams_read() {
                 true => shared.staging.capacity().0,
                 false => shared.staging.used().0,
             },

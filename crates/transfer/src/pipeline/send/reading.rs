@@ -55,9 +55,7 @@ impl Outlet for Queued<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        // Without pipelining a claim is read to its end: its connection waits for it.
-        let shared = self.shared;
-        !shared.terms.pipelining || (self.gate.is_open(self.index) && !shared.direct.load(Relaxed))
+        self.gate.is_open(self.index) && !self.shared.direct.load(Relaxed)
     }
 }
 
@@ -91,13 +89,7 @@ impl SenderState {
     pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, own: &mut ReaderState) {
         match work {
             Work::Chunk(claim) => {
-                let closed = self.read_chunk(&claim, outlet, own).unwrap_or_else(|error| {
-                    self.abandon(&claim.file, error);
-                    false
-                });
-                if !closed && !self.terms.pipelining {
-                    self.close_claim(&claim);
-                }
+                self.read_chunk(&claim, outlet, own).unwrap_or_else(|error| self.abandon(&claim.file, error));
                 // Of a file that has ended nothing is given back: it would be handed out for ever.
                 if claim.file.ended.load(Relaxed) {
                     self.work.forget(&claim);
@@ -109,26 +101,23 @@ impl SenderState {
         }
     }
 
-    /// Whether the last block that it delivered was marked as the claim's last.
     fn read_chunk(
         &self,
         claim: &Claim<SendFile>,
         outlet: &mut dyn Outlet,
         own: &mut ReaderState,
-    ) -> Result<bool> {
-        let (file, mut closed) = (&claim.file, false);
+    ) -> Result<()> {
+        let file = &claim.file;
         if file.ended.load(Relaxed) {
-            return Ok(closed);
+            return Ok(());
         }
         let mut reader = self.source.open(&file.listed, claim.left())?;
         while outlet.goes_on() && !file.ended.load(Relaxed) {
-            let Some(mut block) = outlet.block() else { return Ok(closed) };
+            let Some(mut block) = outlet.block() else { return Ok(()) };
             let Some(range) = claim.next() else {
                 self.staging.release(block);
-                return Ok(closed);
+                return Ok(());
             };
-            closed = claim.is_done();
-            block.work = (claim.number, closed);
             let read = self.read_frame(file, &mut *reader, range, &mut block, own);
             self.tell(&mut own.hashes);
             match read {
@@ -139,15 +128,7 @@ impl SenderState {
                 }
             }
         }
-        Ok(closed)
-    }
-
-    /// Without pipelining: tells the connection that nothing more comes of a claim that was given up.
-    fn close_claim(&self, claim: &Claim<SendFile>) {
-        if let Some(mut block) = self.staging.acquire() {
-            block.work = (claim.number, true);
-            self.staging.put(block);
-        }
+        Ok(())
     }
 
     /// Packs whole small files into as few blocks as possible.

@@ -72,6 +72,33 @@ impl Outlet for Direct<'_> {
     }
 }
 
+/// Sends a whole claim on one stream, however long that takes to open.
+struct OneStream<'s> {
+    shared: &'s SenderState,
+    index: u16,
+    gate: &'s Gate,
+    slot: &'s mut StreamSlot,
+    throttle: Option<&'s Throttle>,
+}
+
+impl Outlet for OneStream<'_> {
+    fn block(&mut self) -> Option<Block<Sent>> {
+        self.shared.staging.acquire_aside()
+    }
+
+    fn deliver(&mut self, block: Block<Sent>) {
+        let (shared, slot) = (self.shared, &mut *self.slot);
+        while shared.data_stream(slot).is_none() && !shared.stopped.load(Relaxed) {
+            shared.rest(slot.pause());
+        }
+        shared.send_or_queue(slot, block, self.throttle);
+    }
+
+    fn goes_on(&self) -> bool {
+        self.gate.is_open(self.index) && !self.shared.stopped.load(Relaxed)
+    }
+}
+
 impl SenderState {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
@@ -111,44 +138,27 @@ impl SenderState {
         }
     }
 
-    /// As [`stream`](Self::stream), with a connection for each claim that is closed once all of it has
-    /// arrived: what tools without pipelining do (LDM, table II).
-    pub(super) fn stream_one_by_one(&self, index: u16, gate: &Gate) {
+    /// As [`stream`](Self::stream), for claims that belong to one stream each: its worker reads what it sends. Without
+    /// pipelining each has a connection of its own, which is closed once all of it has arrived: what tools without
+    /// pipelining do (LDM, table II).
+    pub(super) fn stream_claims(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
+        let (mut slot, mut reader) = (StreamSlot::default(), ReaderState::new(self));
         while gate.pass(index) {
-            let free = |block: &Block<Sent>| self.owned.lock().expect("not poisoned").insert(block.work.0);
-            let Some(mut block) = self.staging.take_only(free) else { return };
-            let (work, mut last) = block.work;
-            let mut slot = StreamSlot::default();
-            loop {
-                if !block.frames.is_empty() {
-                    let sent = loop {
-                        self.rest(slot.pause());
-                        match self.data_stream(&mut slot) {
-                            Some(open) => break self.send_block(open, &mut block, throttle.as_ref()),
-                            None if self.stopped.load(Relaxed) => return,
-                            None => {}
-                        }
-                    };
-                    if !sent {
-                        slot.lose();
-                    }
-                }
-                self.staging.release(block);
-                if last {
-                    break;
-                }
-                let Some(next) = self.staging.take_only(|block| block.work.0 == work) else { return };
-                last = next.work.1;
-                block = next;
-            }
-            self.owned.lock().expect("not poisoned").remove(&work);
-            if let Some(data_stream) = slot.data_stream {
+            let Some(work) = self.work.take(|| Admission::Take, &self.streams_idle) else { break };
+            let (slot, throttle) = (&mut slot, throttle.as_ref());
+            self.read_work(work, &mut OneStream { shared: self, index, gate, slot, throttle }, &mut reader);
+            if !self.terms.pipelining
+                && let Some(data_stream) = slot.data_stream.take()
+            {
                 while !self.data_streams.is_settled(&data_stream) && !self.stopped.load(Relaxed) {
                     thread::sleep(Duration::from_millis(1));
                 }
                 self.data_streams.finish(data_stream);
             }
+        }
+        if let Some(data_stream) = slot.data_stream {
+            self.data_streams.finish(data_stream);
         }
     }
 
