@@ -99,6 +99,9 @@ impl PathEstimator {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
                 let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
                 changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
+                if stage == Stage::Network && self.recovery.is_spare() {
+                    self.curves[stage].observe_spare(n, seen.interval.as_secs_f64());
+                }
             }
         }
         changed

@@ -8,6 +8,13 @@ const BATCHES: usize = 10;
 /// Most of the correlation of neighbouring batches that is believed.
 const MAX_CORRELATION: f64 = 0.9;
 
+/// Standard errors by which halves differ that are no chance, and the share of their mean that is worth telling.
+const NO_CHANCE: f64 = 2.0;
+const NOTABLE: f64 = 0.3;
+
+/// Fewer batches in a half say little of it.
+const MIN_HALF: usize = 4;
+
 /// Of more pieces two are put together.
 const MAX_PIECES: usize = 2048;
 
@@ -54,6 +61,24 @@ impl RateSamples {
         let correlation = if squares > 0.0 { (products / squares).clamp(0.0, MAX_CORRELATION) } else { 0.0 };
         let independent = count * (1.0 - correlation) / (1.0 + correlation);
         (squares / (count - 1.0) / independent).sqrt() / mean
+    }
+
+    /// Whether the second half of the interval moved plainly more or less than the first: then something was on its way,
+    /// or has changed, and the first half says nothing of how it is now.
+    pub fn drifts(&self) -> bool {
+        let rates = self.batches();
+        let half = rates.len() / 2;
+        if half < MIN_HALF {
+            return false;
+        }
+        let told = |rates: &[f64]| {
+            let mean = rates.iter().sum::<f64>() / half as f64;
+            let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+            (mean, squares / (half - 1) as f64)
+        };
+        let ((before, strays), (after, also)) = (told(&rates[..half]), told(&rates[rates.len() - half..]));
+        let (apart, error) = ((after - before).abs(), ((strays + also) / half as f64).sqrt());
+        apart > NO_CHANCE * error && apart > NOTABLE * f64::midpoint(before, after)
     }
 
     fn batches(&self) -> Vec<f64> {
@@ -113,6 +138,18 @@ mod tests {
     fn what_still_grows_is_not_sure() {
         let slow_start = samples(50, |at| 100 * at);
         assert!(slow_start.relative_error() > 0.25, "{}", slow_start.relative_error());
+    }
+
+    #[test]
+    fn a_ramp_and_a_step_drift_and_chance_seldom_does() {
+        assert!(samples(50, |at| 100 * at).drifts());
+        assert!(samples(50, |at| if at < 20 { 1000 } else { 400 }).drifts());
+        assert!(!samples(50, |_| 1000).drifts() && !samples(7, |at| at).drifts());
+        assert!(!samples(50, |at| if at.is_multiple_of(12) { 1448 } else { 0 }).drifts());
+        let mut rng = Rng::new(1);
+        let chance = |_: u64| samples(50, |_| rng.normal(1e6, 0.7e6).max(0.0) as u64).drifts();
+        let drifting = (0..500).map(chance).filter(|&drifts| drifts).count();
+        assert!(drifting < 40, "{drifting} of 500");
     }
 
     #[test]

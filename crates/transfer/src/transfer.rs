@@ -47,8 +47,9 @@ const LETTING_GO: Duration = Duration::from_secs(10);
 /// How often the peer hears that we are there, if nothing else is said.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
-/// Round trips that a new stream takes to get up to speed, and as many again to show it.
-const SLOW_START: u32 = 15;
+/// Round trips that a new stream takes to connect, to get up to speed and to show it, where its window stays small; who
+/// takes longer is still on its way when it is looked at, and is measured later.
+const SLOW_START: u32 = 8;
 
 /// Stops a transfer from outside, such as from a signal handler.
 #[derive(Clone, Debug, Default)]

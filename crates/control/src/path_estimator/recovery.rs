@@ -24,6 +24,9 @@ const MARGIN: f64 = 2.0;
 const LOST: f64 = 5e-4;
 /// Share of a round trip: a queue of so much stands where a path is full.
 const STANDING: f64 = 0.03;
+/// Segments that come before one is acknowledged, and the longest that it waits for them, in s (RFC 9293).
+const ACKNOWLEDGED: f64 = 2.0;
+const DELAYED: f64 = 0.04;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
 
@@ -43,6 +46,8 @@ pub struct Recovery {
     fills: bool,
     /// When that was.
     changed: Duration,
+    /// Whether the path has room: nothing was lost or queued, though windows have had the time to fill it.
+    spare: bool,
     /// When it should be over, and what is moved then.
     until: Option<(Duration, f64)>,
 }
@@ -51,6 +56,12 @@ impl Recovery {
     /// Whether streams are recovering.
     pub const fn is_under_way(&self) -> bool {
         self.until.is_some()
+    }
+
+    /// Whether nothing was lost and nothing queued in the epoch, though windows have had the time to fill the path:
+    /// every stream is held back by something that is its own.
+    pub const fn is_spare(&self) -> bool {
+        self.spare
     }
 
     /// Takes in an epoch.
@@ -83,6 +94,12 @@ impl Recovery {
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
         let works = seen.waited.network.is_none_or(|waited| waited < STARVED);
+        // An acknowledgement waits for a second segment, which is no queue.
+        let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
+        let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
+        let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
+        let in_vain = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
+        self.spare = works && in_vain && self.until.is_none() && seen.at > refilled;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }

@@ -46,6 +46,10 @@ const UNKNOWN: f64 = 0.25;
 /// Standard deviations by which a worker's rate may be hoped to be higher.
 const HOPE: f64 = 1.0;
 
+/// What a second without loss and queue takes from ln of the weight of an N that is exceeded, and how sharply N is told.
+const SPARE: f64 = 1.5;
+const EDGE: f64 = 12.0;
+
 /// One pair of N and m, how likely it is, and what it makes of a worker's rate.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
@@ -162,6 +166,16 @@ impl StageCurve {
                 cell.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE);
             }
             (cell.rate, cell.variance) = (rate + middle, variance + middle * middle);
+        }
+        self.settle();
+    }
+
+    /// Takes into account that for so many seconds nothing was lost and nothing queued for `n` workers: seldom so where
+    /// as many as N work.
+    pub fn observe_spare(&mut self, n: f64, seconds: f64) {
+        for cell in &mut self.cells {
+            let full = 1.0 / (1.0 + (cell.knee / n).powf(EDGE));
+            cell.weight -= SPARE * seconds.min(1.0) * full;
         }
         self.settle();
     }

@@ -21,6 +21,9 @@ pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
 /// Blocks without which nothing moves, whatever else is short.
 const LEAST: usize = 4;
 
+/// Room for so many blocks, or half of all, wakes who fills. More would make a slow path move in gushes.
+const WOKEN_FOR: usize = 16;
+
 /// How many queued blocks a choosy worker looks at, and how many may wait for their worker before
 /// another one helps.
 const LOOK_AHEAD: usize = 8;
@@ -251,8 +254,9 @@ impl<F> Staging<F> {
     }
 
     fn made_room(&self, state: MutexGuard<'_, State<F>>) {
-        // Who fills is woken for half a queue, not for each block: waking costs as much as a block's work.
-        let wake = state.filling.is_any() && state.full.len() <= self.capacity / 2;
+        // Who fills is woken for some blocks, not for each: waking costs as much as a block's work.
+        let wake =
+            state.filling.is_any() && state.full.len() + WOKEN_FOR.min(self.capacity / 2) <= self.capacity;
         drop(state);
         if wake {
             self.emptied.notify_one();

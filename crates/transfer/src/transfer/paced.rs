@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::sys::processors;
 use crate::transfer::pace::Pace;
-use crate::transfer::watch::{Span, Watch};
+use crate::transfer::watch::{Span, Verdict, Watch};
 
 /// How often it is looked for the first bytes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -151,14 +151,15 @@ impl<R: Running> Environment for Paced<R> {
         // A little before, so that it can still be counted.
         let stops = run.stops().and_then(|stops| stops.checked_sub(LOOK)).unwrap_or(latest);
         let span = Span {
+            begun,
             soonest,
             usual: begun + self.pace.epoch.max(pace.epoch),
             latest: latest.min(stops).max(soonest),
             sure: if self.short { SURE_SHORT } else { SURE },
             look: pace.look(run.round_trip()),
         };
-        let mut watch = Watch::new(run.glimpse(), setpoint);
-        let after = until_seen(run, &mut watch, &span)?.map(|()| run.counters()).transpose()?;
+        let Some((before, watch)) = until_seen(run, setpoint, before, span)? else { return Ok(None) };
+        let after = run.counters()?;
         let seen = self.measured(setpoint, before, after)?;
         Ok(seen.map(|seen| Observation { standard_error: watch.standard_error(seen.standard_error), ..seen }))
     }
@@ -175,14 +176,13 @@ impl<R: Running> Paced<R> {
         self.run.ledger()
     }
 
-    /// What was moved between two counts, of which the second may have come too late.
+    /// What was moved between two counts, of which either may have come too late.
     fn measured(
         &mut self,
         setpoint: Concurrency,
         before: Option<R::Counters>,
-        after: Option<Option<R::Counters>>,
+        after: Option<R::Counters>,
     ) -> Result<Option<Observation>> {
-        let Some(after) = after else { return Ok(None) };
         self.before = after;
         match (before, after) {
             (Some(before), Some(after)) => Ok(Some(self.run.observe(setpoint, &before, &after))),
@@ -211,15 +211,27 @@ fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> 
     }
 }
 
-/// Lets time pass until enough is seen; `None` once everything has ended.
-fn until_seen<R: Running>(run: &mut R, watch: &mut Watch, span: &Span) -> Result<Option<()>> {
+/// Lets time pass until enough is seen; tells the counters from which on it was, and what was. `None` once everything has
+/// ended.
+fn until_seen<R: Running>(
+    run: &mut R,
+    setpoint: Concurrency,
+    mut before: Option<R::Counters>,
+    mut span: Span,
+) -> Result<Option<(Option<R::Counters>, Watch)>> {
+    let mut watch = Watch::new(run.glimpse(), setpoint);
     loop {
         if run.pass((Instant::now() + span.look).min(span.latest))?.is_none() {
             return Ok(None);
         }
         watch.look(run.glimpse(), Instant::now());
-        if watch.is_enough(span) {
-            return Ok(Some(()));
+        match watch.verdict(&span) {
+            Verdict::TooLittle => {}
+            Verdict::Enough => return Ok(Some((before, watch))),
+            Verdict::Anew(later) => {
+                (before, span) = (run.counters()?, later);
+                watch = Watch::new(run.glimpse(), setpoint);
+            }
         }
     }
 }

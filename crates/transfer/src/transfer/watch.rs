@@ -15,9 +15,22 @@ const MIN_ARRIVALS: u32 = 5;
 /// A stage whose workers wait longer than this share moves what its neighbours let it, in gushes as large as they like.
 const MAX_WAITED: f64 = 0.5;
 
+/// What is to be done with an epoch, by what it has shown so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Verdict {
+    /// It goes on.
+    TooLittle,
+    /// It is over.
+    Enough,
+    /// It is measured from here on, within this: what came before is not how it is now.
+    Anew(Span),
+}
+
 /// When an epoch may end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
+    /// When the set-point was given.
+    pub begun: Instant,
     /// Not before.
     pub soonest: Instant,
     /// Not later if nothing moves.
@@ -28,6 +41,14 @@ pub(super) struct Span {
     pub sure: f64,
     /// How often it is looked.
     pub look: Duration,
+}
+
+impl Span {
+    /// The same, measured from now on for as long as it has lasted; `None` if there is no time for that.
+    fn anew(self, now: Instant) -> Option<Self> {
+        let soonest = now + now.saturating_duration_since(self.begun);
+        (soonest <= self.latest).then(|| Self { soonest, usual: self.usual.max(soonest), ..self })
+    }
 }
 
 /// One stage, since the epoch began.
@@ -67,22 +88,30 @@ impl Watch {
         self.last = now;
     }
 
-    /// Whether what was seen by the last look is enough.
-    pub(super) fn is_enough(&self, span: &Span) -> bool {
+    /// What comes of what was seen by the last look.
+    pub(super) fn verdict(&self, span: &Span) -> Verdict {
         let now = self.last;
-        if now < span.soonest || now >= span.latest {
-            return now >= span.latest;
+        if now < span.soonest {
+            return Verdict::TooLittle;
         }
-        let (mut moving, mut sure) = (false, true);
+        let (mut moving, mut sure, mut drifts) = (false, true, false);
         for stage in Stage::ALL {
             let Some(watched) = &self.stages[stage] else { continue };
-            if watched.samples.arrivals() > 0 && !self.mostly_waits(watched, self.workers[stage]) {
+            let samples = &watched.samples;
+            if samples.arrivals() > 0 && !self.mostly_waits(watched, self.workers[stage]) {
                 moving = true;
-                sure &= watched.samples.arrivals() >= MIN_ARRIVALS
-                    && watched.samples.relative_error() <= span.sure;
+                if samples.arrivals() < MIN_ARRIVALS || samples.relative_error() > span.sure {
+                    sure = false;
+                    drifts |= samples.drifts();
+                }
             }
         }
-        if moving { sure } else { now >= span.usual }
+        let over = now >= span.latest || if moving { sure } else { now >= span.usual };
+        match span.anew(now) {
+            _ if over => Verdict::Enough,
+            Some(later) if drifts => Verdict::Anew(later),
+            _ => Verdict::TooLittle,
+        }
     }
 
     fn mostly_waits(&self, watched: &Watched, workers: u16) -> bool {
@@ -116,13 +145,17 @@ mod tests {
         let clock = manual::stop();
         let began = Instant::now();
         let (usual, latest) = (began + SECOND, began + 4 * SECOND);
-        let span = Span { soonest: began + soonest, usual, latest, sure: 0.15, look: LOOK };
+        let mut span = Span { begun: began, soonest: began + soonest, usual, latest, sure: 0.15, look: LOOK };
         let mut watch = Watch::new(glimpse(0), PerStage::all(1));
         for look in 1.. {
             clock.advance(LOOK);
             watch.look(glimpse(look), Instant::now());
-            if watch.is_enough(&span) {
-                break;
+            match watch.verdict(&span) {
+                Verdict::TooLittle => {}
+                Verdict::Enough => break,
+                Verdict::Anew(later) => {
+                    (span, watch) = (later, Watch::new(glimpse(look), PerStage::all(1)));
+                }
             }
         }
         (began.elapsed(), watch.standard_error(PerStage::default()))
@@ -149,8 +182,21 @@ mod tests {
         let (other, error) = lasts(SECOND, |at| PerStage::new(moved(at / 15 * 1000), moved(at), None));
         assert_eq!((other, error.write), (lasted, error.network), "what is not seen is as the network");
         assert!(error.read > error.network);
-        let (lasted, _) = lasts(SECOND, |at| PerStage::new(None, moved(at * at), None));
-        assert_eq!(lasted, 4 * SECOND, "it grows all the time");
+    }
+
+    #[test]
+    fn what_was_on_its_way_is_left_out() {
+        let (lasted, error) = lasts(SECOND, |at| PerStage::new(None, moved(at.pow(3)), None));
+        assert!((2 * SECOND..=4 * SECOND).contains(&lasted), "it grows all the time: {lasted:?}");
+        assert!(error.network < 0.35, "the last half of it varies less: {error:?}");
+        // A slow start that is over after 400 ms, and a path that is another one after 600.
+        let start =
+            |at: u64| PerStage::new(None, moved(at.min(20).pow(2) + 40 * at.saturating_sub(20)), None);
+        let (lasted, error) = lasts(SECOND / 4, start);
+        assert!(lasted <= SECOND && error.network < 0.1, "{lasted:?}, {error:?}");
+        let step = |at: u64| PerStage::new(None, moved(100 * at.min(30) + 20 * at.saturating_sub(30)), None);
+        let (lasted, error) = lasts(SECOND, step);
+        assert!(lasted <= 2 * SECOND + LOOK && error.network < 0.01, "{lasted:?}, {error:?}");
     }
 
     #[test]
