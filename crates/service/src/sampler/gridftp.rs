@@ -17,11 +17,11 @@ pub(super) const MAX_STREAMS: u16 = 128;
 
 /// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
 /// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
-const FIRST: ByteCount = ByteCount::mib(2);
-const GROWTH: f64 = 32.0;
+pub(crate) const FIRST: ByteCount = ByteCount::mib(2);
+pub(crate) const GROWTH: f64 = 32.0;
 /// So many amounts are tried until one takes a good part of the time that was asked for.
 const TRIES: u32 = 4;
-const GOOD_PART: f64 = 0.4;
+pub(crate) const GOOD_PART: f64 = 0.4;
 
 /// Seconds without data until it gives up by itself.
 const STALLED: &str = "20";
