@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::grid::Grid;
 use common::scheduler::{end, programs, start};
 use common::{World, eventually, skip};
 use tidegate_contract::epoch_line;
@@ -18,27 +19,45 @@ use tidegate_service::scheduler::Scheduler;
 struct Server {
     process: Child,
     port: u16,
+    /// What its addresses begin with.
+    host: &'static str,
 }
 
 impl Server {
+    /// One that anybody may use.
     fn start(world: &World, more: &[&str]) -> Self {
+        let mut server = Command::new("globus-gridftp-server");
+        server.arg("-aa").args(more);
+        if rustix::process::geteuid().is_root() {
+            server.args(["-anonymous-user", "root"]);
+        }
+        Self::run(world, server, "ftp://127.0.0.1")
+    }
+
+    /// One that asks for credentials.
+    fn start_in(world: &World, grid: &Grid<'_>) -> Self {
+        let mut server = Command::new("globus-gridftp-server");
+        server.envs(grid.of_server());
+        Self::run(world, server, "gsiftp://localhost")
+    }
+
+    fn run(world: &World, mut server: Command, host: &'static str) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("known").port();
         drop(free);
-        let mut server = Command::new("globus-gridftp-server");
-        server.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
+        server.args(["-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
         server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
-        server.arg("-logfile").arg(world.path("gridftp.log")).args(more);
+        server.arg("-logfile").arg(world.path("gridftp.log"));
         if rustix::process::geteuid().is_root() {
-            server.args(["-allow-root", "-anonymous-user", "root"]);
+            server.arg("-allow-root");
         }
         let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
         eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Self { process, port }
+        Self { process, port, host }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("ftp://127.0.0.1:{}{path}", self.port)
+        format!("{}:{}{path}", self.host, self.port)
     }
 }
 
@@ -335,5 +354,71 @@ async fn a_slice_that_fails_is_tried_again_and_what_is_there_is_not() {
     for i in 0..8 {
         assert!(world.read(format!("copy/{i}")) == world.read(format!("tree/{i}")), "{i}");
     }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_and_users_that_prove_themselves_move_whole_trees() {
+    let test = "servers_and_users_that_prove_themselves_move_whole_trees";
+    if !has(test) {
+        return;
+    }
+    if !Path::new("/usr/bin/openssl").exists() {
+        return skip(test, "no /usr/bin/openssl: install openssl");
+    }
+    let world = World::new();
+    let grid = Grid::new(&world);
+    let (holds, expired) = (grid.proxy("proxy", true), grid.proxy("expired", false));
+    let bytes = tree(&world);
+    world.fill("data", 3_000_000, 5);
+    let (one, two) = (Server::start_in(&world, &grid), Server::start_in(&world, &grid));
+    let trusts = format!("export X509_CERT_DIR={}", world.text("grid/authorities"));
+    let service = scheduler(&world, Some(stand_in(&world, "trusts", &trusts))).await;
+    let by = |proxy: &Path, from: String, to: String| Request {
+        x509proxy: Some(proxy.to_owned()),
+        retries: 3,
+        ..Request::transfer(from, to)
+    };
+    let (from, path) = (one.url(&world.text("tree/")), |name: &str| world.text(name));
+    let aimd = ["--optimizer", "aimd", "--epoch", "100ms"].map(str::to_owned).into();
+    let ended = ends(
+        &service,
+        &[
+            by(&holds, from.clone(), two.url(&path("between/"))),
+            by(&holds, from.clone(), path("got/")),
+            by(&holds, path("tree/"), two.url(&path("put/"))),
+            Request { options: aimd, ..by(&holds, one.url(&path("data")), two.url(&path("sliced"))) },
+            by(&expired, from.clone(), path("late/")),
+            by(&world.path("grid/none"), from.clone(), path("none/")),
+        ],
+    )
+    .await;
+    for (job, destination) in ended.iter().zip(["between", "got", "put"]) {
+        let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0 };
+        assert_eq!(counted(job), (State::Done, true, bytes, files), "{job:?}");
+        assert_same(&world, destination);
+        assert!(world.path(format!("{destination}/empty")).is_dir(), "{destination}");
+    }
+    assert_eq!((ended[3].state, world.read("sliced")), (State::Done, world.read("data")));
+    // Nothing that a try could mend.
+    let expects = |job: &Job, wanted: &[&str]| {
+        assert_eq!((job.state, job.attempts), (State::Failed, 1), "{job:?}");
+        assert!(wanted.iter().all(|wanted| job.reason.contains(wanted)), "{}", job.reason);
+        assert!(!job.reason.contains('\n'), "{}", job.reason);
+    };
+    expects(&ended[4], &["the proxy ", "grid/expired expired ", "grid-proxy-init"]);
+    expects(&ended[5], &["no grid credential", "grid/none", "grid-proxy-init"]);
+    // A user whom the server does not know, and one who knows no authority.
+    world.write("grid/grid-mapfile", "");
+    let ended = &ends(&service, &[by(&holds, from.clone(), path("unknown/"))]).await[0];
+    expects(ended, &["no account for /O=Test/CN=User", "grid-mapfile"]);
+    service.stop().await;
+    drop(service);
+    std::fs::create_dir(world.path("nobody")).expect("made");
+    let distrusts = format!("export X509_CERT_DIR={}", world.text("nobody"));
+    let other = World::new();
+    let service = scheduler(&other, Some(stand_in(&world, "distrusts", &distrusts))).await;
+    let ended = &ends(&service, &[by(&holds, from, path("distrusted/"))]).await[0];
+    expects(ended, &["is not trusted here", "X509_CERT_DIR"]);
     service.stop().await;
 }

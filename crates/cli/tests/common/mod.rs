@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod browser;
+pub mod grid;
 pub mod scheduler;
 pub mod service;
 

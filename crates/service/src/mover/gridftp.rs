@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 use crate::address;
 use crate::job::{Request, StreamRule, Summary};
+use crate::sampler::{credential, gridftp};
 
 use super::attempt::{Class, Ended, Outcome, Run};
 use super::child::{Exit, Spawner};
@@ -129,7 +130,9 @@ impl Attempt<'_> {
             Some(rule) => {
                 self.slice_by_slice(rule, known, epochs).await?;
                 // What no slice could hold: empty directories, and files that were there and longer than their parts.
-                self.start(&self.moving(Some(BY_SIZE)), |_| {}).await.map(|exit| (exit, self.moved_bytes()))
+                self.start(&self.moving(known, Some(BY_SIZE)), |_| {})
+                    .await
+                    .map(|exit| (exit, self.moved_bytes()))
             }
         };
         let (exit, moved) = moving?;
@@ -162,7 +165,7 @@ impl Attempt<'_> {
         epochs: mpsc::Sender<Epoch>,
     ) -> Result<(Exit, u64), Ended> {
         let mut listener = OutputReader::new(epochs, self.streams, (known.before.1, known.all.1));
-        let plan = self.moving(skips.then_some(BY_CHECKSUM));
+        let plan = self.moving(known, skips.then_some(BY_CHECKSUM));
         let exit = self.start(&plan, |piece| listener.hear(piece)).await?;
         Ok((exit, listener.moved()))
     }
@@ -350,9 +353,9 @@ impl Attempt<'_> {
     }
 
     /// What moves everything, or what is not there yet by that level of comparing.
-    fn moving(&self, level: Option<&str>) -> Plan {
+    fn moving(&self, known: Known, level: Option<&str>) -> Plan {
         let mut plan = self.plan(["-vb", "-cd", "-r"]);
-        self.carrying(&mut plan, self.streams);
+        self.carrying(&mut plan, self.streams, ByteCount(known.all.1 / known.all.0.max(1)));
         if let Some(level) = level {
             plan.arguments.extend(["-sync", "-sync-level", level].map(OsString::from));
         }
@@ -361,10 +364,14 @@ impl Attempt<'_> {
         plan
     }
 
-    /// Adds how data is carried.
-    fn carrying(&self, plan: &mut Plan, streams: u16) {
+    /// Adds how files of so many bytes in the mean are carried.
+    fn carrying(&self, plan: &mut Plan, streams: u16, bytes: ByteCount) {
         let mut arg = |argument: &str| plan.arguments.push(argument.into());
         ["-p", &streams.to_string(), "-stall-timeout", "60"].into_iter().for_each(&mut arg);
+        // A server has blocks of its own.
+        if streams > 1 && self.pairs.iter().any(|(source, _)| source.starts_with("file:")) {
+            ["-bs", &gridftp::block(streams, bytes).0.to_string()].into_iter().for_each(&mut arg);
+        }
         if let Some(buffer) = self.request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
             ["-tcp-bs", &buffer.0.to_string()].into_iter().for_each(&mut arg);
         }
@@ -393,9 +400,12 @@ impl Attempt<'_> {
 
 /// How a program that did not end well ended, and what it said, fit to be shown.
 pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
-    let said = error(&exit.messages);
+    let credential = credential::explained(&exit.messages);
+    let said = credential.clone().unwrap_or_else(|| error(&exit.messages));
     let outcome = match exit.code() {
         _ if exit.asked => Outcome::Stopped,
+        // No try makes one valid.
+        _ if credential.is_some() => Outcome::Failed(Class::Denied),
         Ok(2) if said.contains("is not installed here") => Outcome::Failed(Class::Usage),
         _ if said.contains(IS_DIRECTORY) => Outcome::Failed(Class::Usage),
         _ => Outcome::Failed(class(&said)),
@@ -478,6 +488,11 @@ mod tests {
             ),
             ("error: 530 Login incorrect. gsiftp://u:secret@g/b\n", Class::Denied, "Login"),
             ("", Class::Passing, "exit code 1"),
+            (
+                "error: it failed\nThe proxy credential: /p\n with subject: /CN=x\n expired 3 minutes ago.\n",
+                Class::Denied,
+                "the proxy /p expired 3 minutes ago: make a new one",
+            ),
         ] {
             let exit = Exit {
                 status: std::process::ExitStatus::from_raw(1 << 8),

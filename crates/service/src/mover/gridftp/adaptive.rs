@@ -234,7 +234,8 @@ impl Attempt<'_> {
     fn carrying_slice(&self, slice: &[Piece], files: u16, parallel: u16) -> crate::mover::command::Plan {
         let mut plan = self.plan(["-cd", "-cc"]);
         plan.arguments.push(files.to_string().into());
-        self.carrying(&mut plan, parallel);
+        let bytes: u64 = slice.iter().map(|piece| piece.bytes().0).sum();
+        self.carrying(&mut plan, parallel, ByteCount(bytes / slice.len().max(1) as u64));
         plan.arguments.extend(["-f", "/dev/stdin"].map(OsString::from));
         plan.input = slice.iter().map(Piece::line).collect::<String>().into_bytes();
         plan
