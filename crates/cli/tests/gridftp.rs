@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::grid::Grid;
 use common::scheduler::{end, programs, start};
-use common::{World, eventually, skip};
+use common::{World, eventually, finish, skip};
 use tidegate_contract::epoch_line;
 use tidegate_contract::summary::Files;
 use tidegate_control::Epoch;
@@ -408,6 +408,27 @@ async fn servers_and_users_that_prove_themselves_move_whole_trees() {
     };
     expects(&ended[4], &["the proxy ", "grid/expired expired ", "grid-proxy-init"]);
     expects(&ended[5], &["no grid credential", "grid/none", "grid-proxy-init"]);
+    // Who only measures is told the same.
+    let estimate = |proxy: &Path| {
+        let mut command = world.command();
+        command.env("X509_USER_PROXY", proxy).env("X509_CERT_DIR", world.path("grid/authorities"));
+        command.args([
+            "estimate",
+            &from,
+            &two.url("/x"),
+            "--max-streams=2",
+            "--bytes=10TiB",
+            "--sample-size=1MiB",
+        ]);
+        finish(&mut command)
+    };
+    let ran = estimate(&expired);
+    assert!(
+        ran.code == 1 && ran.err.lines().count() == 1 && ran.err.contains("grid/expired expired "),
+        "{ran:?}"
+    );
+    let ran = estimate(&holds);
+    assert!(ran.code == 0 && ran.out.contains("by gridftp"), "{ran:?}");
     // A user whom the server does not know, and one who knows no authority.
     world.write("grid/grid-mapfile", "");
     let ended = &ends(&service, &[by(&holds, from.clone(), path("unknown/"))]).await[0];

@@ -24,6 +24,10 @@ pub(crate) const GROWTH: f64 = 32.0;
 const TRIES: u32 = 4;
 pub(crate) const GOOD_PART: f64 = 0.4;
 
+/// Lines that are heard within so long were read at once, on a host that had no time for it before: what lies between them
+/// is not the time of the transfer.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// Seconds without data until it gives up by itself.
 const STALLED: &str = "20";
 
@@ -82,11 +86,14 @@ impl GridFtp {
     fn note(&self, streams: u16, bytes: ByteCount, told: bool) -> Option<String> {
         let least = u64::from(streams) * BLOCKS_EACH * SERVER_BLOCK;
         if !told {
-            Some("the time includes connecting: globus-url-copy did not say when data flowed".to_owned())
+            Some(
+                "the time includes connecting: globus-url-copy was not heard in time saying when data flowed"
+                    .to_owned(),
+            )
         } else if !self.sends() && bytes.0 < least && streams > 1 {
-            let (least, bytes) = (ByteCount(least), bytes);
+            let least = ByteCount(least);
             Some(format!(
-                "a server sends blocks of 256 KiB, and {bytes} are too few for {streams} streams: take {least} or more"
+                "a server sends blocks of 256 KiB, and {bytes} is too little for {streams} streams: take {least} or more"
             ))
         } else {
             None
@@ -120,10 +127,10 @@ impl GridFtp {
             return Err(SamplerError::new(Failure::Failed, format!("globus-url-copy: {why}")));
         }
         match (conversation.begun, conversation.complete) {
-            (Some(begun), Some(complete)) if complete > begun => {
+            (Some(begun), Some(complete)) if complete > begun + AT_ONCE => {
                 Ok(Timed { measured: complete - begun, told: true })
             }
-            // Another version may say other things; the whole time is an honest figure still.
+            // Another version may say other things, and what was read late shows no time; the whole is an honest figure still.
             _ => Ok(Timed { measured: ended.spent, told: false }),
         }
     }
@@ -331,7 +338,10 @@ mod tests {
         assert_eq!(server.note(1, ByteCount::mib(1), true), None);
         assert_eq!(server.note(2, ByteCount::mib(2), true), None);
         let note = server.note(2, ByteCount::mib(1), true).expect("too little");
-        assert!(note.contains("too few for 2 streams") && !note.contains('\n'), "{note}");
+        assert!(
+            note.contains("1 MiB is too little for 2 streams: take 2 MiB or more") && !note.contains('\n'),
+            "{note}"
+        );
     }
 
     #[test]

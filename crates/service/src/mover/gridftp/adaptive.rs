@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::job::StreamRule;
 use crate::mover::attempt::{Class, Ended};
+use crate::mover::command::Plan;
 use crate::sampler::gridftp::{FIRST, GOOD_PART, GROWTH};
 
 use super::slices::{Piece, Places, Slices};
@@ -231,7 +232,7 @@ impl Attempt<'_> {
         }))
     }
 
-    fn carrying_slice(&self, slice: &[Piece], files: u16, parallel: u16) -> crate::mover::command::Plan {
+    fn carrying_slice(&self, slice: &[Piece], files: u16, parallel: u16) -> Plan {
         let mut plan = self.plan(["-cd", "-cc"]);
         plan.arguments.push(files.to_string().into());
         let bytes: u64 = slice.iter().map(|piece| piece.bytes().0).sum();
