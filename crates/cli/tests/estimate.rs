@@ -102,6 +102,136 @@ fn an_endpoint_runs_iperf3_for_whoever_holds_a_ticket() {
     assert_eq!(a.terminate(), 0);
 }
 
+/// The address of an endpoint with a ticket that is narrower by `option`.
+fn narrowed(world: &World, endpoint: &common::Server, option: &str) -> String {
+    let name = endpoint.root.file_name().and_then(|name| name.to_str()).expect("text");
+    let state = world.state_of(name);
+    let state = state.to_str().expect("text");
+    world.ok(&["ticket", &endpoint.place(), "--state", state, option]).trim_end().to_owned()
+}
+
+fn reads_of(world: &World, endpoint: &common::Server) -> String {
+    narrowed(world, endpoint, "--read-only")
+}
+
+fn writes_of(world: &World, endpoint: &common::Server) -> String {
+    narrowed(world, endpoint, "--write-only")
+}
+
+/// A directory with an iperf3 that is `script`, or the real one.
+fn programs(world: &World, name: &str, script: Option<&str>) -> std::path::PathBuf {
+    let place = format!("{name}/iperf3");
+    match script {
+        Some(script) => world.write(&place, format!("#!/bin/sh\n{script}\n")),
+        None => world.write(&place, "#!/bin/sh\nPATH=/usr/local/bin:/usr/bin:/bin exec iperf3 \"$@\"\n"),
+    }
+    let mut executable = std::process::Command::new("chmod");
+    assert!(executable.arg("700").arg(world.path(&place)).status().expect("started").success());
+    world.path(name)
+}
+
+#[test]
+fn two_endpoints_measure_between_them_by_iperf3() {
+    if !has_iperf3("two_endpoints_measure_between_them_by_iperf3") {
+        return;
+    }
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &["--iperf3=0"]), world.endpoint("b", &["--iperf3=0"]));
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        let arguments =
+            ["--sampler", "iperf3", "--max-streams", "2", "--bytes", "10TiB", "--tcp-buffer", "128KiB"];
+        let (code, answer) =
+            world.json(&[&["estimate", &from.at("x"), &to.at("x")][..], &arguments].concat());
+        assert_eq!(
+            (code, &answer["sampler"], &answer["origin"]["kind"]),
+            (0, &"iperf3".into(), &"sampled".into()),
+            "{answer}"
+        );
+        let samples = answer["samples"].as_array().expect("samples");
+        let streams: Vec<_> = samples.iter().filter_map(|sample| sample["streams"].as_u64()).collect();
+        assert_eq!(streams, [1, 2], "{answer}");
+        assert!(samples.iter().all(|sample| sample["bytes"].as_u64() > Some(0)), "{answer}");
+        assert!(!answer.to_string().contains(a.secret()) && !answer.to_string().contains(b.secret()));
+    }
+    // Tickets are those of a copy the same way: to read where data comes from, to write where it goes to.
+    let test = ["--streams", "3", "--bytes", "1MiB"];
+    let (from, to) = (reads_of(&world, &a), writes_of(&world, &b));
+    let out = world.ok(&[&["iperf3", &from, "--to", &to][..], &test].concat());
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["end"]["streams"].as_array().map(Vec::len), Some(3), "{out}");
+    assert_eq!(report["start"]["test_start"]["reverse"], 0);
+    let (from, to) = (writes_of(&world, &a), reads_of(&world, &b));
+    let out = world.ok(&[&["iperf3", &from, "--to", &to, "--reverse"][..], &test].concat());
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["start"]["test_start"]["reverse"], 1);
+    common::eventually(|| children(&a) + children(&b) == 0);
+    let none = world.endpoint("none", &[]);
+    for (from, to, more, part) in [
+        (writes_of(&world, &a), b.at(""), "--streams=1", "the ticket does not allow reading"),
+        (a.at(""), reads_of(&world, &b), "--streams=1", "the ticket does not allow writing"),
+        (reads_of(&world, &a), b.at(""), "--reverse", "the ticket does not allow writing"),
+        (a.at(""), writes_of(&world, &b), "--reverse", "the ticket does not allow reading"),
+        (a.at(""), none.at(""), "--streams=1", "start the endpoint with --iperf3"),
+        (none.at(""), b.at(""), "--streams=1", "start the endpoint with --iperf3"),
+    ] {
+        let ran = world.run(&["iperf3", &from, "--to", &to, more]);
+        assert!(ran.code != 0 && ran.err.lines().count() == 1 && ran.err.contains(part), "{part}: {ran:?}");
+        assert_eq!(children(&a) + children(&b), 0, "{part}");
+    }
+    for arguments in [
+        &["iperf3", "--to", "/here", "tg://h"][..],
+        &["iperf3", "--to", "tg://h", "/here"],
+        &["iperf3", "tg://h", "--streams", "2"],
+        &["iperf3", "tg://h", "--to", "tg://i", "--streams", "129"],
+        &["iperf3", "tg://h", "--to", "tg://i", "--", "-P", "4"],
+    ] {
+        assert_eq!(world.run(arguments).code, 2, "{arguments:?}");
+    }
+    assert_eq!((a.terminate(), b.terminate()), (0, 0));
+}
+
+#[test]
+fn what_fails_between_two_endpoints_is_told_in_one_line() {
+    if !has_iperf3("what_fails_between_two_endpoints_is_told_in_one_line") {
+        return;
+    }
+    let world = World::new();
+    let real = world.endpoint("real", &["--iperf3=0"]);
+    // Says that it listens where nobody does.
+    let deaf = "case \"$*\" in --version) exit 0;; esac; echo 'Server listening on 5201'; exec /bin/sleep 60";
+    let deaf = world.endpoint_with(&programs(&world, "deaf-programs", Some(deaf)), "deaf", &["--iperf3=0"]);
+    // Had one when it was started.
+    let place = programs(&world, "gone-programs", None);
+    let gone = world.endpoint_with(&place, "gone", &["--iperf3=0"]);
+    std::fs::remove_file(place.join("iperf3")).expect("removed");
+    for (from, to, part) in [
+        (&real, &deaf, "Connection refused"),
+        (&real, &gone, "iperf3 is not installed there"),
+        (&gone, &real, "iperf3 is not installed there"),
+    ] {
+        let ran = world.run(&["iperf3", &from.address, "--to", &to.address]);
+        assert!(ran.code == 1 && ran.err.lines().count() == 1 && ran.err.contains(part), "{part}: {ran:?}");
+        assert!(!ran.err.contains(from.secret()) && !ran.err.contains(to.secret()), "{ran:?}");
+        common::eventually(|| children(&real) + children(&deaf) + children(&gone) == 0);
+    }
+    // Whoever asked has left, and the time is over: nothing runs on.
+    let other = world.endpoint("other", &["--iperf3=0"]);
+    let start = |limit: &str| {
+        let mut command = world.command();
+        command.args(["iperf3", &real.address, "--to", &other.address, "--time", "60s", "--limit", limit]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().expect("started")
+    };
+    let child = start("60s");
+    common::eventually(|| children(&real) == 1 && children(&other) == 1);
+    common::signal(child.id(), rustix::process::Signal::KILL);
+    assert_eq!(common::wait(child).code, -1);
+    common::eventually(|| children(&real) + children(&other) == 0);
+    let ran = common::wait(start("1s"));
+    assert!(ran.code == 1 && !ran.err.is_empty(), "{ran:?}");
+    common::eventually(|| children(&real) + children(&other) == 0);
+}
+
 #[test]
 fn an_iperf3_server_lives_no_longer_than_who_asked_for_it() {
     if !has_iperf3("an_iperf3_server_lives_no_longer_than_who_asked_for_it") {

@@ -6,9 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use common::grid::Grid;
 use common::scheduler::{end, programs, start};
-use common::{World, eventually, skip};
+use common::{World, eventually, finish, skip};
+use tidegate_contract::epoch_line;
 use tidegate_contract::summary::Files;
+use tidegate_control::Epoch;
 use tidegate_service::job::{Job, Request, State, Summary};
 use tidegate_service::scheduler::Scheduler;
 
@@ -16,27 +19,45 @@ use tidegate_service::scheduler::Scheduler;
 struct Server {
     process: Child,
     port: u16,
+    /// What its addresses begin with.
+    host: &'static str,
 }
 
 impl Server {
+    /// One that anybody may use.
     fn start(world: &World, more: &[&str]) -> Self {
+        let mut server = Command::new("globus-gridftp-server");
+        server.arg("-aa").args(more);
+        if rustix::process::geteuid().is_root() {
+            server.args(["-anonymous-user", "root"]);
+        }
+        Self::run(world, server, "ftp://127.0.0.1")
+    }
+
+    /// One that asks for credentials.
+    fn start_in(world: &World, grid: &Grid<'_>) -> Self {
+        let mut server = Command::new("globus-gridftp-server");
+        server.envs(grid.of_server());
+        Self::run(world, server, "gsiftp://localhost")
+    }
+
+    fn run(world: &World, mut server: Command, host: &'static str) -> Self {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("known").port();
         drop(free);
-        let mut server = Command::new("globus-gridftp-server");
-        server.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
+        server.args(["-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
         server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
-        server.arg("-logfile").arg(world.path("gridftp.log")).args(more);
+        server.arg("-logfile").arg(world.path("gridftp.log"));
         if rustix::process::geteuid().is_root() {
-            server.args(["-allow-root", "-anonymous-user", "root"]);
+            server.arg("-allow-root");
         }
         let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
         eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Self { process, port }
+        Self { process, port, host }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("ftp://127.0.0.1:{}{path}", self.port)
+        format!("{}:{}{path}", self.host, self.port)
     }
 }
 
@@ -56,6 +77,18 @@ fn has(test: &str) -> bool {
         skip(test, &format!("no {program}: install globus-gass-copy-progs and globus-gridftp-server-progs"));
     }
     missing.is_none()
+}
+
+/// A program that does so before it is globus-url-copy.
+fn stand_in(world: &World, name: &str, does: &str) -> PathBuf {
+    let script = format!("#!/bin/sh\n{does}\nexec globus-url-copy \"$@\"\n");
+    let path = world.path(name);
+    // Written by another process: one that this one is just starting would hold the file open for writing, and what
+    // is open so cannot be run.
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\""]).arg(&path).arg(&script);
+    assert!(writer.status().expect("started").success());
+    path
 }
 
 async fn scheduler(world: &World, globus: Option<PathBuf>) -> Scheduler {
@@ -152,16 +185,8 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     let (one, plain) =
         (Server::start(&world, &[]), Server::start(&world, &["-disable-command-list", "CKSM"]));
     // Moves nothing, or damages a byte of what it moved, and says that all is well.
-    let liar = |name: &str, does: &str| {
-        let script = format!("#!/bin/sh\ncase \"$*\" in *-vb*) {does};; esac\nexec globus-url-copy \"$@\"\n");
-        let path = world.path(name);
-        // Written by another process: one that this one is just starting would hold the file open for writing, and what
-        // is open so cannot be run.
-        let mut writer = Command::new("sh");
-        writer.args(["-c", "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\""]).arg(&path).arg(&script);
-        assert!(writer.status().expect("started").success());
-        path
-    };
+    let liar =
+        |name: &str, does: &str| stand_in(&world, name, &format!("case \"$*\" in *-vb*) {does};; esac"));
     let (damaged, once) = (world.text("damaged/in/d"), world.text("once"));
     let idle = liar("idle", "exit 0");
     let harm = liar(
@@ -218,5 +243,203 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     assert!(ended.reason.contains("in/: not copied, because the server shows it as the same"), "{ended:?}");
     let files = Files { total: 10, ok: 9, failed: 1, skipped: 0, refreshed: 0 };
     assert_eq!(counted(ended).3, files, "{ended:?}");
+    service.stop().await;
+}
+
+/// What an option of the runs of the program that moved slices was, in their order.
+fn told(world: &World, option: &str) -> Vec<u16> {
+    let log = String::from_utf8(world.read("told")).expect("text");
+    let slices = log.lines().filter(|line| line.contains("-cc"));
+    let value = |line: &str| {
+        let mut words = line.split(' ').skip_while(|word| *word != option);
+        words.nth(1).and_then(|word| word.parse().ok()).expect("a number")
+    };
+    slices.map(value).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_chooses_the_streams_of_each_slice() {
+    if !has("a_rule_chooses_the_streams_of_each_slice") {
+        return;
+    }
+    let world = World::new();
+    let small = tree(&world);
+    world.fill("tree/large", 25 << 20, 77);
+    let bytes = small + (25 << 20);
+    // There before, and longer than the part that is moved last.
+    world.fill("there/large", 26 << 20, 78);
+    let (one, two) = (Server::start(&world, &[]), Server::start(&world, &[]));
+    let log = world.text("told");
+    // A slice takes a good part of an epoch, so that each is one.
+    let logs = stand_in(&world, "logs", &format!("echo \"$*\" >>{log}; sleep 0.05"));
+    let service = scheduler(&world, Some(logs)).await;
+    let under = |rule: &str, from: String, to: String| Request {
+        options: vec![format!("--optimizer={rule}"), "--epoch=100ms".into()],
+        ..Request::transfer(from, to)
+    };
+    let (tree, large) = (world.text("tree/"), world.text("tree/large"));
+    let jobs = [
+        under("aimd", one.url(&tree), two.url(&world.text("there/"))),
+        under("coupled:falcon", one.url(&large), two.url(&world.text("between"))),
+        under("auto", large.clone(), two.url(&world.text("put/in/"))),
+        under("fixed:3", one.url(&large), two.url(&world.text("fixed"))),
+    ];
+    for (i, (job, copy)) in
+        jobs.into_iter().zip(["there/large", "between", "put/in/large", "fixed"]).enumerate()
+    {
+        let _ = std::fs::remove_file(&log);
+        let rule = job.optimizer().expect("named").to_owned();
+        let ended = &ends(&service, &[job]).await[0];
+        let (bytes, number) = if i == 0 { (bytes, 10) } else { (25 << 20, 1) };
+        let files = Files { total: number, ok: number, failed: 0, skipped: 0, refreshed: 0 };
+        assert_eq!(counted(ended), (State::Done, true, bytes, files), "{ended:?}");
+        let summary = ended.summary.as_ref().expect("a summary");
+        assert_eq!(summary.optimizer, rule);
+        assert!(world.read(copy) == world.read("tree/large"), "{rule}");
+        if rule == "fixed:3" {
+            assert!(told(&world, "-p").is_empty() && summary.streams_mean == 3.0, "{summary:?}");
+            continue;
+        }
+        // What the rule asked for is what the program was told, for each epoch that it was shown.
+        let epochs = world.read(format!("service/jobs/{}.jsonl", ended.id));
+        let epochs: Vec<Epoch> = epochs.split(|&byte| byte == b'\n').filter_map(epoch_line::read).collect();
+        assert!(epochs.len() > 1, "{rule}: {epochs:?}");
+        let arrived: Vec<u64> = epochs.iter().map(|epoch| epoch.arrived.expect("known").bytes.0).collect();
+        assert!(arrived.is_sorted() && arrived.last() == Some(&bytes), "{rule}: {arrived:?}");
+        let streams: Vec<u16> = told(&world, "-cc")
+            .into_iter()
+            .zip(told(&world, "-p"))
+            .map(|(files, each)| files * each)
+            .collect();
+        for pair in epochs.windows(2) {
+            let (asked, ran) = (pair[0].setpoint, pair[1].concurrency.network);
+            assert!(asked.read == 1 && asked.write == 1 && ran <= asked.network, "{rule}: {pair:?}");
+        }
+        let mut ran: Vec<u16> = epochs.iter().map(|epoch| epoch.concurrency.network).collect();
+        ran.dedup();
+        let mut was_told = streams.clone();
+        was_told.dedup();
+        assert_eq!(ran, was_told, "{rule}");
+    }
+    assert_same(&world, "there");
+    assert!(world.path("there/empty").is_dir());
+    let refused = service.submit(&[under("fastest", one.url(&large), two.url("/x"))]).await;
+    assert!(format!("{refused:?}").contains("no optimizer 'fastest'"), "{refused:?}");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slice_that_fails_is_tried_again_and_what_is_there_is_not() {
+    if !has("a_slice_that_fails_is_tried_again_and_what_is_there_is_not") {
+        return;
+    }
+    let world = World::new();
+    for i in 0..8 {
+        world.fill(format!("tree/{i}"), 2 << 20, i);
+    }
+    let server = Server::start(&world, &[]);
+    let (count, log) = (world.text("count"), world.text("told"));
+    let breaks = format!(
+        "case \"$*\" in *-cc*) echo \"$*\" >>{log}; echo x >>{count}\n\
+         [ $(wc -l <{count}) = 2 ] && {{ echo 'error: it broke off' >&2; exit 1; }};; esac"
+    );
+    let service = scheduler(&world, Some(stand_in(&world, "breaks", &breaks))).await;
+    let options = ["--optimizer", "aimd", "--epoch", "100ms"].map(str::to_owned).into();
+    let (from, to) = (server.url(&world.text("tree/")), server.url(&world.text("copy/")));
+    let job = Request { options, retries: 2, ..Request::transfer(from, to) };
+    let ended = &ends(&service, &[job]).await[0];
+    assert_eq!((ended.state, ended.attempts), (State::Done, 2), "{ended:?}");
+    let Files { total, ok, skipped, failed, .. } = ended.summary.as_ref().expect("a summary").files;
+    assert!(total == 8 && ok + skipped == 8 && failed == 0 && skipped > 0 && ok > 0, "{ended:?}");
+    for i in 0..8 {
+        assert!(world.read(format!("copy/{i}")) == world.read(format!("tree/{i}")), "{i}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_and_users_that_prove_themselves_move_whole_trees() {
+    let test = "servers_and_users_that_prove_themselves_move_whole_trees";
+    if !has(test) {
+        return;
+    }
+    if !Path::new("/usr/bin/openssl").exists() {
+        return skip(test, "no /usr/bin/openssl: install openssl");
+    }
+    let world = World::new();
+    let grid = Grid::new(&world);
+    let (holds, expired) = (grid.proxy("proxy", true), grid.proxy("expired", false));
+    let bytes = tree(&world);
+    world.fill("data", 3_000_000, 5);
+    let (one, two) = (Server::start_in(&world, &grid), Server::start_in(&world, &grid));
+    let trusts = format!("export X509_CERT_DIR={}", world.text("grid/authorities"));
+    let service = scheduler(&world, Some(stand_in(&world, "trusts", &trusts))).await;
+    let by = |proxy: &Path, from: String, to: String| Request {
+        x509proxy: Some(proxy.to_owned()),
+        retries: 3,
+        ..Request::transfer(from, to)
+    };
+    let (from, path) = (one.url(&world.text("tree/")), |name: &str| world.text(name));
+    let aimd = ["--optimizer", "aimd", "--epoch", "100ms"].map(str::to_owned).into();
+    let ended = ends(
+        &service,
+        &[
+            by(&holds, from.clone(), two.url(&path("between/"))),
+            by(&holds, from.clone(), path("got/")),
+            by(&holds, path("tree/"), two.url(&path("put/"))),
+            Request { options: aimd, ..by(&holds, one.url(&path("data")), two.url(&path("sliced"))) },
+            by(&expired, from.clone(), path("late/")),
+            by(&world.path("grid/none"), from.clone(), path("none/")),
+        ],
+    )
+    .await;
+    for (job, destination) in ended.iter().zip(["between", "got", "put"]) {
+        let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0 };
+        assert_eq!(counted(job), (State::Done, true, bytes, files), "{job:?}");
+        assert_same(&world, destination);
+        assert!(world.path(format!("{destination}/empty")).is_dir(), "{destination}");
+    }
+    assert_eq!((ended[3].state, world.read("sliced")), (State::Done, world.read("data")));
+    // Nothing that a try could mend.
+    let expects = |job: &Job, wanted: &[&str]| {
+        assert_eq!((job.state, job.attempts), (State::Failed, 1), "{job:?}");
+        assert!(wanted.iter().all(|wanted| job.reason.contains(wanted)), "{}", job.reason);
+        assert!(!job.reason.contains('\n'), "{}", job.reason);
+    };
+    expects(&ended[4], &["the proxy ", "grid/expired expired ", "grid-proxy-init"]);
+    expects(&ended[5], &["no grid credential", "grid/none", "grid-proxy-init"]);
+    // Who only measures is told the same.
+    let estimate = |proxy: &Path| {
+        let mut command = world.command();
+        command.env("X509_USER_PROXY", proxy).env("X509_CERT_DIR", world.path("grid/authorities"));
+        command.args([
+            "estimate",
+            &from,
+            &two.url("/x"),
+            "--max-streams=2",
+            "--bytes=10TiB",
+            "--sample-size=1MiB",
+        ]);
+        finish(&mut command)
+    };
+    let ran = estimate(&expired);
+    assert!(
+        ran.code == 1 && ran.err.lines().count() == 1 && ran.err.contains("grid/expired expired "),
+        "{ran:?}"
+    );
+    let ran = estimate(&holds);
+    assert!(ran.code == 0 && ran.out.contains("by gridftp"), "{ran:?}");
+    // A user whom the server does not know, and one who knows no authority.
+    world.write("grid/grid-mapfile", "");
+    let ended = &ends(&service, &[by(&holds, from.clone(), path("unknown/"))]).await[0];
+    expects(ended, &["no account for /O=Test/CN=User", "grid-mapfile"]);
+    service.stop().await;
+    drop(service);
+    std::fs::create_dir(world.path("nobody")).expect("made");
+    let distrusts = format!("export X509_CERT_DIR={}", world.text("nobody"));
+    let other = World::new();
+    let service = scheduler(&other, Some(stand_in(&world, "distrusts", &distrusts))).await;
+    let ended = &ends(&service, &[by(&holds, from, path("distrusted/"))]).await[0];
+    expects(ended, &["is not trusted here", "X509_CERT_DIR"]);
     service.stop().await;
 }

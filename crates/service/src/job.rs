@@ -3,11 +3,14 @@
 pub(crate) mod arguments;
 pub(crate) mod classad;
 pub mod file;
+mod stream_rule;
+
 mod request;
 mod state;
 
 pub use request::{Dependency, JobKind, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
+pub use stream_rule::StreamRule;
 
 use std::fmt;
 use std::num::NonZeroU64;

@@ -5,6 +5,8 @@
 //! asynchronous because all it does is wait for that child: a service waits for many at once, and dropping the
 //! future kills the child, so every caller can cancel at any moment. Nothing waits without a bound.
 
+pub(crate) mod credential;
+
 pub mod gridftp;
 pub mod iperf3;
 pub(crate) mod native;

@@ -6,8 +6,10 @@ mod accounts;
 mod hosted;
 mod iperf3;
 mod log_limiter;
+mod measuring;
 mod reach;
 mod report;
+mod rights;
 mod turns;
 mod unauthenticated;
 
@@ -66,7 +68,8 @@ pub struct Config {
     pub pki: Option<Arc<Identity>>,
     /// Where peers should look for it, `None` for the address it listens on; so for the port.
     pub advertise: Option<Place>,
-    /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each; 0 is any that is
+    /// The ports of the iperf3 servers that are run for those who hold a ticket, one test each, and tests against other
+    /// endpoints are made; 0 is any that is
     /// free, and `None` runs none.
     pub iperf3: Option<RangeInclusive<u16>>,
     /// Whether it sends, for others, to loopback and link-local addresses too.
@@ -369,7 +372,24 @@ impl Endpoint {
         hosted.stream_arrived(hello.index, channel)
     }
 
+    /// A ticket for writing to `path`.
     fn issue_one_time(&self, path: &[u8], session: &SessionContext) -> Result<String> {
+        let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
+        self.issue(session, |once, expires| Claims { read: false, write: true, path, expires, once })
+    }
+
+    /// A ticket for an iperf3 server and nothing else: it reads nothing and writes nothing.
+    fn issue_for_iperf3(&self, session: &SessionContext) -> Result<String> {
+        let path = Vec::new();
+        self.issue(session, |once, expires| Claims { read: false, write: false, path, expires, once })
+    }
+
+    /// A ticket that holds once, with what `claims` makes of its number and of when it expires.
+    fn issue(
+        &self,
+        session: &SessionContext,
+        claims: impl FnOnce(Option<[u8; 16]>, Option<u64>) -> Claims,
+    ) -> Result<String> {
         let SessionContext { account, learns_hashes, within, .. } = session;
         let nonce = *random::bytes().first_chunk().expect("long enough");
         let mut once = self.once.lock().expect("not poisoned");
@@ -377,10 +397,8 @@ impl Endpoint {
         let held = remember(&account.share.metadata, 4 * size_of::<OneTime>() + within.len())?;
         let (at, account, within) = (Instant::now(), Arc::clone(account), within.clone());
         once.insert(nonce, OneTime { at, account, learns_hashes: *learns_hashes, within, _held: held });
-        let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
         // What is done with it ends when the ticket that it came of expires.
-        let expires = session.claims.expires;
-        Ok(self.ticket(&Claims { read: false, write: true, path, expires, once: Some(nonce) }).encode())
+        Ok(self.ticket(&claims(Some(nonce), session.claims.expires)).encode())
     }
 
     /// Makes `hosted` known to data streams.

@@ -47,6 +47,28 @@ pub enum SinkSpec {
     Null,
 }
 
+/// How much a test by iperf3 is to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Iperf3Amount {
+    /// As much as goes in so many seconds.
+    Seconds(u32),
+    /// So much.
+    Bytes(ByteCount),
+}
+
+/// A test by iperf3 that one endpoint makes against another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iperf3Test {
+    /// How many streams at a time.
+    pub streams: u16,
+    /// How much.
+    pub amount: Iperf3Amount,
+    /// Whether data flows to the endpoint that is asked, not from it.
+    pub reverse: bool,
+    /// The buffer of each socket; the system's choice if absent.
+    pub buffer: Option<ByteCount>,
+}
+
 /// One thing that a sender was told to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRoot {

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use common::{Fixture, assert_same_tree, dial, drive, eventually, is_error, limit, picture, write};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
-use tidegate_transfer::transfer::link::Iperf3Server;
+use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::handshake::{self};
 use tidegate_transfer::wire::message::{Message, Request};
@@ -217,6 +218,69 @@ fn an_iperf3_server_is_run_for_nobody_without_a_ticket() {
     assert_eq!(ask(&Address { ticket: Ticket::parse(&text), ..f.address.clone() }), ErrorKind::Denied);
     // And nobody gets one where the endpoint was not told to.
     assert_eq!(ask(&Fixture::new().address), ErrorKind::Denied);
+}
+
+#[test]
+fn a_ticket_for_a_test_between_endpoints_opens_nothing_else() {
+    let f = Fixture::with(|config| config.iperf3 = Some(0..=0));
+    let config =
+        Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
+    let ask = |address: &Address, request: Request| {
+        let (outbox, inbox) = dial(address, &config).expect("let in");
+        outbox.send(&Message::Request(request));
+        let answer = inbox.receive();
+        outbox.close();
+        answer
+    };
+    let refused = |address: &Address, request: Request, kind: ErrorKind| {
+        let answer = ask(address, request.clone());
+        assert!(
+            matches!(&answer, Ok(Message::Refused(error)) if error.kind == kind),
+            "{request:?}: {answer:?}"
+        );
+    };
+    let of = |read, write| f.endpoint.address(&Claims { read, write, ..Claims::FULL }).expect("an address");
+    let once = || {
+        let Ok(Message::Ticket(text)) = ask(&of(false, true), Request::OneTimeIperf3 { reverse: false })
+        else {
+            panic!("no ticket")
+        };
+        Address { ticket: Ticket::parse(&text), ..f.address.clone() }
+    };
+    // Data is to flow to it, or from it.
+    refused(&of(true, false), Request::OneTimeIperf3 { reverse: false }, ErrorKind::Denied);
+    refused(&of(false, true), Request::OneTimeIperf3 { reverse: true }, ErrorKind::Denied);
+    let test = Iperf3Test { streams: 1, amount: Iperf3Amount::Seconds(1), reverse: false, buffer: None };
+    let to = |reverse| Request::Iperf3To {
+        destination: f.address.to_bytes(),
+        test: Iperf3Test { reverse, ..test },
+        limit_s: 5,
+    };
+    refused(&of(false, true), to(false), ErrorKind::Denied);
+    refused(&of(true, false), to(true), ErrorKind::Denied);
+    // The ticket is for the server alone.
+    for request in [
+        Request::OneTimeTicket { path: Vec::new() },
+        Request::OneTimeIperf3 { reverse: false },
+        Request::OneTimeIperf3 { reverse: true },
+        to(false),
+        to(true),
+        Request::Send { source: SourceSpec::Files(vec![b"x".to_vec()]), terms: f.terms.clone() },
+    ] {
+        refused(&once(), request, ErrorKind::Denied);
+    }
+    // And holds once.
+    let one = once();
+    refused(&one, to(false), ErrorKind::Denied);
+    assert_eq!(dial(&one, &config).expect_err("used").kind, ErrorKind::Authentication);
+    // Nothing on this host is reached for others, nor more streams asked of iperf3 than it opens.
+    let strict = Fixture::with(|config| {
+        config.iperf3 = Some(0..=0);
+        config.allow_local_targets = false;
+    });
+    let asked = iperf3_between(&strict.address, &f.address, None, test, Duration::from_secs(5));
+    let error = asked.expect_err("refused");
+    assert!(error.kind == ErrorKind::Denied && error.message.contains("no loopback"), "{error}");
 }
 
 #[test]

@@ -50,7 +50,8 @@ pub struct EndpointArgs {
     #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     data_plane: Plane,
     /// Run an `iperf3 -s` for one test of whoever holds a ticket and asks, so that `tidegate estimate --sampler
-    /// iperf3` can measure the path to here; 0 is any free port [default ports: 5201-5204]
+    /// iperf3` can measure the path to here, and iperf3 against another such endpoint for whoever asks for that; 0 is any
+    /// free port [default ports: 5201-5204]
     #[arg(
         long, value_name = "PORT[-PORT]", num_args = 0..=1, require_equals = true,
         default_missing_value = "5201-5204", value_parser = ports

@@ -44,7 +44,8 @@ pub struct EstimateArgs {
     /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
     #[arg(long, value_name = "NAME", help_heading = "Samples")]
     sampler: Option<SamplerKind>,
-    /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one]
+    /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one, and of two
+    /// endpoints the source is asked to measure to the other]
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Samples")]
     iperf3: Option<String>,
     /// How long each sample is [default: 400ms to 1s, by the size]

@@ -1,26 +1,39 @@
-//! `tidegate iperf3`: runs iperf3 against an endpoint, which starts the other side for it.
+//! `tidegate iperf3`: runs iperf3 against an endpoint, which starts the other side for it; or asks one endpoint to run it
+//! against another.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tidegate_contract::text::one_line;
+use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::transfer::link::Iperf3Server;
+use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test};
+use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
+use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::TrustArgs;
 use crate::values::time;
 
+/// How long a test between endpoints lasts unless that is said.
+const TIME: Duration = Duration::from_secs(10);
+
 /// How often the program is looked after.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Run iperf3 against an endpoint that was started with --iperf3.
+/// Run iperf3 against an endpoint that was started with --iperf3, or between two.
 ///
 /// The endpoint runs the server side for this one test, because the ticket allows it; what stands behind `--` goes to
 /// iperf3, as in `tidegate iperf3 dtn1: -- -P 4 -t 10`.
+///
+/// With --to it is the endpoint that runs iperf3 against another one, as in `tidegate iperf3 dtn1: --to dtn2: --streams 4
+/// --time 10s`: this host only asks, and prints the JSON that iperf3 printed there. It needs tickets as a copy the same
+/// way does: to read where data comes from, to write where it goes to.
 #[derive(Debug, Args)]
 pub struct Iperf3Args {
     /// The endpoint: tg://… or NAME:
@@ -29,8 +42,26 @@ pub struct Iperf3Args {
     /// How long it may take in all; the endpoint bears no more than 300s
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = limit)]
     limit: Duration,
+    /// Measure from ENDPOINT to this one: tg://… or NAME:
+    #[arg(long, value_name = "OTHER")]
+    to: Option<OsString>,
+    /// Measure from OTHER to ENDPOINT, which still is the one that runs `iperf3 -c`
+    #[arg(long, requires = "to")]
+    reverse: bool,
+    /// Streams at a time, up to 128
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128), requires = "to")]
+    streams: u16,
+    /// How long to measure, rounded up to whole seconds [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = length, requires = "to", conflicts_with = "bytes")]
+    time: Option<Duration>,
+    /// How much to move, instead
+    #[arg(long, value_name = "SIZE", requires = "to")]
+    bytes: Option<ByteCount>,
+    /// The buffer of each socket [default: the system's choice]
+    #[arg(long, value_name = "SIZE", requires = "to")]
+    tcp_buffer: Option<ByteCount>,
     /// What iperf3 is told beside the server
-    #[arg(value_name = "ARGUMENT", last = true)]
+    #[arg(value_name = "ARGUMENT", last = true, conflicts_with = "to")]
     arguments: Vec<OsString>,
     #[command(flatten)]
     trust: TrustArgs,
@@ -42,9 +73,10 @@ fn limit(text: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub fn run(args: &Iperf3Args) -> anyhow::Result<ExitCode> {
-    let Place::Endpoint(address) = Place::parse(&args.endpoint)? else {
-        return Err(usage("iperf3 is run against an endpoint: tg://… or name:").into());
-    };
+    let address = endpoint(&args.endpoint)?;
+    if let Some(other) = &args.to {
+        return between(args, &address, &endpoint(other)?);
+    }
     let end = Instant::now() + args.limit;
     let server = Iperf3Server::ask(&address, args.trust.pki()?.as_ref(), args.limit)?;
     let child = start(&server, &args.arguments)
@@ -55,6 +87,41 @@ pub fn run(args: &Iperf3Args) -> anyhow::Result<ExitCode> {
     };
     // A signal has no code.
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(1)..=Duration::from_secs(300), "must be from 1ms to 300s")
+}
+
+fn endpoint(text: &OsString) -> anyhow::Result<Address> {
+    match Place::parse(text)? {
+        Place::Endpoint(address) => Ok(address),
+        Place::Local(_) => Err(usage("iperf3 is run against an endpoint: tg://… or name:").into()),
+    }
+}
+
+/// Has one endpoint measure against the other, and prints what iperf3 told there.
+fn between(args: &Iperf3Args, from: &Address, to: &Address) -> anyhow::Result<ExitCode> {
+    let seconds = |time: Duration| u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
+    let amount = match args.bytes {
+        Some(bytes) => Iperf3Amount::Bytes(bytes),
+        None => Iperf3Amount::Seconds(seconds(args.time.unwrap_or(TIME))),
+    };
+    let test = Iperf3Test { streams: args.streams, amount, reverse: args.reverse, buffer: args.tcp_buffer };
+    let report = iperf3_between(from, to, args.trust.pki()?.as_ref(), test, args.limit)?;
+    let told: serde_json::Value = serde_json::from_slice(&report).map_err(|error| {
+        Error::new(ErrorKind::Protocol, format!("the endpoint answered with no report of iperf3: {error}"))
+    })?;
+    std::io::stdout().write_all(&report)?;
+    match told.get("error").and_then(serde_json::Value::as_str) {
+        None => Ok(ExitCode::SUCCESS),
+        Some(why) => {
+            let why = one_line(why.trim_start_matches("error - "));
+            let (from, to) = (from.place(), to.place());
+            let why = format!("iperf3 at {from}, against the server at {to}: {why}");
+            Err(Error::new(ErrorKind::Io, why).into())
+        }
+    }
 }
 
 /// Begins a client that ends with us, and is told none of our secrets.

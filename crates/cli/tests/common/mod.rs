@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod browser;
+pub mod grid;
 pub mod scheduler;
 pub mod service;
 
@@ -142,11 +143,21 @@ impl World {
 
     /// The same on a given address.
     pub fn endpoint_at(&self, name: &str, listen: &str, more: &[&str]) -> Server {
+        self.endpoint_by(self.command(), name, listen, more)
+    }
+
+    /// Starts an endpoint whose programs are found in the directory `programs` alone.
+    pub fn endpoint_with(&self, programs: &Path, name: &str, more: &[&str]) -> Server {
+        let mut command = self.command();
+        command.env("PATH", programs);
+        self.endpoint_by(command, name, "127.0.0.1:0", more)
+    }
+
+    fn endpoint_by(&self, mut command: Command, name: &str, listen: &str, more: &[&str]) -> Server {
         let root = self.path(name);
         fs::create_dir_all(&root).expect("made");
         let log = self.path(format!("{name}.log"));
-        let mut child = self
-            .command()
+        let mut child = command
             .args(["endpoint", "-vv", "--allow-local-targets", "--listen", listen, "--root"])
             .arg(&root)
             .arg("--state")

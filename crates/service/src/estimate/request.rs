@@ -12,7 +12,7 @@ use tidegate_control::{BitRate, ByteCount};
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
-use crate::sampler::iperf3::{Helper, Iperf3, Other, Server};
+use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
 
@@ -205,16 +205,21 @@ impl EstimateRequest {
                 Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
             }
             SamplerKind::Iperf3 => {
-                let helper = |address: &String| match End::of(address) {
-                    End::Endpoint(endpoint) => {
-                        let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
-                        Some(Other::Helper(Helper { program, arguments, endpoint }))
-                    }
-                    End::Here => None,
+                let asked = |endpoint: String| {
+                    let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
+                    Helper { program, arguments, endpoint }
                 };
-                let other = match self.iperf3.as_deref() {
-                    Some(server) => Some(Other::Server(Server::parse(server)?)),
-                    None => helper(&self.destination).or_else(|| helper(&self.source)),
+                let ends = (End::of(&self.source), End::of(&self.destination));
+                let other = match (self.iperf3.as_deref(), ends) {
+                    (Some(server), _) => Some(Other::Server(Server::parse(server)?)),
+                    (None, (End::Endpoint(source), End::Endpoint(destination))) => {
+                        let other = Other::Between(asked(source), iperf3::Endpoint(destination));
+                        return Ok(Box::new(Iperf3::new(other, false, buffer)));
+                    }
+                    (None, (End::Here, End::Endpoint(one)) | (End::Endpoint(one), End::Here)) => {
+                        Some(Other::Helper(asked(one)))
+                    }
+                    (None, (End::Here, End::Here)) => None,
                 };
                 let other = other.ok_or_else(|| {
                     usage(
@@ -227,7 +232,8 @@ impl EstimateRequest {
                     (false, true) => true,
                     _ => {
                         return Err(usage(
-                            "iperf3 measures between this host and a server: one end is to be here",
+                            "iperf3 measures between this host and a server, or between two endpoints: one end is to be here, \
+                             or both tg://",
                         ));
                     }
                 };

@@ -10,6 +10,7 @@ use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
 
 use super::JobId;
+use super::stream_rule::StreamRule;
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
@@ -278,6 +279,9 @@ impl Request {
             }
         }
         options_are_known(&self.options)?;
+        if self.kind == JobKind::Transfer && self.route() == Ok(Route::GridFtp) {
+            StreamRule::of(&self.options)?;
+        }
         if self.kind == JobKind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
         }

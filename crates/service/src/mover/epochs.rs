@@ -1,13 +1,14 @@
-//! Follows the epochs that a child writes, one JSON line each, while it writes them.
+//! Follows the epochs that a child writes, one JSON line each, while it writes them; and writes those of a program that
+//! knows no epochs.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_contract::epoch_line::EpochReader;
+use tidegate_contract::epoch_line::{self, EpochReader};
 use tidegate_control::Epoch;
 use tokio::fs::File;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 /// How often the file is looked at; an epoch lasts a second.
@@ -51,5 +52,34 @@ impl Epochs {
             // Nobody waits for a listener.
             self.reader.take_in(&piece[..count], |epoch| drop(epochs.try_send(epoch)));
         }
+    }
+}
+
+/// Writes each epoch that comes into a file that is made anew, and hands it on, until no more can come.
+pub async fn write(path: &Path, mut from: mpsc::Receiver<Epoch>, to: mpsc::Sender<Epoch>) {
+    // What an earlier attempt told is not told again. One that cannot be written is heard all the same.
+    let mut file = match File::create(path).await {
+        Ok(file) => Some(file),
+        Err(error) => {
+            tracing::warn!("cannot write {}: {error}; the job's epochs are not kept", path.display());
+            None
+        }
+    };
+    while let Some(epoch) = from.recv().await {
+        if let Some(open) = &mut file {
+            let line = epoch_line::write(&epoch) + "\n";
+            if let Err(error) = open.write_all(line.as_bytes()).await {
+                tracing::warn!(
+                    "cannot write {}: {error}; the job's later epochs are not kept",
+                    path.display()
+                );
+                file = None;
+            }
+        }
+        // Nobody waits for a listener.
+        drop(to.try_send(epoch));
+    }
+    if let Some(mut file) = file {
+        let _ = file.flush().await;
     }
 }

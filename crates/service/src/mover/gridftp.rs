@@ -4,22 +4,26 @@
 //! makes it, and says nothing of it; so directories are listed once more, one by one. What it cannot show to be there by
 //! name, size and (where both servers tell checksums) content is not done.
 
+mod adaptive;
 mod listing;
 mod said;
+mod slices;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Files, Status};
-use tidegate_control::{BitRate, ByteCount};
-use tokio::sync::watch;
+use tidegate_control::{BitRate, ByteCount, Epoch, Host};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::address;
-use crate::job::{Request, Summary};
+use crate::job::{Request, StreamRule, Summary};
+use crate::sampler::{credential, gridftp};
 
 use super::attempt::{Class, Ended, Outcome, Run};
 use super::child::{Exit, Spawner};
@@ -27,6 +31,7 @@ use super::command::{Plan, Streams};
 use super::programs::Programs;
 use super::report::{cut, how, shown};
 
+use adaptive::{Moved, Shares};
 use listing::{Listed, path_of, subdirectories};
 use said::{OutputReader, class, error};
 
@@ -52,7 +57,13 @@ struct Attempt<'a> {
     nowhere: String,
     stop: watch::Receiver<bool>,
     started: Instant,
+    /// What it begins with, and has to its end where no rule decides.
     streams: u16,
+    /// Who decides, if anybody does.
+    rule: Option<StreamRule>,
+    shares: Shares,
+    /// What was moved under the rule so far.
+    moved: Mutex<Moved>,
 }
 
 /// What was found out about an attempt so far.
@@ -69,9 +80,9 @@ pub async fn run(spawner: &Spawner, programs: &Programs, run: Run, dump: PathBuf
     let Run { attempt, request, start, most, share, stop, epochs, .. } = run;
     let now = *share.borrow();
     let streams = Streams { start, share: now, most };
-    let pairs = match pairs(&request) {
-        Ok(pairs) => pairs,
-        Err(why) => return Ended::failed(Class::Usage, why),
+    let (pairs, rule) = match (pairs(&request), StreamRule::of(&request.options)) {
+        (Ok(pairs), Ok(rule)) => (pairs, rule),
+        (Err(why), _) | (_, Err(why)) => return Ended::failed(Class::Usage, why),
     };
     let nowhere = url::Url::from_file_path(dump.with_extension("nowhere")).map(String::from);
     let this = Attempt {
@@ -82,26 +93,28 @@ pub async fn run(spawner: &Spawner, programs: &Programs, run: Run, dump: PathBuf
         nowhere: nowhere.unwrap_or_default(),
         stop,
         started: Instant::now(),
-        streams: parallel(&request, streams),
+        streams: parallel(&request, rule.as_ref(), streams),
+        rule: rule.filter(StreamRule::adapts),
+        shares: Shares { start, most, now: share },
+        moved: Mutex::default(),
         dump,
     };
     let ended = this.run(attempt, epochs).await;
-    let _ = tokio::fs::remove_file(&this.dump).await;
+    for file in [&this.dump, &this.list()] {
+        let _ = tokio::fs::remove_file(file).await;
+    }
     ended.unwrap_or_else(|ended| ended)
 }
 
 impl Attempt<'_> {
-    async fn run(
-        &self,
-        attempt: u32,
-        epochs: tokio::sync::mpsc::Sender<tidegate_control::Epoch>,
-    ) -> Result<Ended, Ended> {
+    async fn run(&self, attempt: u32, epochs: mpsc::Sender<Epoch>) -> Result<Ended, Ended> {
         let nowhere = self.pairs.iter().enumerate().map(|(i, (source, _))| {
             let slash = if source.ends_with('/') { "/" } else { "" };
             (source.clone(), format!("{}/{i}{slash}", self.nowhere))
         });
         let nowhere: Vec<_> = nowhere.collect();
         let listed = self.listed(&nowhere, BY_SIZE).await?;
+        self.keep_list().await?;
         let mut known = Known { all: (listed.files, listed.bytes), before: (0, 0) };
         // What is there already is held against the source, and skipped if it is the same.
         let mut skips = false;
@@ -109,12 +122,22 @@ impl Attempt<'_> {
             && let Some(left) = self.differing(known).await?
         {
             skips = true;
+            self.keep_list().await?;
             known.before = (listed.files.saturating_sub(left.files), listed.bytes.saturating_sub(left.bytes));
         }
-        let mut listener = OutputReader::new(epochs, self.streams, (known.before.1, listed.bytes));
-        let exit = self.start(&self.moving(skips), |piece| listener.hear(piece)).await?;
+        let moving = match &self.rule {
+            None => self.at_once(skips, known, epochs).await,
+            Some(rule) => {
+                self.slice_by_slice(rule, known, epochs).await?;
+                // What no slice could hold: empty directories, and files that were there and longer than their parts.
+                self.start(&self.moving(known, Some(BY_SIZE)), |_| {})
+                    .await
+                    .map(|exit| (exit, self.moved_bytes()))
+            }
+        };
+        let (exit, moved) = moving?;
         if exit.code() != Ok(0) {
-            return Err(self.broke(&exit, known, listener.moved()));
+            return Err(self.broke(&exit, known, moved));
         }
         let left_out = self.left_out(&listed).await?;
         let (left, verified) = match self.differing(known).await? {
@@ -132,6 +155,19 @@ impl Attempt<'_> {
         let missing = left.files + left_out.len() as u64;
         let failures = left.names.iter().map(differs).chain(left_out).collect();
         Ok(self.compared(known, &left, missing, failures, verified))
+    }
+
+    /// Moves everything by one run of the program, and tells how it ended and what it moved.
+    async fn at_once(
+        &self,
+        skips: bool,
+        known: Known,
+        epochs: mpsc::Sender<Epoch>,
+    ) -> Result<(Exit, u64), Ended> {
+        let mut listener = OutputReader::new(epochs, self.streams, (known.before.1, known.all.1));
+        let plan = self.moving(known, skips.then_some(BY_CHECKSUM));
+        let exit = self.start(&plan, |piece| listener.hear(piece)).await?;
+        Ok((exit, listener.moved()))
     }
 
     /// How it ended after both sides were compared.
@@ -187,14 +223,15 @@ impl Attempt<'_> {
 
     fn summary(&self, status: Status, known: Known, bytes: u64) -> Summary {
         let time = self.started.elapsed();
+        let (optimizer, streams_mean) = self.decided();
         Summary {
             status,
             files: Files { total: known.all.0, ok: 0, failed: 0, skipped: known.before.0, refreshed: 0 },
             bytes,
             duration_ms: time.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), time).0,
-            optimizer: format!("fixed:{}", self.streams),
-            streams_mean: f64::from(self.streams),
+            optimizer,
+            streams_mean,
             ..Summary::default()
         }
     }
@@ -277,10 +314,8 @@ impl Attempt<'_> {
             }
         })
         .await?;
-        let there = |nowhere: &str| {
-            let (number, rest) = nowhere.strip_prefix(&self.nowhere)?.strip_prefix('/')?.split_once('/')?;
-            Some(format!("{}{rest}", self.pairs.get(number.parse::<usize>().ok()?)?.1))
-        };
+        let places = self.places();
+        let there = |nowhere: &str| places.there(nowhere).filter(|place| place != nowhere);
         let empty = listed.empty().filter_map(|(_, nowhere)| there(nowhere)).collect();
         self.look(empty, |directory, exit| {
             if exit.code() != Ok(0) {
@@ -317,22 +352,29 @@ impl Attempt<'_> {
         }
     }
 
-    fn moving(&self, skips: bool) -> Plan {
-        let mut plan = self.plan(["-vb", "-cd", "-r", "-p"]);
-        let mut arg = |argument: &str| plan.arguments.push(argument.into());
-        arg(&self.streams.to_string());
-        arg("-stall-timeout");
-        arg("60");
-        if let Some(buffer) = self.request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
-            arg("-tcp-bs");
-            arg(&buffer.0.to_string());
+    /// What moves everything, or what is not there yet by that level of comparing.
+    fn moving(&self, known: Known, level: Option<&str>) -> Plan {
+        let mut plan = self.plan(["-vb", "-cd", "-r"]);
+        self.carrying(&mut plan, self.streams, ByteCount(known.all.1 / known.all.0.max(1)));
+        if let Some(level) = level {
+            plan.arguments.extend(["-sync", "-sync-level", level].map(OsString::from));
         }
-        if skips {
-            ["-sync", "-sync-level", BY_CHECKSUM].into_iter().for_each(&mut arg);
-        }
-        ["-f", "/dev/stdin"].into_iter().for_each(&mut arg);
+        plan.arguments.extend(["-f", "/dev/stdin"].map(OsString::from));
         plan.input = lines(&self.pairs);
         plan
+    }
+
+    /// Adds how files of so many bytes in the mean are carried.
+    fn carrying(&self, plan: &mut Plan, streams: u16, bytes: ByteCount) {
+        let mut arg = |argument: &str| plan.arguments.push(argument.into());
+        ["-p", &streams.to_string(), "-stall-timeout", "60"].into_iter().for_each(&mut arg);
+        // A server has blocks of its own.
+        if streams > 1 && self.pairs.iter().any(|(source, _)| source.starts_with("file:")) {
+            ["-bs", &gridftp::block(streams, bytes).0.to_string()].into_iter().for_each(&mut arg);
+        }
+        if let Some(buffer) = self.request.buffer_bytes.filter(|buffer| buffer.0 > 0) {
+            ["-tcp-bs", &buffer.0.to_string()].into_iter().for_each(&mut arg);
+        }
     }
 
     fn plan<const N: usize>(&self, arguments: [&str; N]) -> Plan {
@@ -358,9 +400,12 @@ impl Attempt<'_> {
 
 /// How a program that did not end well ended, and what it said, fit to be shown.
 pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
-    let said = error(&exit.messages);
+    let credential = credential::explained(&exit.messages);
+    let said = credential.clone().unwrap_or_else(|| error(&exit.messages));
     let outcome = match exit.code() {
         _ if exit.asked => Outcome::Stopped,
+        // No try makes one valid.
+        _ if credential.is_some() => Outcome::Failed(Class::Denied),
         Ok(2) if said.contains("is not installed here") => Outcome::Failed(Class::Usage),
         _ if said.contains(IS_DIRECTORY) => Outcome::Failed(Class::Usage),
         _ => Outcome::Failed(class(&said)),
@@ -374,17 +419,19 @@ pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
     (outcome, cut(&message, request))
 }
 
-/// How many streams it has from its beginning to its end.
-fn parallel(request: &Request, streams: Streams) -> u16 {
-    let start = streams.start.unwrap_or(if request.optimization { 4 } else { 1 });
-    if request.optimization { start.clamp(1, streams.share.max(1)) } else { 1 }
+/// How many streams it begins with; with a rule that never changes them, its number.
+fn parallel(request: &Request, rule: Option<&StreamRule>, streams: Streams) -> u16 {
+    let most = streams.share.max(1);
+    if let Some(mut rule) = rule.filter(|rule| !rule.adapts()).and_then(|rule| rule.build().ok()) {
+        return rule.start(adaptive::bounds(most), &Host::default()).setpoint.network.clamp(1, most);
+    }
+    let optimized = request.optimization || rule.is_some();
+    let start = streams.start.unwrap_or(if optimized { 4 } else { 1 });
+    if optimized { start.clamp(1, most) } else { 1 }
 }
 
 /// From where to where, as addresses.
 fn pairs(request: &Request) -> Result<Vec<(String, String)>, String> {
-    if let Some(option) = request.options.first() {
-        return Err(format!("{option} is no option of globus-url-copy as it is used here"));
-    }
     let url = |place: &str| {
         let url = match address::scheme(place) {
             Some(_) => place.to_owned(),
@@ -441,6 +488,11 @@ mod tests {
             ),
             ("error: 530 Login incorrect. gsiftp://u:secret@g/b\n", Class::Denied, "Login"),
             ("", Class::Passing, "exit code 1"),
+            (
+                "error: it failed\nThe proxy credential: /p\n with subject: /CN=x\n expired 3 minutes ago.\n",
+                Class::Denied,
+                "the proxy /p expired 3 minutes ago: make a new one",
+            ),
         ] {
             let exit = Exit {
                 status: std::process::ExitStatus::from_raw(1 << 8),
@@ -473,9 +525,6 @@ mod tests {
         for source in ["gsiftp://g/\"", "gsiftp://g/\n", "a/b"] {
             assert!(pairs(&Request::transfer(source, "/d")).is_err(), "{source}");
         }
-        let request =
-            Request { options: vec!["--retries=3".into()], ..Request::transfer("gsiftp://g/a", "/d") };
-        assert!(pairs(&request).is_err());
         assert!(has_password("ftp://u:p@h/x") && !has_password("gsiftp://u@h/x") && !has_password("/x"));
     }
 
@@ -483,9 +532,13 @@ mod tests {
     fn it_takes_its_streams_once() {
         let streams = Streams { start: Some(40), share: 8, most: 16 };
         let mut request = Request::transfer("gsiftp://g/a", "/d");
-        assert_eq!(parallel(&request, streams), 8);
-        assert_eq!(parallel(&request, Streams { start: None, ..streams }), 4);
+        assert_eq!(parallel(&request, None, streams), 8);
+        assert_eq!(parallel(&request, None, Streams { start: None, ..streams }), 4);
         request.optimization = false;
-        assert_eq!(parallel(&request, streams), 1);
+        assert_eq!(parallel(&request, None, streams), 1);
+        for (name, wanted) in [("fixed:3", 3), ("fixed:1,5,1", 5), ("fixed:99", 8), ("aimd", 8)] {
+            let rule = StreamRule::of(&[format!("--optimizer={name}")]).expect("a rule");
+            assert_eq!(parallel(&request, rule.as_ref(), streams), wanted, "{name}");
+        }
     }
 }

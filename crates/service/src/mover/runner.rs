@@ -5,22 +5,25 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::address::Route;
-use crate::job::{JobId, Request};
+use crate::job::{JobId, Request, StreamRule};
 use crate::output_file;
 use tidegate_contract::text::one_line;
 
 use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;
 use super::command::{Files, MAX_STREAMS, Plan, Streams};
-use super::epochs::Epochs;
+use super::epochs::{self, Epochs};
 use super::programs::Programs;
 use super::{gridftp, report};
 
 /// Jobs whose epochs are kept: the latest. An hour of a transfer takes some 2 MB.
 const KEPT_EPOCHS: u64 = 1000;
+
+/// Epochs that wait to be written.
+const EPOCHS: usize = 64;
 
 /// Runs jobs by [`Programs`].
 #[derive(Clone, Debug)]
@@ -46,7 +49,11 @@ impl Mover for Runner {
     fn demand(&self, request: &Request) -> StreamDemand {
         match request.route() {
             Ok(Route::GridFtp) => {
-                StreamDemand { most: if request.optimization { MAX_STREAMS } else { 1 }, adapts: false }
+                // Nothing is in the queue that is not checked.
+                let rule = StreamRule::of(&request.options).ok().flatten();
+                let one = !request.optimization && rule.is_none();
+                let adapts = rule.is_some_and(|rule| rule.adapts());
+                StreamDemand { most: if one { 1 } else { MAX_STREAMS }, adapts }
             }
             _ if !request.optimization && request.optimizer().is_none() => {
                 StreamDemand { most: 1, adapts: true }
@@ -67,7 +74,11 @@ impl Runner {
         let ended = match request.route() {
             Ok(Route::GridFtp) => {
                 let dump = directory.join(format!("{}.listed", run.id));
-                gridftp::run(&self.spawner, &self.programs, run, dump).await
+                // As the epochs of a program of ours are: heard by the service, and left in a file.
+                let (epochs, written) = mpsc::channel(EPOCHS);
+                let heard = epochs::write(&files.epochs, written, run.epochs.clone());
+                let run = Run { epochs, ..run };
+                tokio::join!(gridftp::run(&self.spawner, &self.programs, run, dump), heard).0
             }
             _ => self.follow(run, &files).await,
         };

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::{BitRate, ByteCount};
 use url::Url;
 
+use crate::sampler::credential;
 use crate::sampler::program::Invocation;
 use crate::sampler::{Amount, Failure, Measured, Measuring, SIZES, Sampler, SamplerError, SamplerKind};
 
@@ -17,17 +18,35 @@ pub(super) const MAX_STREAMS: u16 = 128;
 
 /// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
 /// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
-const FIRST: ByteCount = ByteCount::mib(2);
-const GROWTH: f64 = 32.0;
+pub(crate) const FIRST: ByteCount = ByteCount::mib(2);
+pub(crate) const GROWTH: f64 = 32.0;
 /// So many amounts are tried until one takes a good part of the time that was asked for.
 const TRIES: u32 = 4;
-const GOOD_PART: f64 = 0.4;
+pub(crate) const GOOD_PART: f64 = 0.4;
+
+/// Lines that are heard within so long were read at once, on a host that had no time for it before: what lies between them
+/// is not the time of the transfer.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// Seconds without data until it gives up by itself.
 const STALLED: &str = "20";
 
-/// What an error says is at most so many lines.
+/// What an error says is at most so many lines, and of credentials it says so many.
 const MAX_LINES: usize = 12;
+const MAX_HEARD: usize = 64;
+
+/// What a server sends at a time, unless it was told otherwise when it was started: each block goes by one stream.
+const SERVER_BLOCK: u64 = 256 << 10;
+/// What `globus-url-copy` itself sends at a time where it is told nothing.
+const CLIENT_BLOCK: u64 = 1 << 20;
+/// Blocks for each stream: with one, whoever is ready first would take that of another.
+const BLOCKS_EACH: u64 = 4;
+
+/// The block (`-bs`) by which `globus-url-copy` itself sends so much by all of so many streams.
+pub(crate) fn block(streams: u16, bytes: ByteCount) -> ByteCount {
+    let block = bytes.0 / (u64::from(streams.max(1)) * BLOCKS_EACH);
+    ByteCount(block.clamp(1 << 12, CLIENT_BLOCK) >> 12 << 12)
+}
 
 /// GridFtpOptions of `globus-url-copy`.
 #[derive(Clone, Debug, Default)]
@@ -58,10 +77,36 @@ impl GridFtp {
         Ok(Self { urls: format!("{from} {to}\n"), options, rate: None })
     }
 
+    /// Whether the program here sends, and not a server.
+    fn sends(&self) -> bool {
+        self.urls.starts_with("file:")
+    }
+
+    /// What there is to say of a sample of which a part moved `bytes` last.
+    fn note(&self, streams: u16, bytes: ByteCount, told: bool) -> Option<String> {
+        let least = u64::from(streams) * BLOCKS_EACH * SERVER_BLOCK;
+        if !told {
+            Some(
+                "the time includes connecting: globus-url-copy was not heard in time saying when data flowed"
+                    .to_owned(),
+            )
+        } else if !self.sends() && bytes.0 < least && streams > 1 {
+            let least = ByteCount(least);
+            Some(format!(
+                "a server sends blocks of 256 KiB, and {bytes} is too little for {streams} streams: take {least} or more"
+            ))
+        } else {
+            None
+        }
+    }
+
     fn command(&self, streams: u16, bytes: ByteCount) -> Invocation {
         let mut program = Invocation::new("globus-url-copy", "globus-gass-copy-progs");
         program.args(["-dbg", "-fast", "-st", STALLED, "-f", "/dev/stdin"]);
         program.args(["-p", &streams.to_string(), "-len", &bytes.0.to_string()]);
+        if self.sends() {
+            program.args(["-bs", &block(streams, bytes).0.to_string()]);
+        }
         if let Some(buffer) = self.options.buffer {
             program.args(["-tcp-bs", &buffer.0.to_string()]);
         }
@@ -77,14 +122,15 @@ impl GridFtp {
         let mut conversation = Conversation::default();
         let ended = self.command(streams, bytes).run(limit, |line, at| conversation.hear(line, at)).await?;
         if !ended.status.success() {
-            let why = conversation.error.unwrap_or_else(|| ended.how());
+            let why = credential::explained(&conversation.heard).or(conversation.error);
+            let why = why.unwrap_or_else(|| ended.how());
             return Err(SamplerError::new(Failure::Failed, format!("globus-url-copy: {why}")));
         }
         match (conversation.begun, conversation.complete) {
-            (Some(begun), Some(complete)) if complete > begun => {
+            (Some(begun), Some(complete)) if complete > begun + AT_ONCE => {
                 Ok(Timed { measured: complete - begun, told: true })
             }
-            // Another version may say other things; the whole time is an honest figure still.
+            // Another version may say other things, and what was read late shows no time; the whole is an honest figure still.
             _ => Ok(Timed { measured: ended.spent, told: false }),
         }
     }
@@ -101,6 +147,7 @@ impl GridFtp {
         let mut tried = 0;
         loop {
             let left = limit.saturating_sub(started.elapsed());
+            let carried = bytes;
             let timed = self.once(streams, bytes, left).await?;
             moved += bytes;
             tried += 1;
@@ -116,14 +163,13 @@ impl GridFtp {
             };
             if enough || tried >= TRIES {
                 self.rate = Some(throughput);
-                let note = || "the time includes connecting: globus-url-copy did not say when data flowed";
                 return Ok(Measured {
                     streams,
                     throughput,
                     bytes: moved,
                     measured: timed.measured,
                     spent: started.elapsed(),
-                    note: (!timed.told).then(|| note().to_owned()),
+                    note: self.note(streams, carried, timed.told),
                 });
             }
         }
@@ -185,10 +231,18 @@ struct Conversation {
     complete: Option<Instant>,
     error: Option<String>,
     lines: usize,
+    /// All that is said from the error on.
+    heard: String,
+    heard_lines: usize,
 }
 
 impl Conversation {
     fn hear(&mut self, line: &str, at: Instant) {
+        if (self.error.is_some() || line.starts_with("error: ")) && self.heard_lines < MAX_HEARD {
+            self.heard_lines += 1;
+            self.heard.push_str(line.trim_end());
+            self.heard.push('\n');
+        }
         if let Some(error) = line.strip_prefix("error: ") {
             self.error = Some(error.to_owned());
             self.lines = 1;
@@ -209,7 +263,7 @@ impl Conversation {
 }
 
 /// A line of a reply without the code before it.
-fn without_code(line: &str) -> &str {
+pub(crate) fn without_code(line: &str) -> &str {
     let line = line.trim();
     match line.as_bytes() {
         [a, b, c, b'-' | b' ', ..] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) => {
@@ -262,6 +316,32 @@ mod tests {
         assert!(conversation.begun.is_none() && conversation.complete.is_none());
         let long = format!("error: it\n{}", "500-again\n".repeat(9_000));
         assert!(heard(&long).0.error.expect("it failed").len() < 200);
+    }
+
+    #[test]
+    fn small_samples_are_sent_in_blocks_for_all_streams() {
+        for (streams, bytes, wanted) in [
+            (2, 1 << 20, 128 << 10),
+            (4, 1_000_000, 61_440),
+            (8, 1 << 30, 1 << 20),
+            (128, 65_536, 4096),
+            (0, 0, 4096),
+        ] {
+            assert_eq!(block(streams, ByteCount(bytes)), ByteCount(wanted), "{streams} of {bytes}");
+        }
+        let of = |from: &str| GridFtp::new(from, "ftp://b", GridFtpOptions::default()).expect("two ends");
+        let command = |gridftp: &GridFtp| format!("{:?}", gridftp.command(2, ByteCount::mib(1)));
+        let (here, server) = (of("/here"), of("ftp://a"));
+        assert!(command(&here).contains(r#""-bs", "131072""#) && !command(&server).contains("-bs"));
+        // A server's blocks are its own: it is said where they are too large.
+        assert_eq!(here.note(2, ByteCount::mib(1), true), None);
+        assert_eq!(server.note(1, ByteCount::mib(1), true), None);
+        assert_eq!(server.note(2, ByteCount::mib(2), true), None);
+        let note = server.note(2, ByteCount::mib(1), true).expect("too little");
+        assert!(
+            note.contains("1 MiB is too little for 2 streams: take 2 MiB or more") && !note.contains('\n'),
+            "{note}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `iperf3` against a server that runs at the other site, or that an endpoint there starts for each sample.
+//! `iperf3` against a server that runs at the other site, or that an endpoint there starts for each sample; or run by one
+//! endpoint against another.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,7 +23,7 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What it says while it serves another, and an endpoint that runs as many as it may.
-const BUSY: [&str; 2] = ["the server is busy", "iperf3 servers run already"];
+const BUSY: [&str; 3] = ["the server is busy", "iperf3 servers run already", "iperf3 tests run already"];
 
 /// What it says between two clients of a server that is started anew for each; of a server that is not there it
 /// says the same, and so it is believed sooner.
@@ -61,11 +62,27 @@ pub enum Other {
     Server(Server),
     /// An endpoint that starts one.
     Helper(Helper),
+    /// An endpoint that measures to another one, whose address this is, ticket included.
+    Between(Helper, Endpoint),
+}
+
+/// An endpoint's address, ticket included.
+#[derive(Clone)]
+pub struct Endpoint(pub String);
+
+/// Without the ticket.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Endpoint(…)")
+    }
 }
 
 /// The name by which the child finds the endpoint in its environment.
 const ENDPOINT: &str = "sample-endpoint";
 const ENDPOINT_VARIABLE: &str = "TIDEGATE_REMOTE_SAMPLE_ENDPOINT";
+/// And the one that is measured to.
+const OTHER: &str = "sample-other";
+const OTHER_VARIABLE: &str = "TIDEGATE_REMOTE_SAMPLE_OTHER";
 
 impl Server {
     /// Reads `host`, `host:port` or `[address]:port`; the port is 5201 if none is given.
@@ -110,19 +127,40 @@ impl Iperf3 {
     }
 
     fn command(&self, streams: u16, amount: Amount) -> Invocation {
+        let asks = |Helper { program, arguments, endpoint }: &Helper| {
+            let mut program = Invocation::new(program, "tidegate");
+            program.arg("iperf3").args(arguments);
+            program.args(["--limit", &format!("{}s", amount.limit().as_secs())]);
+            program.arg(format!("{ENDPOINT}:"));
+            program.secret(ENDPOINT_VARIABLE, endpoint);
+            program
+        };
         let mut program = match &self.other {
             Other::Server(Server { host, port }) => {
                 let mut program = Invocation::new("iperf3", "iperf3");
                 program.args(["-c", host, "-p", &port.to_string()]);
                 program
             }
-            Other::Helper(Helper { program, arguments, endpoint }) => {
-                let mut program = Invocation::new(program, "tidegate");
-                program.arg("iperf3").args(arguments);
-                program.args(["--limit", &format!("{}s", amount.limit().as_secs())]);
-                program.args([format!("{ENDPOINT}:").as_str(), "--"]);
-                program.secret(ENDPOINT_VARIABLE, endpoint);
+            Other::Helper(helper) => {
+                let mut program = asks(helper);
+                program.arg("--");
                 program
+            }
+            Other::Between(helper, Endpoint(other)) => {
+                let mut program = asks(helper);
+                program.args(["--to", &format!("{OTHER}:"), "--streams", &streams.to_string()]);
+                program.secret(OTHER_VARIABLE, other);
+                match amount {
+                    Amount::Time(time) => program.args(["--time", &format!("{}ms", time.as_millis())]),
+                    Amount::Bytes(bytes) => program.args(["--bytes", &format!("{}B", bytes.0)]),
+                };
+                if self.reverse {
+                    program.arg("--reverse");
+                }
+                if let Some(buffer) = self.buffer {
+                    program.args(["--tcp-buffer", &format!("{}B", buffer.0)]);
+                }
+                return program;
             }
         };
         program.args(["-J", "-i", "0"]);
@@ -300,12 +338,19 @@ mod tests {
             arguments: vec!["--state=/s".into()],
             endpoint: "tg://TICKET@h:1/".to_owned(),
         };
-        let sampler = Iperf3::new(Other::Helper(helper), true, None);
+        let sampler = Iperf3::new(Other::Helper(helper.clone()), true, None);
         let program = sampler.command(4, Amount::Time(Duration::from_secs(1)));
         let shown = format!("{program:?} {sampler:?}");
         assert!(!shown.contains("TICKET"), "{shown}");
         let asked = r#""iperf3", "--state=/s", "--limit", "24s", "sample-endpoint:", "--", "-J""#;
         assert!(shown.contains(asked) && shown.contains("\"-R\""), "{shown}");
+        let other = Endpoint("tg://SECRET@i:1/".to_owned());
+        let sampler = Iperf3::new(Other::Between(helper, other), false, Some(ByteCount::kib(128)));
+        let program = sampler.command(4, Amount::Time(Duration::from_millis(1500)));
+        let shown = format!("{program:?} {sampler:?}");
+        assert!(!shown.contains("TICKET") && !shown.contains("SECRET"), "{shown}");
+        let asked = r#""sample-endpoint:", "--to", "sample-other:", "--streams", "4", "--time", "1500ms", "--tcp-buffer", "131072B""#;
+        assert!(shown.contains(asked) && !shown.contains("\"-R\""), "{shown}");
     }
 
     #[test]

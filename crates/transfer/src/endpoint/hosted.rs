@@ -11,14 +11,14 @@ use tidegate_control::ByteCount;
 use crate::catalogue::Catalogues;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
+use crate::endpoint::rights::{may_read, may_use, may_write};
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, reach};
+use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::path::RelPath;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::{Share, remember};
@@ -28,7 +28,6 @@ use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::named::{Reached, Scope};
-use crate::sys::clock::Instant;
 use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
@@ -37,12 +36,10 @@ use crate::terms::{Compare, DataPlane, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
-use crate::wire::message::{
-    DETAIL_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE,
-};
+use crate::wire::message::{DETAIL_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
-use crate::wire::ticket::{Address, Claims};
+use crate::wire::ticket::Address;
 
 /// Most an initiator may ask of this host.
 const MAX_STAGING: ByteCount = ByteCount::mib(128);
@@ -64,9 +61,8 @@ const EXPIRED: &str =
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long an iperf3 server runs at most, and how often it is looked after.
+/// How long iperf3 runs at most.
 const IPERF3: Duration = Duration::from_secs(300);
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A session that data streams may join.
 #[derive(Debug)]
@@ -240,7 +236,18 @@ fn answer(
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
-            let result = serve_iperf3(endpoint, caller, outbox, inbox, limit);
+            let result = measuring::serve(endpoint, caller.session, caller.reached, (outbox, inbox), limit);
+            endpoint.has_ended();
+            result
+        }
+        Request::OneTimeIperf3 { reverse } => {
+            measuring::ticket(endpoint, caller.session, reverse, (outbox, inbox))
+        }
+        Request::Iperf3To { destination, test, limit_s } => {
+            let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
+            let address = Address::parse(&destination)?;
+            let result =
+                measuring::between(endpoint, caller.session, &address, &test, (outbox, inbox), limit);
             endpoint.has_ended();
             result
         }
@@ -252,70 +259,6 @@ fn here(outbox: &Outbox) -> Result<()> {
     match outbox.is_lost() {
         true => Err(Error::new(ErrorKind::Connection, "the peer left before its transfer began")),
         false => Ok(()),
-    }
-}
-
-/// Runs an iperf3 server until its one test is over, the peer leaves, or the time is up.
-fn serve_iperf3(
-    endpoint: &Endpoint,
-    caller: &Caller<'_>,
-    outbox: &Outbox,
-    inbox: &Inbox,
-    limit: Duration,
-) -> Result<()> {
-    let SessionContext { claims, version, .. } = caller.session;
-    if *version < IPERF3_SINCE {
-        let why =
-            format!("an iperf3 server is asked for in protocol version {IPERF3_SINCE}, this session has 1");
-        return Err(Error::protocol(why));
-    }
-    // One that holds once is for one path and nothing else.
-    if claims.once.is_some() || !(claims.read || claims.write) {
-        return Err(Error::new(ErrorKind::Denied, "the ticket does not allow an iperf3 server"));
-    }
-    let servers = endpoint.iperf3.as_ref().ok_or_else(|| {
-        Error::new(ErrorKind::Denied, "it runs no iperf3 for others: start the endpoint with --iperf3")
-    })?;
-    let reached = caller
-        .reached
-        .ok_or_else(|| Error::new(ErrorKind::Io, "it cannot tell which of its addresses was reached"))?;
-    let end = Instant::now() + limit;
-    let mut server = servers.start(reached, limit)?;
-    outbox.send(&Message::Iperf3 { port: server.port() });
-    // The peer says nothing more: a message ends it as its leaving does.
-    while Instant::now() < end
-        && server.is_running()
-        && !endpoint.draining.load(std::sync::atomic::Ordering::Relaxed)
-        && matches!(inbox.receive_within(LOOK), Ok(None))
-    {}
-    Ok(())
-}
-
-fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
-    if endpoint.config.read_only {
-        return Err(Error::new(ErrorKind::Denied, "it is read-only"));
-    }
-    match claims.write {
-        true => Ok(()),
-        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow writing")),
-    }
-}
-
-fn may_read(claims: &Claims) -> Result<()> {
-    match claims.read {
-        true => Ok(()),
-        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow reading")),
-    }
-}
-
-fn may_use(claims: &Claims, path: &[u8]) -> Result<()> {
-    let trimmed = path.strip_suffix(b"/").unwrap_or(path);
-    if !trimmed.is_empty() {
-        RelPath::new(trimmed)?;
-    }
-    match claims.covers(trimmed) {
-        true => Ok(()),
-        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow this path")),
     }
 }
 

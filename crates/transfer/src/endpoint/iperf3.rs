@@ -2,19 +2,22 @@
 //! TranServer.
 //!
 //! iperf3 itself asks nobody for a ticket. So a server is started for one test only, on the address that the peer
-//! reached, and lives no longer than the session that asked for it.
+//! reached, and lives no longer than the session that asked for it. And `iperf3 -c` against the server of another
+//! endpoint, for a peer that measures between the two.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, ErrorKind as IoErrorKind, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::spec::{Iperf3Amount, Iperf3Test};
 use crate::sys::net;
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
+use crate::wire::message::MAX_REPORT;
 
 /// Most servers at a time: more tests would only measure each other.
 const MAX_SERVERS: usize = 4;
@@ -30,6 +33,12 @@ const LISTENING: &str = "Server listening";
 const IN_USE: &str = "Address already in use";
 const TRIES: usize = 8;
 
+/// Most streams that iperf3 opens.
+const MAX_STREAMS: u16 = 128;
+
+/// How long a client may take to connect, in ms.
+const CONNECTING_MS: &str = "10000";
+
 /// Most of its messages that is looked at.
 const MAX_SAID: u64 = 4096;
 
@@ -38,6 +47,7 @@ const MAX_SAID: u64 = 4096;
 pub struct Servers {
     ports: RangeInclusive<u16>,
     taken: Mutex<BTreeSet<u16>>,
+    clients: Mutex<usize>,
 }
 
 /// One that runs; ended when it is dropped.
@@ -57,12 +67,32 @@ struct Taken<'a> {
 impl Servers {
     /// On these ports; 0 is any that is free.
     pub fn new(ports: RangeInclusive<u16>) -> Self {
-        Self { ports, taken: Mutex::default() }
+        Self { ports, taken: Mutex::default(), clients: Mutex::default() }
     }
 
-    /// Whether none runs.
+    /// Whether none runs, and no client.
     pub fn is_idle(&self) -> bool {
         self.taken.lock().expect("not poisoned").is_empty()
+            && *self.clients.lock().expect("not poisoned") == 0
+    }
+
+    /// Makes `test` against the server at `address`, for as long as it `goes_on`, and answers with what iperf3 printed.
+    ///
+    /// # Errors
+    /// In one line: as many tests as may be are made already, or iperf3 cannot be run, or it was ended.
+    pub fn measure(
+        &self,
+        address: SocketAddr,
+        test: &Iperf3Test,
+        goes_on: impl FnMut() -> bool,
+    ) -> Result<Vec<u8>> {
+        if !(1..=MAX_STREAMS).contains(&test.streams) {
+            let why = format!("iperf3 opens 1 to {MAX_STREAMS} streams, not {}", test.streams);
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let _client = Client::begin(self)?;
+        let child = client(address, test).spawn().map_err(|error| not_started(&error))?;
+        wait(Running(child), goes_on)
     }
 
     /// Starts one for one test, and waits until it listens on `address`.
@@ -84,10 +114,7 @@ impl Servers {
         command.args(["-s", "-1", "--forceflush", "--idle-timeout", &idle]);
         command.args(["-p", &taken.port.to_string(), "-B", &address.to_string()]);
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(|error| match error.kind() {
-            IoErrorKind::NotFound => Error::new(ErrorKind::Io, "iperf3 is not installed there"),
-            _ => Error::new(ErrorKind::Io, format!("iperf3 cannot be started there: {error}")),
-        })?;
+        let child = command.spawn().map_err(|error| not_started(&error))?;
         let mut server = Server { taken, child };
         let output = server.child.stdout.take();
         match output.is_some_and(listens) {
@@ -118,6 +145,96 @@ impl Servers {
         })?;
         taken.insert(port);
         Ok(Taken { servers: self, port })
+    }
+}
+
+fn not_started(error: &std::io::Error) -> Error {
+    match error.kind() {
+        IoErrorKind::NotFound => Error::new(ErrorKind::Io, "iperf3 is not installed there"),
+        _ => Error::new(ErrorKind::Io, format!("iperf3 cannot be started there: {error}")),
+    }
+}
+
+/// One test that is made here; counted until it is dropped.
+#[derive(Debug)]
+struct Client<'a>(&'a Servers);
+
+impl<'a> Client<'a> {
+    fn begin(servers: &'a Servers) -> Result<Self> {
+        let mut clients = servers.clients.lock().expect("not poisoned");
+        if *clients >= MAX_SERVERS {
+            let why = format!("{MAX_SERVERS} iperf3 tests run already: try again in a moment");
+            return Err(Error::new(ErrorKind::Busy, why));
+        }
+        *clients += 1;
+        Ok(Self(servers))
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        *self.0.clients.lock().expect("not poisoned") -= 1;
+    }
+}
+
+fn client(address: SocketAddr, test: &Iperf3Test) -> Command {
+    let mut command = Command::new("iperf3");
+    command.args(["-c", &address.ip().to_string(), "-p", &address.port().to_string(), "-J", "-i", "0"]);
+    command.args(["-P", &test.streams.to_string(), "--connect-timeout", CONNECTING_MS]);
+    match test.amount {
+        Iperf3Amount::Seconds(seconds) => command.args(["-t", &seconds.max(1).to_string()]),
+        Iperf3Amount::Bytes(bytes) => command.args(["-n", &bytes.0.max(1).to_string()]),
+    };
+    if test.reverse {
+        command.arg("-R");
+    }
+    if let Some(buffer) = test.buffer {
+        command.args(["-w", &buffer.0.to_string()]);
+    }
+    command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A child that is ended when it is dropped.
+#[derive(Debug)]
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until a client has ended, and answers with its report.
+fn wait(mut running: Running, mut goes_on: impl FnMut() -> bool) -> Result<Vec<u8>> {
+    let failed = |why: &str| Error::new(ErrorKind::Io, format!("its iperf3 failed: {why}"));
+    let (says, heard) = mpsc::channel();
+    let (output, messages) = (running.0.stdout.take(), running.0.stderr.take());
+    thread::spawn(move || {
+        let mut report = Vec::new();
+        if let Some(output) = output {
+            let _ = output.take(MAX_REPORT as u64 + 1).read_to_end(&mut report);
+        }
+        let _ = says.send(report);
+    });
+    let report = loop {
+        match heard.try_recv() {
+            Ok(report) => break report,
+            Err(_) if goes_on() => {}
+            Err(_) => return Err(failed("it did not end in time and was stopped")),
+        }
+    };
+    match report.len() {
+        0 => {
+            let mut text = String::new();
+            if let Some(stream) = messages {
+                let _ = stream.take(MAX_SAID).read_to_string(&mut text);
+            }
+            Err(failed(text.lines().next().unwrap_or("it printed nothing").trim_start_matches("iperf3: ")))
+        }
+        1..=MAX_REPORT => Ok(report),
+        _ => Err(failed("it printed more than 1 MiB")),
     }
 }
 

@@ -43,7 +43,10 @@ impl Report {
                     SourceSpec::Zero(_) => format!("measures the way from here to {to}"),
                 }
             }
-            Request::OneTimeTicket { .. } | Request::Iperf3 { .. } => return None,
+            Request::OneTimeTicket { .. }
+            | Request::Iperf3 { .. }
+            | Request::OneTimeIperf3 { .. }
+            | Request::Iperf3To { .. } => return None,
         };
         Some(Self { who, what, began: Instant::now(), ledger: Arc::default() })
     }

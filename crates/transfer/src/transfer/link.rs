@@ -9,11 +9,11 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::Quota;
-use crate::spec::{RunId, SourceRoot};
+use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::wire::handshake::{self, Unopened};
-use crate::wire::message::{IPERF3_SINCE, Message, RUN_SINCE, Request, VERSIONS};
+use crate::wire::message::{IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, VERSIONS};
 use crate::wire::session::{self, Inbox, Outbox};
-use crate::wire::ticket::Address;
+use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::{Identity, Trust};
 
 /// How long an endpoint may take to answer a request.
@@ -77,9 +77,13 @@ impl Link {
 
     /// What the endpoint answers to what was asked.
     pub fn answer(&self) -> Result<Message> {
+        self.answer_within(ANSWER)
+    }
+
+    fn answer_within(&self, time: Duration) -> Result<Message> {
         let late =
             || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
-        match self.inbox.receive_within(ANSWER)?.ok_or_else(late)? {
+        match self.inbox.receive_within(time)?.ok_or_else(late)? {
             Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
             message => Ok(message),
         }
@@ -107,6 +111,56 @@ impl Link {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
         }
+    }
+}
+
+/// Asks for a ticket that holds once, by `request`, and ends the session.
+pub fn one_time_ticket(link: &Link, request: Request) -> Result<Ticket> {
+    link.outbox.send(&Message::Request(request));
+    let ticket = match link.answer()? {
+        Message::Ticket(text) => Ticket::parse(&text),
+        _ => return Err(Error::protocol("the endpoint did not answer with a ticket")),
+    };
+    link.outbox.close();
+    ticket.ok_or_else(|| Error::protocol("a ticket that cannot be read"))
+}
+
+/// Has the endpoint at `from` make `test` by iperf3 against the one at `to`, and answers with the JSON that iperf3 printed
+/// there. It takes no longer than `limit`, and the time that each end may take to answer.
+///
+/// # Errors
+/// In one line: an end that does not answer, is too old, does not allow it, or cannot run iperf3.
+pub fn iperf3_between(
+    from: &Address,
+    to: &Address,
+    pki: Option<&Arc<Identity>>,
+    test: Iperf3Test,
+    limit: Duration,
+) -> Result<Vec<u8>> {
+    let new_enough = |link: &Link| match link.version >= IPERF3_BETWEEN_SINCE {
+        true => Ok(()),
+        false => {
+            let why = format!(
+                "the endpoint at {} speaks protocol version {}, and a test between endpoints is asked for in version {IPERF3_BETWEEN_SINCE}: update it",
+                link.place, link.version
+            );
+            Err(Error::new(ErrorKind::Protocol, why))
+        }
+    };
+    let issued = Link::open(to, pki)?;
+    new_enough(&issued)?;
+    let ticket = one_time_ticket(&issued, Request::OneTimeIperf3 { reverse: test.reverse })?;
+    let destination = Address { ticket: Some(ticket), ..to.clone() }.to_bytes();
+    let link = Link::open(from, pki)?;
+    new_enough(&link)?;
+    let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
+    link.outbox.send(&Message::Request(Request::Iperf3To { destination, test, limit_s }));
+    match link.answer_within(limit + ANSWER)? {
+        Message::Iperf3Report(report) => {
+            link.outbox.close();
+            Ok(report)
+        }
+        _ => Err(Error::protocol("the endpoint answered something else than was asked")),
     }
 }
 
@@ -146,7 +200,8 @@ impl Iperf3Server {
         Self::ask_over(Link::open(address, pki)?, limit)
     }
 
-    fn ask_over(link: Link, limit: Duration) -> Result<Self> {
+    /// Asks for one over a session that there is.
+    pub fn ask_over(link: Link, limit: Duration) -> Result<Self> {
         if link.version < IPERF3_SINCE {
             let why = format!(
                 "the endpoint at {} speaks protocol version {}, and iperf3 is asked for in version {IPERF3_SINCE}: update it, or run `iperf3 -s` there and name it HOST:PORT",

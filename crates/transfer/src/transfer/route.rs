@@ -27,11 +27,11 @@ use crate::sys::confined::{self, Root};
 use crate::sys::{host, random};
 use crate::terms::Terms;
 use crate::text::show;
-use crate::transfer::link::Link;
+use crate::transfer::link::{Link, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
 use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
-use crate::wire::ticket::{Address, Ticket};
+use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 
 /// How long a stream may deliver nothing unless told otherwise.
@@ -213,14 +213,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
     let issued = Link::open(to, setup.pki.as_ref())?;
-    issued.outbox.send(&Message::Request(Request::OneTimeTicket { path: to.path.clone() }));
-    let ticket = match issued.answer()? {
-        Message::Ticket(text) => {
-            Ticket::parse(&text).ok_or_else(|| Error::protocol("a ticket that cannot be read"))?
-        }
-        _ => return Err(Error::protocol("the destination did not answer with a ticket")),
-    };
-    issued.outbox.close();
+    let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = Link::open(from, setup.pki.as_ref())?;
     link.name_run(setup.run, setup.stall);

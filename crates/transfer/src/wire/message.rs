@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
-use crate::spec::{MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::Terms;
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 7);
+pub const VERSIONS: (u16, u16) = (1, 8);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -41,6 +41,9 @@ pub(crate) const TELL_SINCE: u16 = 6;
 /// The version since which an end tells of waits and streams with its counters, and a third party of how sure it is.
 pub(crate) const DETAIL_SINCE: u16 = 7;
 
+/// The version since which endpoints can be asked to measure between them by iperf3.
+pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
+
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
     let version = ours.1.min(theirs.1);
@@ -55,6 +58,8 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 /// Most elements of the lists in one message: what honest peers of every version keep within.
 const MAX_SEGMENTS: usize = 32 << 10;
 const MAX_FRAMES: usize = 8 << 10;
+/// Longest report of iperf3: with 128 streams it prints some 100 kB.
+pub(crate) const MAX_REPORT: usize = 1 << 20;
 
 /// What the initiator asks of an endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +98,21 @@ pub enum Request {
     },
     /// Run an iperf3 server for one test of mine; since version 2.
     Iperf3 {
+        /// It is ended after so long, or when the session ends.
+        limit_s: u32,
+    },
+    /// Make a ticket that holds once, for an iperf3 server and nothing else: for the third party of a test; since version
+    /// 8.
+    OneTimeIperf3 {
+        /// Whether data is to flow from the endpoint that is asked, not to it.
+        reverse: bool,
+    },
+    /// Make this test by iperf3 against another endpoint; since version 8.
+    Iperf3To {
+        /// The other endpoint, with a one-time ticket.
+        destination: Vec<u8>,
+        /// What to measure.
+        test: Iperf3Test,
         /// It is ended after so long, or when the session ends.
         limit_s: u32,
     },
@@ -239,6 +259,9 @@ pub enum Message {
     Detail(CounterDetail),
     /// Third party, sender to initiator, ahead of `Stepped`: what the epoch showed besides; since version 7.
     StepDetail(StepDetail),
+
+    /// The endpoint that made a test: what iperf3 printed, in JSON; since version 8.
+    Iperf3Report(#[serde(deserialize_with = "at_most::<MAX_REPORT, _, _>")] Vec<u8>),
 }
 
 /// Encodes `message` with its length prefix.

@@ -34,35 +34,55 @@ impl Listed {
     }
 
     fn add(&mut self, line: &str) {
-        let (is_directory, line) = match line.strip_prefix('#') {
-            Some(rest) => (true, rest),
-            None => (false, line),
-        };
-        // A name may hold a quote.
-        let Some((source, rest)) = line.strip_prefix('"').and_then(|line| line.split_once("\" \"")) else {
-            return;
-        };
-        let Some((destination, facts)) = rest.rsplit_once('"') else { return };
-        if let Some((parent, _)) = source.trim_end_matches('/').rsplit_once('/')
+        let Some(entry) = Entry::of(line) else { return };
+        if let Some((parent, _)) = entry.source.trim_end_matches('/').rsplit_once('/')
             && !self.filled.contains(parent)
         {
             self.filled.insert(parent.to_owned());
         }
-        if is_directory {
-            self.directories.push((source.to_owned(), destination.to_owned()));
+        if entry.is_directory {
+            self.directories.push((entry.source.to_owned(), entry.destination.to_owned()));
             return;
         }
         self.files += 1;
-        let size = facts.split([' ', ';']).find_map(|fact| fact.strip_prefix("size="));
-        self.bytes += size.and_then(|size| size.trim().parse::<u64>().ok()).unwrap_or(0);
+        self.bytes += entry.size.unwrap_or(0);
         if self.names.len() < MAX_NAMES {
-            self.names.push(source.to_owned());
+            self.names.push(entry.source.to_owned());
         }
     }
 
     /// The directories that nothing lies in.
     pub fn empty(&self) -> impl Iterator<Item = &(String, String)> {
         self.directories.iter().filter(|(source, _)| !self.filled.contains(source.trim_end_matches('/')))
+    }
+}
+
+/// A line of what is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Its address at the source.
+    pub source: &'a str,
+    /// Its address at the destination.
+    pub destination: &'a str,
+    /// Its size, if that is told.
+    pub size: Option<u64>,
+}
+
+impl<'a> Entry<'a> {
+    /// What a line tells; `None` of one that is no entry.
+    pub fn of(line: &'a str) -> Option<Self> {
+        let (is_directory, line) = match line.strip_prefix('#') {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        // A name may hold a quote.
+        let (source, rest) = line.strip_prefix('"')?.split_once("\" \"")?;
+        let (destination, facts) = rest.rsplit_once('"')?;
+        let size = facts.split([' ', ';']).find_map(|fact| fact.strip_prefix("size="));
+        let size = size.and_then(|size| size.trim().parse().ok());
+        Some(Self { is_directory, source, destination, size })
     }
 }
 

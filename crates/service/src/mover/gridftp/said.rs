@@ -7,6 +7,7 @@ use tidegate_control::{Arrival, BitRate, ByteCount, Epoch};
 use tokio::sync::mpsc;
 
 use super::super::Class;
+use crate::sampler::gridftp::without_code;
 
 /// The longest line that is looked at.
 const MAX_LINE: usize = 4096;
@@ -109,15 +110,12 @@ pub fn error(messages: &str) -> String {
     let Some(first) = first else { return lines.last().map(|line| (*line).to_owned()).unwrap_or_default() };
     let parts = lines[first..].iter().map(|line| {
         let line = line.strip_prefix("error:").unwrap_or(line).trim();
-        match line.as_bytes() {
-            [a, b, c, b' ' | b'-', ..] if [a, b, c].iter().all(|digit| digit.is_ascii_digit()) => {
-                line[4..].trim()
-            }
-            _ => line,
-        }
+        without_code(without_code(line))
     });
     let mut kept: Vec<&str> = Vec::new();
-    for part in parts.filter(|part| !part.is_empty() && *part != "End.") {
+    // Of the headings of a chain of errors nobody learns anything.
+    let says = |part: &&str| !part.is_empty() && *part != "End." && !part.starts_with("GSS ");
+    for part in parts.filter(says) {
         if !kept.contains(&part) && kept.len() < 6 {
             kept.push(part);
         }

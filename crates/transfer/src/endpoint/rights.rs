@@ -1,0 +1,37 @@
+//! What a ticket allows.
+
+use crate::endpoint::Endpoint;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::RelPath;
+use crate::wire::ticket::Claims;
+
+/// Whether the ticket allows writing here.
+pub fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+    if endpoint.config.read_only {
+        return Err(Error::new(ErrorKind::Denied, "it is read-only"));
+    }
+    match claims.write {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow writing")),
+    }
+}
+
+/// Whether the ticket allows reading.
+pub fn may_read(claims: &Claims) -> Result<()> {
+    match claims.read {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow reading")),
+    }
+}
+
+/// Whether the ticket covers this path.
+pub fn may_use(claims: &Claims, path: &[u8]) -> Result<()> {
+    let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+    if !trimmed.is_empty() {
+        RelPath::new(trimmed)?;
+    }
+    match claims.covers(trimmed) {
+        true => Ok(()),
+        false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow this path")),
+    }
+}
