@@ -3,7 +3,11 @@
 pub(crate) mod arguments;
 pub(crate) mod classad;
 pub mod file;
+mod values;
+
 mod request;
+
+mod advice;
 mod state;
 
 pub use request::{Dependency, JobKind, Request, RequestError};

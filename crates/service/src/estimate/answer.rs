@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::{Choice, Model, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::history::Beside;
 use crate::pair::Pair;
 use crate::sampler::{Measured, SamplerKind};
 
@@ -101,6 +102,9 @@ pub struct Answer {
     /// All about the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// Our own jobs that ran over the path while it was measured: what is told is what they left.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// What went wrong on the way, a line each.
     pub notes: Vec<String>,
 }
@@ -126,6 +130,7 @@ impl Answer {
             samples: Vec::new(),
             curves: Vec::new(),
             choice: None,
+            beside: None,
             notes: Vec::new(),
         }
     }
