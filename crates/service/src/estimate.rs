@@ -34,6 +34,7 @@ pub use request::{EstimateRequest, Terms, Verify, parse_threshold};
 pub use sampling::SamplingEvent;
 pub use waiting::estimate_and_wait;
 
+use answer::of_a_share;
 use past::{Past, Window};
 use sampling::{Samples, SamplingPlan, WORTH};
 
@@ -205,12 +206,7 @@ impl Estimator {
         let mut answer = match answer {
             Ok(mut answer) => {
                 answer.beside = Some(beside);
-                if beside.is_shared() {
-                    let (jobs, rate) = (count(beside.jobs, "job"), beside.throughput);
-                    notes.push(format!(
-                        "measured beside {jobs} of ours at {rate}: it is what they left, no capacity"
-                    ));
-                }
+                notes.extend(of_a_share(beside));
                 if let Some(past) = past {
                     past.remember(&answer, request.conditions(Some(sampler.kind())), &mut notes).await;
                 }

@@ -10,7 +10,7 @@ mod request;
 mod advice;
 mod state;
 
-pub use request::{Dependency, JobKind, Request, RequestError};
+pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
 
 use std::fmt;

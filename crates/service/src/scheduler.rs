@@ -389,7 +389,7 @@ impl SchedulerState {
     /// Appends to the job's log, if it has one. What cannot be logged is no reason not to move data.
     async fn log(&self, id: JobId, request: &Request, event: &Logged) {
         if let Some(path) = &request.log
-            && let Err(why) = event_log::append(path.clone(), id, event).await
+            && let Err(why) = event_log::append(path.clone(), request.log_format, id, event).await
         {
             tracing::warn!("job {id}: {why}");
         }

@@ -153,6 +153,41 @@ async fn two_who_ask_at_once_measure_once() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_path_sees_how_sampling_goes() {
+    let place = Place::new().await;
+    let estimator = place.estimator(&format!("sleep 0.1\n{PROBE}"));
+    let (one, other) = (request(ByteCount::gib(10)), request(ByteCount::gib(20)));
+    let mut heard = Vec::new();
+    let mut hear = |event| heard.push(event);
+    let (one, other) = tokio::join!(ask(&estimator, &one), estimator.estimate(&other, &mut hear));
+    assert!(one.is_ok() && is_from_history(&other.expect("an answer")));
+    assert_eq!(heard.first(), Some(&SamplingEvent::Waiting), "{heard:?}");
+    let sampled = heard.iter().filter(|event| matches!(event, SamplingEvent::Sampled(_))).count();
+    assert_eq!(sampled, 4, "{heard:?}");
+}
+
+#[tokio::test]
+async fn samples_of_others_keep_nobody_from_an_answer_of_history() {
+    let place = Place::new().await;
+    let estimator = place.estimator("exec sleep 600");
+    place.history.record(&known(&Circumstances::default(), Method::Native, 50)).await.expect("kept");
+    // More than are sampled at the same time.
+    let mut sampling: Vec<_> = (0..9)
+        .map(|n| {
+            let (estimator, to) = (estimator.clone(), format!("tg://ticket@dtn{}.example.org/x", n + 20));
+            let asked = EstimateRequest::new("/data", to, ByteCount::gib(10));
+            tokio::spawn(async move { ask(&estimator, &asked).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    let answer = tokio::time::timeout(Duration::from_secs(60), ask(&estimator, &asked)).await;
+    assert!(is_from_history(&answer.expect("it waits for none").expect("known")));
+    assert!(sampling.iter().all(|one| !one.is_finished()));
+    sampling.drain(..).for_each(|one| one.abort());
+}
+
+#[tokio::test]
 async fn failures_are_one_line_or_an_older_answer() {
     let place = Place::new().await;
     let asked = request(ByteCount::gib(10));
@@ -269,7 +304,9 @@ async fn what_was_measured_beside_our_own_jobs_is_no_capacity() {
     let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
     // Two who ask at once share what is measured, since both would measure beside the same job.
     let (one, two) = tokio::join!(ask(&estimator, &asked), ask(&estimator, &asked));
-    let (one, two) = (one.expect("measured"), two.expect("known"));
+    let (one, two) = (one.expect("an answer"), two.expect("an answer"));
+    let (one, two) = if is_from_history(&one) { (two, one) } else { (one, two) };
+    assert_eq!((one.origin, &one.notes), (EstimateOrigin::Sampled, &two.notes), "{two:?}");
     assert_eq!(one.beside.map(|beside| beside.jobs), Some(1), "{one:?}");
     assert!(one.notes.iter().any(|note| note.contains("beside 1 job")), "{one:?}");
     assert!(is_from_history(&two), "{two:?}");

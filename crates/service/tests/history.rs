@@ -147,6 +147,31 @@ macro_rules! on_both {
     };
 }
 
+#[tokio::test]
+async fn a_history_of_the_first_version_is_taken_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("history.db");
+    let url = format!("sqlite:{}", file.display());
+    let history = History::open(&url).await.expect("opened");
+    let old = [Record::from(sample(2, 190, 1)), estimate(4, 2).into(), transfer(3).into()];
+    history.record(&old).await.expect("recorded");
+    history.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
+    for table in ["samples", "estimates", "transfers"] {
+        for column in ["conditions", "beside_jobs", "beside_bps"] {
+            let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&pool).await.expect("as it was");
+        }
+    }
+    sqlx::raw_sql("UPDATE tidegate_schema SET version = 1").execute(&pool).await.expect("as it was");
+    pool.close().await;
+    let history = History::open(&url).await.expect("taken over");
+    assert_eq!(history.record(&old).await, Ok(0), "what is kept is known again");
+    assert_eq!(history.samples(&far(), Timestamp(0), true).await, Ok(vec![sample(2, 190, 1)]));
+    history.close().await;
+}
+
 on_both!(
     what_is_recorded_comes_back,
     the_newest_estimate_answers_until_it_is_too_old,

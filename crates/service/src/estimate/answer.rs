@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::text::count;
 use tidegate_control::throughput_model::{Choice, Model, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
@@ -195,6 +196,15 @@ impl Answer {
     pub fn total_ms(&self) -> Option<u64> {
         self.time_ms.map(|time| time.saturating_add(self.cost_ms))
     }
+}
+
+/// What is to be known of an answer that was measured beside jobs of ours.
+pub(crate) fn of_a_share(beside: Beside) -> Option<String> {
+    let Beside { jobs, throughput } = beside;
+    let who = count(jobs, "job");
+    beside
+        .is_shared()
+        .then(|| format!("measured beside {who} of ours at {throughput}: it is what they left, no capacity"))
 }
 
 /// How long `bytes` take at `rate`; `None` if they never get there.

@@ -15,12 +15,12 @@ use tidegate_control::{BitRate, ByteCount};
 use crate::database::Result;
 use crate::history::Sample as Kept;
 use crate::history::{
-    Basis, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
+    Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
 };
 use crate::pair::Pair;
 use crate::sampler::SamplerKind;
 
-use super::answer::{Answer, EstimateOrigin, Sampled};
+use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share};
 use super::request::EstimateRequest;
 
 /// What was read is taken for current so long: thousands ask about the same few paths.
@@ -213,20 +213,26 @@ fn conclude(question: &Question, estimate: Option<&Estimate>, samples: &[&Kept])
         let points: Vec<_> = alike.map(|sample| (sample.streams, sample.throughput)).collect();
         let choice = choose(&medians(&points), question.most);
         if choice.samples.len() >= ENOUGH {
-            return Some(Known::new(question, (first.at, first.method), choice));
+            return Some(Known::new(question, (first.at, first.method, first.circumstances.beside), choice));
         }
     }
     estimate.map(|estimate| {
         let points: Vec<_> = estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
         let choice = choose(&medians(&points), question.most);
-        Known::new(question, (estimate.at, estimate.method), choice)
+        Known::new(question, (estimate.at, estimate.method, estimate.circumstances.beside), choice)
     })
 }
 
 impl Known {
-    fn new(question: &Question, (at, method): (Timestamp, Method), choice: Choice) -> Self {
+    fn new(
+        question: &Question,
+        (at, method, beside): (Timestamp, Method, Option<Beside>),
+        choice: Choice,
+    ) -> Self {
         let mut answer = Answer::unknown(question.pair.clone(), ByteCount(1), "");
         answer.sampler = kind(method);
+        answer.beside = beside;
+        answer.notes.extend(beside.and_then(of_a_share));
         answer.samples = choice.samples.iter().map(sampled).collect();
         Self { at, answer: answer.chosen(choice, question.most) }
     }

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError};
-use super::request::{JobKind, Request};
+use super::request::{JobKind, LogFormat, Request};
 use crate::address;
 use crate::estimate::parse_threshold;
 use tidegate_contract::text::one_line;
@@ -213,6 +213,8 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     let first = ad.attributes().first().map_or(0, |attribute| attribute.line);
     let mut request = Request::transfer("", "");
     request.sources.clear();
+    // Whoever comes from Stork has tools that read it.
+    request.log_format = LogFormat::Htcondor;
     for Attribute { name, value, line } in ad.attributes() {
         let wrong = |message: String| (*line, message);
         let word = || value.as_word().to_owned();
@@ -249,6 +251,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             "output" => request.output = Some(word().into()),
             "err" => request.err = Some(word().into()),
             "log" => request.log = Some(word().into()),
+            "log_format" => request.log_format = word().to_ascii_lowercase().parse().map_err(wrong)?,
             // Stork's word for the proxy that is found by itself.
             "x509proxy" if value.as_word().eq_ignore_ascii_case("default") => {}
             "x509proxy" => request.x509proxy = Some(word().into()),

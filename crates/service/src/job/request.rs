@@ -70,6 +70,32 @@ pub enum JobKind {
     Estimation,
 }
 
+/// How the events of a job are written into its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// One line an event.
+    #[default]
+    Lines,
+    /// As HTCondor writes its user logs, which Stork's users have tools for.
+    Htcondor,
+}
+
+impl LogFormat {
+    /// Every one of them.
+    pub const ALL: [Self; 2] = [Self::Lines, Self::Htcondor];
+
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Htcondor => "htcondor",
+        }
+    }
+}
+
+tidegate_control::named!(LogFormat, "format of a log");
+
 /// A job that must be done first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -165,6 +191,9 @@ pub struct Request {
     /// Where events are appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
+    /// How they are written there.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub log_format: LogFormat,
     /// The grid proxy certificate to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x509proxy: Option<PathBuf>,
@@ -177,6 +206,10 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct RequestError(pub String);
+
+fn is_usual(format: &LogFormat) -> bool {
+    *format == LogFormat::default()
+}
 
 fn yes() -> bool {
     true
@@ -225,6 +258,7 @@ impl Request {
             output: None,
             err: None,
             log: None,
+            log_format: LogFormat::default(),
             x509proxy: None,
             attributes: Vec::new(),
         }

@@ -360,16 +360,29 @@ impl Estimation {
             },
             () = stopped => (Event::Stopped, Note::why("stopped")),
         };
-        if let (Some(path), Some(summary)) = (&request.output, &note.summary)
-            && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
-            && let Err(error) = output_file::write(path, text + "\n").await
-        {
-            let path = one_line(&path.display().to_string());
-            tracing::warn!("job {id}: cannot write {path}: {error}");
+        let output =
+            note.summary.as_ref().and_then(|summary| serde_json::to_string_pretty(&summary.estimate).ok());
+        let messages = match &note.summary {
+            // What went wrong on the way to an answer.
+            Some(summary) => notes_of(summary).map(|note| format!("{note}\n")).collect(),
+            None => format!("{}\n", one_line(&note.reason)),
+        };
+        let files = [(&request.output, output.map(|text| text + "\n")), (&request.err, Some(messages))];
+        for (path, text) in files.into_iter().filter_map(|(path, text)| Some((path.as_ref()?, text?))) {
+            if let Err(error) = output_file::write(path, text).await {
+                let path = one_line(&path.display().to_string());
+                tracing::warn!("job {id}: cannot write {path}: {error}");
+            }
         }
         conclude(shared, *id, event, &note).await;
         shared.has_ended(*id).await;
     }
+}
+
+/// What went wrong on the way to an estimate, a line each.
+fn notes_of(summary: &Summary) -> impl Iterator<Item = String> {
+    let notes = summary.estimate.as_ref().and_then(|answer| answer["notes"].as_array());
+    notes.into_iter().flatten().filter_map(|note| note.as_str().map(one_line))
 }
 
 /// Writes down how a job ended; as often as it takes, for it did end so.
