@@ -99,7 +99,7 @@ pub struct Estimator {
 #[derive(Debug)]
 struct EstimatorState {
     program: Program,
-    past: Option<Past>,
+    past: Option<Arc<Past>>,
     names: Names,
     traffic: OwnTraffic,
     /// Who samples a path keeps others from it: two at once would measure each other.

@@ -6,7 +6,7 @@
 //! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
@@ -25,6 +25,9 @@ use super::request::EstimateRequest;
 
 /// What was read is taken for current so long: thousands ask about the same few paths.
 const FRESH: Duration = Duration::from_secs(1);
+/// So long it answers while it is read anew, so that nobody waits for a database that is busy with what is sampled. Only
+/// what other servers found out meanwhile is missed; what was found out here is read at once.
+const HELD: Duration = Duration::from_secs(10);
 /// Questions whose answers are remembered here; with more, all are read anew.
 const QUESTIONS: usize = 4096;
 
@@ -40,6 +43,17 @@ pub enum Window {
     Ever,
     /// What was found out since then, beside whoever ran: who asks now would measure the same.
     Since(Timestamp),
+}
+
+impl Window {
+    /// Whether what was found out at that moment is young enough still.
+    fn admits(self, at: Timestamp) -> bool {
+        match self {
+            Self::Seconds(age) => at >= Timestamp::now().before(Duration::from_secs(age)),
+            Self::Ever => true,
+            Self::Since(moment) => at >= moment,
+        }
+    }
 }
 
 /// What is asked: about which path, under which conditions, and what may answer.
@@ -60,7 +74,16 @@ struct Question {
 #[derive(Debug)]
 pub struct Past {
     history: History,
-    recent: Mutex<HashMap<Question, (Instant, Option<Arc<Known>>)>>,
+    recent: Mutex<HashMap<Question, Recent>>,
+}
+
+/// What was read of a question.
+#[derive(Clone, Debug)]
+struct Recent {
+    at: Instant,
+    known: Option<Arc<Known>>,
+    /// Whether somebody reads it anew.
+    again: bool,
 }
 
 /// What is known of a path.
@@ -97,19 +120,24 @@ impl Question {
 
 impl Past {
     /// Of `history`.
-    pub fn new(history: History) -> Self {
-        Self { history, recent: Mutex::default() }
+    pub fn new(history: History) -> Arc<Self> {
+        Arc::new(Self { history, recent: Mutex::default() })
     }
 
     /// An answer out of `window`; a history that cannot be read is told in `notes`.
     pub async fn answer(
-        &self,
+        self: &Arc<Self>,
         request: &EstimateRequest,
         pair: &Pair,
         window: Window,
         notes: &mut Vec<String>,
     ) -> Option<Answer> {
         let kind = request.kind().ok();
+        // Everybody who waited asks the same, whenever each began to.
+        let (window, least) = match window {
+            Window::Since(moment) => (Window::Since(Timestamp(0)), moment),
+            other => (other, Timestamp(i64::MIN)),
+        };
         let question = Question {
             pair: pair.clone(),
             most: request.most_streams,
@@ -119,7 +147,7 @@ impl Past {
             window,
         };
         match self.known(question).await {
-            Ok(known) => Some(known?.answer(request.bytes)),
+            Ok(known) => known.filter(|known| known.at >= least).map(|known| known.answer(request.bytes)),
             Err(error) => {
                 let note = format!("history was not asked: {error}");
                 if !notes.contains(&note) {
@@ -130,20 +158,39 @@ impl Past {
         }
     }
 
-    async fn known(&self, question: Question) -> Result<Option<Arc<Known>>> {
-        if let Some((read, known)) = self.recent.lock().unwrap_or_else(PoisonError::into_inner).get(&question)
-            && read.elapsed() < FRESH
-        {
-            return Ok(known.clone());
+    async fn known(self: &Arc<Self>, question: Question) -> Result<Option<Arc<Known>>> {
+        match self.recent().get_mut(&question) {
+            Some(recent) if recent.at.elapsed() < FRESH => return Ok(recent.known.clone()),
+            // What is not known is soon: somebody samples it.
+            Some(Recent { at, known: Some(known), again })
+                if at.elapsed() < HELD && question.window.admits(known.at) =>
+            {
+                let known = Arc::clone(known);
+                if !std::mem::replace(again, true) {
+                    let past = Arc::clone(self);
+                    // What went wrong is told who asks after that.
+                    tokio::spawn(async move { past.read_anew(question).await.map(drop) });
+                }
+                return Ok(Some(known));
+            }
+            _ => {}
         }
-        let read = Instant::now();
+        self.read_anew(question).await
+    }
+
+    async fn read_anew(&self, question: Question) -> Result<Option<Arc<Known>>> {
+        let at = Instant::now();
         let known = self.read(&question).await?.map(Arc::new);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent();
         if recent.len() >= QUESTIONS {
             recent.clear();
         }
-        recent.insert(question, (read, known.clone()));
+        recent.insert(question, Recent { at, known: known.clone(), again: false });
         Ok(known)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, HashMap<Question, Recent>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn read(&self, question: &Question) -> Result<Option<Known>> {
@@ -179,10 +226,7 @@ impl Past {
         if let Err(error) = self.history.record(&records).await {
             notes.push(format!("it is not remembered: {error}"));
         }
-        self.recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|question, _| question.pair != answer.pair);
+        self.recent().retain(|question, _| question.pair != answer.pair);
     }
 }
 
