@@ -37,6 +37,7 @@ pub fn prepare(directory: &Path, endpoint: &str) -> Result<bool, String> {
     let (ticket, place) =
         endpoint.strip_prefix("tg://").and_then(|rest| rest.split_once('@')).ok_or_else(wrong)?;
     let port = place.trim_end_matches('/').rsplit_once(':').ok_or_else(wrong)?.1;
+    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let (mut history, mut paths) = (String::new(), String::new());
     for i in 0..PATHS {
         let known = i >= UNKNOWN;
