@@ -102,6 +102,8 @@ struct EstimatorState {
     past: Option<Arc<Past>>,
     names: Names,
     traffic: OwnTraffic,
+    /// Whether `traffic` tells of all jobs of this history's service, or only of none.
+    knows_jobs: bool,
     /// Who samples a path keeps others from it: two at once would measure each other.
     paths: Mutex<HashMap<Pair, Weak<Sampling>>>,
     slots: Semaphore,
@@ -113,12 +115,21 @@ impl Estimator {
         Self::with_names(program, history, Names::default())
     }
 
+    /// The same for a command of its own, which does not know what a service moves meanwhile.
+    pub fn of_command(program: Program, history: Option<History>) -> Self {
+        Self::made(program, history, Names::default(), false)
+    }
+
     /// The same where remembered endpoints are known by their names.
     pub fn with_names(program: Program, history: Option<History>, names: Names) -> Self {
+        Self::made(program, history, names, true)
+    }
+
+    fn made(program: Program, history: Option<History>, names: Names, knows_jobs: bool) -> Self {
         let past = history.map(Past::new);
         let slots = Semaphore::new(AT_ONCE);
         let (traffic, paths) = (OwnTraffic::default(), Mutex::default());
-        Self { shared: Arc::new(EstimatorState { program, past, names, traffic, paths, slots }) }
+        Self { shared: Arc::new(EstimatorState { program, past, names, traffic, knows_jobs, paths, slots }) }
     }
 
     /// What our own jobs move, as whoever runs them is to tell it.
@@ -201,12 +212,12 @@ impl Estimator {
             sampling::take(&mut *sampler, &plan, &mut all).await
         };
         drop(slot);
-        let beside = watch.beside();
+        let beside = self.shared.knows_jobs.then(|| watch.beside());
         let answer = self.conclude(request, unknown(""), sampler.kind(), samples, doubling.most);
         let mut answer = match answer {
             Ok(mut answer) => {
-                answer.beside = Some(beside);
-                notes.extend(of_a_share(beside));
+                answer.beside = beside;
+                notes.extend(beside.and_then(of_a_share));
                 if let Some(past) = past {
                     past.remember(&answer, request.conditions(Some(sampler.kind())), &mut notes).await;
                 }
