@@ -40,6 +40,25 @@ def under_load(load: Mapping[str, Any]) -> str:
             f"and load share two cores; n = {load['n']}.\n")
 
 
+MANY_PATHS = """\
+## Many paths, some of which are sampled
+
+1,000 clients over 200 paths, 20 of which nobody knows yet: each of these is sampled once, four at a time, while all others are answered from history. What is wanted is at most 20 ms at the 95th percentile for those answers while samples run (`known_while_sampling`; `unknown_first` are the clients that wait for a sample). No figures are published yet. To measure, on a host that does nothing else:
+
+```
+alias load='cargo run --release -p tidegate-service --example load --'
+tidegate endpoint --root r --listen 0.0.0.0:7117 &
+load --prepare paths --endpoint tg://TICKET@127.0.0.1:7117/
+tidegate history import paths/history.jsonl
+tidegate serve &
+export TIDEGATE_TOKEN=$(cat ~/.local/state/tidegate/service/token)
+load --url http://127.0.0.1:7118/api/v1/estimates --paths paths/paths.jsonl --connections 1000 --rate 2000
+```
+
+The unknown paths lead to one endpoint under 20 addresses of the loopback, and keep to 10 Mbit/s a stream and 40 Mbit/s in all.
+"""
+
+
 def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
@@ -57,4 +76,5 @@ def page(found: Found) -> Page:
         parts.append(advice(paths))
     if load := found.parts.get("load"):
         parts.append(under_load(load))
+    parts.append(MANY_PATHS)
     return Page("eos", "\n".join(parts), beside)

@@ -19,6 +19,7 @@ mod remotes;
 mod route;
 mod run_memory;
 mod s3;
+mod sampling;
 mod service;
 mod settings;
 mod summary;

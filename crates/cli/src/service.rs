@@ -2,8 +2,8 @@
 
 pub mod jobs;
 
-use std::io::{BufReader, Read};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -19,6 +19,7 @@ use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::exit::usage;
+use crate::remotes;
 use crate::settings::StateArgs;
 
 /// Where the service listens if nothing else is said.
@@ -54,10 +55,36 @@ pub struct Service {
 }
 
 impl ServiceArgs {
-    /// The service meant. The token comes from `TIDEGATE_TOKEN` or the state directory, never from the command
-    /// line, which others can see.
+    /// The service meant.
     pub fn open(&self) -> anyhow::Result<Service> {
-        let directory = self.state.state_dir()?.join(DIRECTORY);
+        Service::connect(self.server.as_deref(), self.server_ca.as_deref(), &self.state.state_dir()?)
+    }
+}
+
+/// A path of this directory from `/` on, as the service runs elsewhere; a URL or a remembered name as it is.
+pub fn address_there(word: &str) -> Result<String, Error> {
+    let remembered = word.split_once(':').is_some_and(|(name, _)| remotes::is_name(name));
+    if word.contains("://") || remembered && !Path::new(word).exists() {
+        return Ok(word.to_owned());
+    }
+    let path: PathBuf = std::path::absolute(word).map_err(|error| usage(format!("{word}: {error}")))?;
+    // A slash at the end says that the content is meant, or a directory.
+    let slash = if word.ends_with('/') { "/" } else { "" };
+    let text = path.to_str().ok_or_else(|| usage(format!("{} is not valid UTF-8", path.display())))?;
+    Ok(if text.ends_with('/') { text.to_owned() } else { format!("{text}{slash}") })
+}
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Service {
+    /// The service at `server`, or the one that was started with the state directory `state`. The token comes from
+    /// `TIDEGATE_TOKEN` or that directory, never from the command line, which others can see.
+    pub fn connect(server: Option<&str>, ca: Option<&Path>, state: &Path) -> anyhow::Result<Self> {
+        let directory = state.join(DIRECTORY);
         let told = std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty());
         let token = match told {
             Some(token) => token,
@@ -70,8 +97,8 @@ impl ServiceArgs {
                     ))
                 })?,
         };
-        let base = match &self.server {
-            Some(server) => server.clone(),
+        let base = match server {
+            Some(server) => server.to_owned(),
             None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT_URL.to_owned()),
         };
         let base = base.trim().trim_end_matches('/').to_owned();
@@ -81,7 +108,7 @@ impl ServiceArgs {
             );
         }
         let mut tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
-        if let Some(path) = &self.server_ca {
+        if let Some(path) = ca {
             let wrong = |why: &dyn std::fmt::Display| usage(format!("cannot use {}: {why}", path.display()));
             let pem = read_text(path).map_err(|error| wrong(&error))?;
             let authority = Certificate::from_pem(pem.as_bytes()).map_err(|error| wrong(&error))?;
@@ -98,15 +125,7 @@ impl ServiceArgs {
             .build();
         Ok(Service { agent: config.new_agent(), base, token })
     }
-}
 
-fn read_text(path: &std::path::Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_FILE).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-impl Service {
     /// What GET answers.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         self.value(self.request_get(path)?)
@@ -136,9 +155,46 @@ impl Service {
     }
 
     /// The lines of a stream, as it goes on.
-    pub fn lines(&self, path: &str) -> anyhow::Result<impl std::io::BufRead> {
+    pub fn lines(&self, path: &str) -> anyhow::Result<impl BufRead> {
         let response = self.request_get(path)?;
         Ok(BufReader::new(response.into_body().into_with_config().limit(u64::MAX).reader()))
+    }
+
+    /// What POST answers as server-sent events: hands their names and data to `hear` until that has what it wants. An
+    /// event `problem` is an error.
+    pub fn follow<T>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        mut hear: impl FnMut(&str, &str) -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<T> {
+        let body = serde_json::to_vec(body)?;
+        let request =
+            self.agent.post(self.address(path)).header("authorization", format!("Bearer {}", self.token));
+        let request =
+            request.header("accept", "text/event-stream").header("content-type", "application/json");
+        let response = request.send(&body[..]).map_err(|error| self.unreachable(&error))?;
+        let body = self.accepted(response)?.into_body().into_with_config().limit(MAX_ANSWER);
+        let broken = |why: &str| {
+            Error::new(ErrorKind::Connection, format!("the answer of {} broke off: {why}", self.base))
+        };
+        let mut name = String::new();
+        for line in BufReader::new(body.reader()).lines() {
+            let line = line.map_err(|error| broken(&error.to_string()))?;
+            if let Some(event) = line.strip_prefix("event:") {
+                event.trim().clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data:") {
+                if name == "problem" {
+                    let problem: Value = serde_json::from_str(data)?;
+                    let status = problem.get("status").and_then(Value::as_u64).unwrap_or(0);
+                    return Err(self.refusal(u16::try_from(status).unwrap_or(0), Some(&problem)).into());
+                }
+                if let Some(found) = hear(&name, data.trim())? {
+                    return Ok(found);
+                }
+            }
+        }
+        Err(broken("it has no end").into())
     }
 
     fn address(&self, path: &str) -> String {
@@ -176,21 +232,25 @@ impl Service {
             return Ok(response);
         }
         let problem = self.text(response).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        let said =
-            |key: &str| problem.as_ref().and_then(|problem| problem.get(key)?.as_str()).map(str::to_owned);
+        Err(self.refusal(status.as_u16(), problem.as_ref()).into())
+    }
+
+    /// The error that a refusal stands for.
+    fn refusal(&self, status: u16, problem: Option<&Value>) -> Error {
+        let said = |key: &str| problem.and_then(|problem| problem.get(key)?.as_str()).map(str::to_owned);
         let detail = said("detail").unwrap_or_else(|| format!("{} answered {status}", self.base));
         // What to ask of the API is no advice to who uses a command.
         let text = match said("advice").filter(|advice| !advice.contains("/api/")) {
             Some(advice) => format!("{detail}: {advice}"),
             None => detail,
         };
-        let kind = match status.as_u16() {
+        let kind = match status {
             404 => ErrorKind::NotFound,
             401 | 403 => ErrorKind::Authentication,
             400 | 405 | 413 | 415 | 422 => ErrorKind::Usage,
             _ => ErrorKind::Connection,
         };
-        Err(Error::new(kind, text).into())
+        Error::new(kind, text)
     }
 
     fn text(&self, response: Response<ureq::Body>) -> anyhow::Result<String> {

@@ -109,21 +109,9 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
     assert_eq!(service.terminate(), 0);
 }
 
-/// What the service answers to a POST, its head included.
+/// What the service answers to a POST about jobs, its head included.
 fn post(service: &Service, path: &str, body: &str) -> String {
-    let host = service.url.strip_prefix("http://").expect("a URL");
-    let mut socket = TcpStream::connect(host).expect("connected");
-    write!(
-        socket,
-        "POST /api/v1/jobs{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        service.token(),
-        body.len()
-    )
-    .expect("sent");
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).expect("answered");
-    answer
+    common::service::post_for(service, &format!("/api/v1/jobs{path}"), "*/*", body)
 }
 
 #[test]

@@ -13,32 +13,37 @@ mod waiting;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
 use tidegate_control::throughput_model::{Sample, choose};
 use tidegate_control::{BitRate, ByteCount};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
 use crate::history::{History, Timestamp};
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::{Amount, Failure, SamplerError};
+use crate::traffic::OwnTraffic;
 use tidegate_contract::text::count;
 
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
-pub use request::{EstimateRequest, Terms};
+pub use request::{EstimateRequest, Terms, Verify, parse_threshold};
 pub use sampling::SamplingEvent;
 pub use waiting::estimate_and_wait;
 
-use past::Past;
+use answer::of_a_share;
+use past::{Past, Window};
 use sampling::{Samples, SamplingPlan, WORTH};
 
 /// Estimates that sample at the same time: each loads this host, and more would measure each other.
 const AT_ONCE: usize = 4;
 /// How long an estimate waits for others to end before it gives up.
 const WAITING: Duration = Duration::from_secs(600);
+/// Events that who waits for a path may be behind.
+const EVENTS: usize = 32;
 /// Less than this is moved within a second or so by any path that streams help: it is not sampled for.
 const SMALL: ByteCount = ByteCount::mib(16);
 
@@ -94,10 +99,13 @@ pub struct Estimator {
 #[derive(Debug)]
 struct EstimatorState {
     program: Program,
-    past: Option<Past>,
+    past: Option<Arc<Past>>,
     names: Names,
+    traffic: OwnTraffic,
+    /// Whether `traffic` tells of all jobs of this history's service, or only of none.
+    knows_jobs: bool,
     /// Who samples a path keeps others from it: two at once would measure each other.
-    paths: Mutex<HashMap<Pair, Weak<Semaphore>>>,
+    paths: Mutex<HashMap<Pair, Weak<Sampling>>>,
     slots: Semaphore,
 }
 
@@ -107,11 +115,26 @@ impl Estimator {
         Self::with_names(program, history, Names::default())
     }
 
+    /// The same for a command of its own, which does not know what a service moves meanwhile.
+    pub fn of_command(program: Program, history: Option<History>) -> Self {
+        Self::made(program, history, Names::default(), false)
+    }
+
     /// The same where remembered endpoints are known by their names.
     pub fn with_names(program: Program, history: Option<History>, names: Names) -> Self {
+        Self::made(program, history, names, true)
+    }
+
+    fn made(program: Program, history: Option<History>, names: Names, knows_jobs: bool) -> Self {
         let past = history.map(Past::new);
         let slots = Semaphore::new(AT_ONCE);
-        Self { shared: Arc::new(EstimatorState { program, past, names, paths: Mutex::default(), slots }) }
+        let (traffic, paths) = (OwnTraffic::default(), Mutex::default());
+        Self { shared: Arc::new(EstimatorState { program, past, names, traffic, knows_jobs, paths, slots }) }
+    }
+
+    /// What our own jobs move, as whoever runs them is to tell it.
+    pub fn traffic(&self) -> &OwnTraffic {
+        &self.shared.traffic
     }
 
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
@@ -125,20 +148,34 @@ impl Estimator {
         let request = &*named;
         let pair = request.pair()?;
         let amount = request.amount()?;
-        let mut sampler = request.sampler(&self.shared.program)?;
-        let doubling = request.doubling(sampler.max_streams())?;
+        let sampler = request.sampler(&self.shared.program);
+        let most = sampler.as_ref().map_or(request.most_streams, |sampler| sampler.max_streams());
+        let doubling = request.doubling(most)?;
         let unknown = |why: &str| Answer::unknown(pair.clone(), request.bytes, why);
-        let past = self.shared.past.as_ref().filter(|_| !request.terms.are_limited());
+        let past = self.shared.past.as_ref();
         let asked = Timestamp::now();
         let mut notes = Vec::new();
 
+        // History may know of a path that nothing measures: logs of it were imported.
+        let mut sampler = match sampler {
+            Ok(sampler) => sampler,
+            Err(error) if !request.use_history => return Err(error.into()),
+            Err(error) => {
+                let window = Window::Seconds(request.history_age_s);
+                let known = match past {
+                    Some(past) => past.answer(request, &pair, window, &mut notes).await,
+                    None => None,
+                };
+                return known.ok_or_else(|| error.into());
+            }
+        };
         if request.bytes.0 == 0 {
             return Ok(unknown("there is nothing to move"));
         }
-        let young = asked.before(Duration::from_secs(request.history_age_s));
+        let window = Window::Seconds(request.history_age_s);
         if request.use_history
             && let Some(past) = past
-            && let Some(answer) = past.answer(request, &pair, young, &mut notes).await
+            && let Some(answer) = past.answer(request, &pair, window, &mut notes).await
         {
             return Ok(answer);
         }
@@ -146,7 +183,7 @@ impl Estimator {
             && let Some(why) = too_little(request.bytes, amount)
         {
             let known = match past {
-                Some(past) => past.answer(request, &pair, Timestamp(0), &mut notes).await,
+                Some(past) => past.answer(request, &pair, Window::Ever, &mut notes).await,
                 None => None,
             };
             let Some(known) = known else { return Ok(unknown(&why)) };
@@ -157,23 +194,38 @@ impl Estimator {
         if turn.waited
             && let Some(past) = past
             // Somebody has just found out.
-            && let Some(answer) = past.answer(request, &pair, asked, &mut notes).await
+            && let Some(answer) = past.answer(request, &pair, Window::Since(asked), &mut notes).await
         {
             return Ok(answer);
         }
         let plan = SamplingPlan { doubling, amount, bytes: request.bytes, always: request.always_sample };
-        let samples = sampling::take(&mut *sampler, &plan, tell).await;
+        // Not before: who waited for the path and is answered by what was found out takes nobody's slot.
+        let slot = self.slot(tell).await?;
+        let watch = self.shared.traffic.watch(&pair);
+        let samples = {
+            let told = &turn.path.told;
+            let mut all = |event: SamplingEvent| {
+                // Often nobody waits for it.
+                let _ = told.send(event.clone());
+                tell(event);
+            };
+            sampling::take(&mut *sampler, &plan, &mut all).await
+        };
+        drop(slot);
+        let beside = self.shared.knows_jobs.then(|| watch.beside());
         let answer = self.conclude(request, unknown(""), sampler.kind(), samples, doubling.most);
         let mut answer = match answer {
-            Ok(answer) => {
+            Ok(mut answer) => {
+                answer.beside = beside;
+                notes.extend(beside.and_then(of_a_share));
                 if let Some(past) = past {
-                    past.remember(&answer, &mut notes).await;
+                    past.remember(&answer, request.conditions(Some(sampler.kind())), &mut notes).await;
                 }
                 answer
             }
             Err(error) => {
                 let known = match past {
-                    Some(past) => past.answer(request, &pair, Timestamp(0), &mut notes).await,
+                    Some(past) => past.answer(request, &pair, Window::Ever, &mut notes).await,
                     None => None,
                 };
                 let Some(known) = known else { return Err(error) };
@@ -221,42 +273,73 @@ impl Estimator {
         Ok(answer)
     }
 
-    /// Waits until nobody else samples the path.
+    /// Waits until nobody else samples the path, and tells what those see who do.
     async fn turn(
         &self,
         pair: &Pair,
         tell: &mut (dyn FnMut(SamplingEvent) + Send),
-    ) -> Result<Turn<'_>, EstimateError> {
+    ) -> Result<Turn, EstimateError> {
         let path = {
             let mut paths = self.shared.paths.lock().unwrap_or_else(PoisonError::into_inner);
-            paths.retain(|_, path| path.strong_count() > 0);
             let known = paths.get(pair).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
-                let path = Arc::new(Semaphore::new(1));
+                paths.retain(|_, path| path.strong_count() > 0);
+                let path = Arc::new(Sampling::new());
                 paths.insert(pair.clone(), Arc::downgrade(&path));
                 path
             })
         };
-        let waited = path.available_permits() == 0;
-        if waited || self.shared.slots.available_permits() == 0 {
+        let mut told = path.told.subscribe();
+        let waited = path.free.available_permits() == 0;
+        if waited {
             tell(SamplingEvent::Waiting);
         }
-        let both = async {
-            let path = path.acquire_owned().await.ok()?;
-            Some((path, self.shared.slots.acquire().await.ok()?))
-        };
-        match tokio::time::timeout(WAITING, both).await {
-            Ok(Some((path, slot))) => Ok(Turn { waited, _path: path, _slot: slot }),
+        let mut free = pin!(tokio::time::timeout(WAITING, Arc::clone(&path.free).acquire_owned()));
+        loop {
+            tokio::select! {
+                free = &mut free => match free {
+                    Ok(Ok(permit)) => return Ok(Turn { waited, path, _permit: permit }),
+                    _ => return Err(EstimateError::Busy),
+                },
+                // Whoever is too slow misses some.
+                Ok(event) = told.recv() => tell(event),
+            }
+        }
+    }
+
+    /// Waits until this host is to take another sample at the same time.
+    async fn slot(
+        &self,
+        tell: &mut (dyn FnMut(SamplingEvent) + Send),
+    ) -> Result<SemaphorePermit<'_>, EstimateError> {
+        if self.shared.slots.available_permits() == 0 {
+            tell(SamplingEvent::Waiting);
+        }
+        match tokio::time::timeout(WAITING, self.shared.slots.acquire()).await {
+            Ok(Ok(slot)) => Ok(slot),
             _ => Err(EstimateError::Busy),
         }
     }
 }
 
+/// A path that somebody samples.
+#[derive(Debug)]
+struct Sampling {
+    free: Arc<Semaphore>,
+    told: broadcast::Sender<SamplingEvent>,
+}
+
+impl Sampling {
+    fn new() -> Self {
+        Self { free: Arc::new(Semaphore::new(1)), told: broadcast::Sender::new(EVENTS) }
+    }
+}
+
 /// The right to sample a path.
-struct Turn<'a> {
+struct Turn {
     waited: bool,
-    _path: tokio::sync::OwnedSemaphorePermit,
-    _slot: SemaphorePermit<'a>,
+    path: Arc<Sampling>,
+    _permit: tokio::sync::OwnedSemaphorePermit,
 }
 
 /// Why so few bytes are not worth a sample, if they are not.

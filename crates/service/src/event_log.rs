@@ -1,6 +1,8 @@
-//! The log that a job names: one line an event, appended, as Stork's users know it.
+//! The log that a job names: events, appended, one a line or as HTCondor writes them.
 //!
 //! `2026-11-21T22:31:05.120Z job 12 DONE 10 GiB in 93.1 s: 923 Mbit/s`
+
+mod htcondor;
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -13,7 +15,7 @@ use rustix::fs::OFlags;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
-use crate::job::{JobId, Progress, Request, Summary};
+use crate::job::{JobId, LogFormat, Progress, Request, Summary};
 use tidegate_contract::text::{count, one_line};
 
 /// What happened to a job.
@@ -75,17 +77,19 @@ impl fmt::Display for Logged {
     }
 }
 
-/// Appends a line for `event` to the log at `path`, in one write, so that jobs may share a file.
-pub async fn append(path: PathBuf, job: JobId, event: &Logged) -> Result<(), String> {
-    let text = one_line(&event.to_string());
-    let line = format!("{} job {job} {text}\n", Timestamp::now());
+/// Appends `event` to the log at `path`, in one write, so that jobs may share a file.
+pub async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged) -> Result<(), String> {
+    let text = match format {
+        LogFormat::Lines => format!("{} job {job} {}\n", Timestamp::now(), one_line(&event.to_string())),
+        LogFormat::Htcondor => htcondor::text(job, Timestamp::now(), event),
+    };
     let shown = one_line(&path.display().to_string());
-    let written = tokio::task::spawn_blocking(move || write(&path, &line)).await;
+    let written = tokio::task::spawn_blocking(move || write(&path, &text)).await;
     let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
     written.map_err(|error| format!("cannot write the log {shown}: {error}"))
 }
 
-fn write(path: &Path, line: &str) -> io::Result<()> {
+fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     // A pipe that nobody reads is refused and not waited for.
     options.append(true).create(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
@@ -93,7 +97,7 @@ fn write(path: &Path, line: &str) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
-    file.write_all(line.as_bytes())
+    file.write_all(text.as_bytes())
 }
 
 #[cfg(test)]
@@ -115,7 +119,7 @@ mod tests {
             Logged::Done(Some(summary)),
         ];
         for event in &events {
-            runtime.block_on(append(path.clone(), id, event)).expect("appended");
+            runtime.block_on(append(path.clone(), LogFormat::Lines, id, event)).expect("appended");
         }
         let text = std::fs::read_to_string(&path).expect("read");
         let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
@@ -131,7 +135,9 @@ mod tests {
         for (time, _) in lines {
             assert!(time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{time}");
         }
-        let error = runtime.block_on(append("/dev/null".into(), id, &Logged::Paused)).expect_err("refused");
+        let error = runtime
+            .block_on(append("/dev/null".into(), LogFormat::Lines, id, &Logged::Paused))
+            .expect_err("refused");
         assert!(error.contains("not a file"), "{error}");
     }
 }

@@ -23,18 +23,21 @@ mod warm_start;
 pub use crate::database::DatabaseError;
 pub use blocking::Blocking;
 pub use kind::Kind;
-pub use record::{Basis, Decision, Estimate, Method, Origin, Point, Record, Sample, Timestamp, Transfer};
+pub use record::{
+    Basis, Beside, Circumstances, Conditions, Decision, Estimate, Method, Origin, Point, Record, Sample,
+    Timestamp, Transfer,
+};
 pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
-pub(crate) use store::MAX_RECORDS;
 pub use store::{Cursor, Page, PairSummary, Query};
+pub(crate) use store::{MAX_RECORDS, median};
 
 use std::time::Duration;
 
 use crate::database::{Database, Result};
 
 /// What made the tables, version by version; an older one is never edited.
-const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql")];
+const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql"), include_str!("history/schema-2.sql")];
 
 /// The time between two looks at its server.
 const LOOKS: Duration = Duration::from_millis(500);

@@ -4,11 +4,14 @@ pub(crate) mod arguments;
 pub(crate) mod classad;
 pub mod file;
 mod stream_rule;
+mod values;
 
 mod request;
+
+mod advice;
 mod state;
 
-pub use request::{Dependency, JobKind, Request, RequestError};
+pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
 pub use stream_rule::StreamRule;
 

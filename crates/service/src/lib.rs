@@ -7,6 +7,7 @@
 //! |---|---|
 //! | source and destination, what an address means, names of endpoints | [`pair::Pair`], [`address::Route`], [`names::Names`] |
 //! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
+//! | what our own jobs move over a path | [`traffic::OwnTraffic`] |
 //! | a sample of a path | [`sampler::Sampler`] |
 //! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
 //! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
@@ -25,6 +26,8 @@ pub mod pair;
 mod database;
 
 pub mod history;
+
+pub mod traffic;
 
 pub mod sampler;
 

@@ -61,7 +61,8 @@ impl SamplerKind {
         }
     }
 
-    /// What measures the way between two addresses; `None` if nothing of ours speaks to both.
+    /// What measures the way between two addresses; `None` if nothing of ours speaks to both, and of an FTP server that
+    /// files are got from: it may be anybody's, and is there for its files.
     pub fn of(source: &str, destination: &str) -> Option<Self> {
         let scheme = |address: &str| {
             let scheme = address.split_once("://").map_or("file", |(scheme, _)| scheme);
@@ -69,7 +70,7 @@ impl SamplerKind {
         };
         let schemes = [scheme(source), scheme(destination)];
         let all = |known: &[&str]| schemes.iter().all(|scheme| known.contains(&scheme.as_str()));
-        if schemes == ["file", "file"] {
+        if schemes == ["file", "file"] || schemes == ["ftp", "file"] {
             None
         } else if all(&["file", "tg"]) {
             Some(Self::Native)
@@ -206,6 +207,8 @@ mod tests {
             ("/data/big", "/data/copy", None),
             ("tg://a/x", "gsiftp://b/y", None),
             ("https://a/x", "/data", None),
+            ("ftp://a/x", "/data", None),
+            ("/data", "ftp://a/x", Some(SamplerKind::GridFtp)),
         ] {
             assert_eq!(SamplerKind::of(source, destination), kind, "{source} {destination}");
         }

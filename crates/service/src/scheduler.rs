@@ -32,6 +32,7 @@ use crate::job::{Event, Job, JobId, JobKind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::pair::Pair;
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
+use crate::traffic::OwnTraffic;
 use tidegate_contract::text::{count, one_line};
 
 use live::Tracker;
@@ -62,6 +63,11 @@ pub trait JobEstimator: Send + Sync + 'static {
     /// The estimate for a job that is given up to `most` streams; or why there is none, in one line. Dropping the
     /// future ends the measurement.
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>>;
+
+    /// Where jobs tell what they move, so that what is measured beside them is known to be a share.
+    fn traffic(&self) -> OwnTraffic {
+        OwnTraffic::default()
+    }
 }
 
 /// What is remembered of jobs.
@@ -78,6 +84,10 @@ impl Memory for Recorder {
     }
 
     fn moved(&self, transfer: Transfer) {
+        // What GridFTP moved with one number of streams is as good as a sample of it.
+        if let Some(sample) = transfer.as_sample() {
+            self.record(sample);
+        }
         self.record(transfer);
     }
 }
@@ -119,6 +129,7 @@ struct SchedulerState {
     queue: Arc<Queue>,
     mover: Arc<dyn Mover>,
     estimator: Arc<dyn JobEstimator>,
+    traffic: OwnTraffic,
     memory: Arc<dyn Memory>,
     limits: Limits,
     /// Held for as long as it takes to begin or end one job.
@@ -158,6 +169,7 @@ impl Scheduler {
         let shared = Arc::new(SchedulerState {
             queue,
             mover,
+            traffic: estimator.traffic(),
             estimator,
             memory,
             limits,
@@ -377,7 +389,7 @@ impl SchedulerState {
     /// Appends to the job's log, if it has one. What cannot be logged is no reason not to move data.
     async fn log(&self, id: JobId, request: &Request, event: &Logged) {
         if let Some(path) = &request.log
-            && let Err(why) = event_log::append(path.clone(), id, event).await
+            && let Err(why) = event_log::append(path.clone(), request.log_format, id, event).await
         {
             tracing::warn!("job {id}: {why}");
         }

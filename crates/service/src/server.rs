@@ -28,6 +28,8 @@ pub struct Options {
     pub api: Config,
     /// Where history is kept.
     pub database: String,
+    /// How much of history is kept.
+    pub retention: Retention,
     /// How much may run at the same time.
     pub limits: Limits,
     /// What measures.
@@ -64,7 +66,8 @@ pub async fn run(
     ready: impl FnOnce(&str, &str),
     stop: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let Options { api: config, database, limits, program, sizes, names, mover, epochs, seed } = options;
+    let Options { api: config, database, retention, limits, program, sizes, names, mover, epochs, seed } =
+        options;
     let listener = Api::listen(&config)?;
     let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?.with_names(names.clone()));
     let history = History::open(&database).await?;
@@ -79,7 +82,7 @@ pub async fn run(
         seed,
     };
     let scheduler = Scheduler::start(parts).await?;
-    let tidying = tokio::spawn(tidy(history.clone(), Arc::clone(&queue)));
+    let tidying = tokio::spawn(tidy(history.clone(), retention, Arc::clone(&queue)));
     let watching = tokio::spawn({
         let history = history.clone();
         async move { history.watch().await }
@@ -100,10 +103,10 @@ pub async fn run(
 }
 
 /// Forgets what is too old, now and then.
-async fn tidy(history: History, queue: Arc<Queue>) {
+async fn tidy(history: History, retention: Retention, queue: Arc<Queue>) {
     loop {
         let now = Timestamp::now();
-        if let Err(error) = history.retain(&Retention::default(), now).await {
+        if let Err(error) = history.retain(&retention, now).await {
             tracing::warn!("history keeps what is too old: {error}");
         }
         if let Err(error) = queue.forget(now.before(KEPT).0).await {

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent, Terms,
 };
-use tidegate_service::history::{History, Method, Query, Record, Sample, Timestamp};
+use tidegate_service::history::{
+    Beside, Circumstances, Conditions, History, Method, Query, Record, Sample, Timestamp,
+};
 use tidegate_service::pair::Pair;
 
 /// What a probe of `$n` streams prints, long after its start.
@@ -119,6 +121,7 @@ async fn samples_of_others_answer_before_anybody_has_asked() {
             throughput: BitRate::mbps(mbps),
             bytes: ByteCount::mib(10),
             duration: Duration::from_secs(1),
+            circumstances: Circumstances::default(),
             at: Timestamp::now().before(Duration::from_secs(age)),
         })
     };
@@ -147,6 +150,41 @@ async fn two_who_ask_at_once_measure_once() {
     assert_eq!(one.origin, EstimateOrigin::Sampled);
     assert!(is_from_history(&other) && other.bytes == ByteCount::gib(20), "{other:?}");
     assert_eq!(place.kept().await, 4);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_path_sees_how_sampling_goes() {
+    let place = Place::new().await;
+    let estimator = place.estimator(&format!("sleep 0.1\n{PROBE}"));
+    let (one, other) = (request(ByteCount::gib(10)), request(ByteCount::gib(20)));
+    let mut heard = Vec::new();
+    let mut hear = |event| heard.push(event);
+    let (one, other) = tokio::join!(ask(&estimator, &one), estimator.estimate(&other, &mut hear));
+    assert!(one.is_ok() && is_from_history(&other.expect("an answer")));
+    assert_eq!(heard.first(), Some(&SamplingEvent::Waiting), "{heard:?}");
+    let sampled = heard.iter().filter(|event| matches!(event, SamplingEvent::Sampled(_))).count();
+    assert_eq!(sampled, 4, "{heard:?}");
+}
+
+#[tokio::test]
+async fn samples_of_others_keep_nobody_from_an_answer_of_history() {
+    let place = Place::new().await;
+    let estimator = place.estimator("exec sleep 600");
+    place.history.record(&known(&Circumstances::default(), Method::Native, 50)).await.expect("kept");
+    // More than are sampled at the same time.
+    let mut sampling: Vec<_> = (0..9)
+        .map(|n| {
+            let (estimator, to) = (estimator.clone(), format!("tg://ticket@dtn{}.example.org/x", n + 20));
+            let asked = EstimateRequest::new("/data", to, ByteCount::gib(10));
+            tokio::spawn(async move { ask(&estimator, &asked).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    let answer = tokio::time::timeout(Duration::from_secs(60), ask(&estimator, &asked)).await;
+    assert!(is_from_history(&answer.expect("it waits for none").expect("known")));
+    assert!(sampling.iter().all(|one| !one.is_finished()));
+    sampling.drain(..).for_each(|one| one.abort());
 }
 
 #[tokio::test]
@@ -197,4 +235,124 @@ async fn giving_up_ends_the_program_and_frees_the_path() {
     assert!(given_up.is_err());
     program(place.directory.path(), PROBE);
     assert_eq!(ask(&estimator, &asked).await.expect("an answer").streams, 4);
+}
+
+/// A path of which samples are known, as taken an hour ago.
+fn known(circumstances: &Circumstances, method: Method, mbps: u64) -> Vec<Record> {
+    let sample = |streams: u32| {
+        Record::from(Sample {
+            pair: pair(),
+            method,
+            streams,
+            throughput: BitRate::mbps(mbps * u64::from(streams.min(4))),
+            bytes: ByteCount::mib(10),
+            duration: Duration::from_secs(1),
+            circumstances: circumstances.clone(),
+            at: Timestamp::now().before(Duration::from_secs(3600)),
+        })
+    };
+    [1, 2, 4, 8].map(sample).to_vec()
+}
+
+fn rounded(answer: &Answer) -> Option<f64> {
+    answer.throughput_bps.map(|rate| (rate.as_mbps() / 10.0).round() * 10.0)
+}
+
+#[tokio::test]
+async fn a_rate_answers_for_the_conditions_it_was_measured_under() {
+    let place = Place::new().await;
+    let under = |conditions: Conditions| Circumstances {
+        conditions: Some(conditions),
+        beside: Some(Beside::default()),
+    };
+    let limited = Conditions {
+        limits_bps: [("network".to_owned(), BitRate::mbps(20))].into(),
+        ..Conditions::default()
+    };
+    let mut records = known(&under(Conditions { clear: true, ..Conditions::default() }), Method::Native, 90);
+    records.extend(known(&under(limited.clone()), Method::Native, 20));
+    // Nothing is said of these.
+    records.extend(known(&Circumstances::default(), Method::Native, 50));
+    place.history.record(&records).await.expect("kept");
+    let estimator = place.estimator("exit 1");
+    let asked = |terms| EstimateRequest { use_history: true, terms, ..request(ByteCount::gib(1)) };
+    let clear = ask(&estimator, &asked(Terms { clear: true, ..Terms::default() })).await.expect("known");
+    assert_eq!((rounded(&clear), clear.notes.len()), (Some(360.0), 0), "{clear:?}");
+    let limit = Terms { limit_network: Some(BitRate::mbps(20)), ..Terms::default() };
+    let slow = ask(&estimator, &asked(limit.clone())).await.expect("known");
+    assert_eq!((rounded(&slow), slow.notes.len()), (Some(80.0), 0), "{slow:?}");
+    let loose = ask(&estimator, &asked(Terms::default())).await.expect("known");
+    assert_eq!(rounded(&loose), Some(200.0), "{loose:?}");
+    assert!(loose.notes.iter().any(|note| note.contains("nothing is known of data plane")), "{loose:?}");
+    // Who keeps to another limit is not answered by what is said of none.
+    let other = Terms { limit_network: Some(BitRate::mbps(30)), ..limit };
+    assert!(matches!(ask(&estimator, &asked(other)).await, Err(EstimateError::Unknown(_))));
+    // What is measured now is kept under its conditions, and no loose one is taken any more.
+    let estimator = place.estimator(PROBE);
+    let measured = ask(&estimator, &request(ByteCount::gib(10))).await.expect("measured");
+    let known = ask(&estimator, &asked(Terms::default())).await.expect("known");
+    assert!(is_from_history(&known) && known.throughput_bps == measured.throughput_bps, "{known:?}");
+    assert_eq!(known.notes, measured.notes);
+}
+
+#[tokio::test]
+async fn what_was_measured_beside_our_own_jobs_is_no_capacity() {
+    let place = Place::new().await;
+    let estimator = place.estimator(&format!("sleep 0.1\n{PROBE}"));
+    let mut job = estimator.traffic().join(&pair());
+    job.has_moved(ByteCount::mib(64));
+    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    // Two who ask at once share what is measured, since both would measure beside the same job.
+    let (one, two) = tokio::join!(ask(&estimator, &asked), ask(&estimator, &asked));
+    let (one, two) = (one.expect("an answer"), two.expect("an answer"));
+    let (one, two) = if is_from_history(&one) { (two, one) } else { (one, two) };
+    assert_eq!((one.origin, &one.notes), (EstimateOrigin::Sampled, &two.notes), "{two:?}");
+    assert_eq!(one.beside.map(|beside| beside.jobs), Some(1), "{one:?}");
+    assert!(one.notes.iter().any(|note| note.contains("beside 1 job")), "{one:?}");
+    assert!(is_from_history(&two), "{two:?}");
+    let kept = place.history.samples(&pair(), Timestamp(0), false).await.expect("read");
+    assert!(kept.iter().all(|sample| sample.circumstances.beside.is_some_and(|beside| beside.is_shared())));
+    drop(job);
+    // Alone on the path nobody takes it for what the path holds.
+    let alone = ask(&estimator, &asked).await.expect("measured");
+    assert_eq!((alone.origin, alone.beside), (EstimateOrigin::Sampled, Some(Beside::default())), "{alone:?}");
+    assert!(is_from_history(&ask(&estimator, &asked).await.expect("known")));
+}
+
+#[tokio::test]
+async fn old_logs_answer_whoever_accepts_their_age_even_where_nothing_samples() {
+    let place = Place::new().await;
+    let years = |n: u64| Duration::from_secs(n * 366 * 86_400);
+    let pair = Pair::of("https://mirror.example.org/x", "/data").expect("a pair");
+    let old =
+        known(&Circumstances::default(), Method::Transfers, 50).into_iter().map(|record| match record {
+            Record::Sample(sample) => {
+                Record::from(Sample { pair: pair.clone(), at: Timestamp::now().before(years(3)), ..sample })
+            }
+            other => other,
+        });
+    let mut records: Vec<Record> = old.collect();
+    // One sample that was too little for an estimate does not hide them.
+    let one = known(&Circumstances::default(), Method::Native, 7).remove(0);
+    let Record::Sample(one) = one else { panic!("{one:?}") };
+    records.push(Record::from(Sample { pair: pair.clone(), ..one }));
+    place.history.record(&records).await.expect("kept");
+    let estimator = place.estimator("exit 1");
+    let asked = |age: Duration| EstimateRequest {
+        use_history: true,
+        history_age_s: age.as_secs(),
+        ..EstimateRequest::new("https://mirror.example.org/x", "/data", ByteCount::gib(1))
+    };
+    let error = ask(&estimator, &asked(years(2))).await.expect_err("too old");
+    assert!(matches!(error, EstimateError::Usage(_)), "{error:?}");
+    let answer = ask(&estimator, &asked(years(4))).await.expect("known");
+    assert!(is_from_history(&answer) && answer.streams > 1 && rounded(&answer) == Some(200.0), "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_ftp_server_that_files_are_got_from_is_not_sampled() {
+    let place = Place::new().await;
+    let asked = EstimateRequest::new("ftp://archive.example.org/x", "/data", ByteCount::gib(1));
+    let error = ask(&place.estimator("exit 1"), &asked).await.expect_err("not sampled");
+    assert!(matches!(&error, EstimateError::Usage(why) if why.contains("is not sampled")), "{error:?}");
 }

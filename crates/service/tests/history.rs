@@ -14,8 +14,8 @@ use sqlx::Connection;
 use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_service::history::{
-    Basis, Decision, Estimate, History, Method, Origin, Page, Point, Query, Record, Recorder, Retention,
-    Sample, Selection, Timestamp, Transfer,
+    Basis, Beside, Circumstances, Conditions, Decision, Estimate, History, Method, Origin, Page, Point,
+    Query, Record, Recorder, Retention, Sample, Selection, Timestamp, Transfer,
 };
 use tidegate_service::pair::Pair;
 
@@ -35,6 +35,7 @@ fn sample(streams: u32, mbps: u64, at: i64) -> Sample {
         throughput: BitRate::mbps(mbps),
         bytes: ByteCount::mib(25),
         duration: Duration::from_millis(1_234),
+        circumstances: Circumstances::default(),
         at: Timestamp(at),
     }
 }
@@ -55,6 +56,7 @@ fn estimate(streams: u32, at: i64) -> Estimate {
         ],
         cost_bytes: ByteCount::mib(75),
         cost: Duration::from_secs(4),
+        circumstances: Circumstances::default(),
         at: Timestamp(at),
     }
 }
@@ -75,6 +77,7 @@ fn transfer(at: i64) -> Transfer {
         retransmits: Some(19),
         outcome: Status::Complete,
         reason: None,
+        circumstances: Circumstances::default(),
         at: Timestamp(at),
     }
 }
@@ -144,9 +147,35 @@ macro_rules! on_both {
     };
 }
 
+#[tokio::test]
+async fn a_history_of_the_first_version_is_taken_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("history.db");
+    let url = format!("sqlite:{}", file.display());
+    let history = History::open(&url).await.expect("opened");
+    let old = [Record::from(sample(2, 190, 1)), estimate(4, 2).into(), transfer(3).into()];
+    history.record(&old).await.expect("recorded");
+    history.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
+    for table in ["samples", "estimates", "transfers"] {
+        for column in ["conditions", "beside_jobs", "beside_bps"] {
+            let drop = format!("ALTER TABLE {table} DROP COLUMN {column}");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&pool).await.expect("as it was");
+        }
+    }
+    sqlx::raw_sql("UPDATE tidegate_schema SET version = 1").execute(&pool).await.expect("as it was");
+    pool.close().await;
+    let history = History::open(&url).await.expect("taken over");
+    assert_eq!(history.record(&old).await, Ok(0), "what is kept is known again");
+    assert_eq!(history.samples(&far(), Timestamp(0), true).await, Ok(vec![sample(2, 190, 1)]));
+    history.close().await;
+}
+
 on_both!(
     what_is_recorded_comes_back,
     the_newest_estimate_answers_until_it_is_too_old,
+    what_was_measured_beside_our_own_jobs_can_be_left_out,
     samples_become_points_to_fit,
     pages_follow_each_other_without_gap_or_double,
     pairs_are_listed_with_what_is_known_of_them,
@@ -192,11 +221,34 @@ async fn the_newest_estimate_answers_until_it_is_too_old(history: History) {
     let records =
         [estimate(2, 1_000).into(), estimate(4, 3_000).into(), estimate(3, 2_000).into(), other.into()];
     history.record(&records).await.expect("recorded");
-    assert_eq!(history.latest_estimate(&far(), Timestamp(0)).await, Ok(Some(estimate(4, 3_000))));
-    assert_eq!(history.latest_estimate(&far(), Timestamp(3_000)).await, Ok(Some(estimate(4, 3_000))));
-    assert_eq!(history.latest_estimate(&far(), Timestamp(3_001)).await, Ok(None));
+    let newest = async |pair: &Pair, since: i64| {
+        let mut found = history.estimates(pair, Timestamp(since), true).await.expect("read").into_iter();
+        found.next()
+    };
+    assert_eq!(newest(&far(), 0).await, Some(estimate(4, 3_000)));
+    assert_eq!(newest(&far(), 3_000).await, Some(estimate(4, 3_000)));
+    assert_eq!(newest(&far(), 3_001).await, None);
     let back = pair("gsiftp://dtn.example.org/", "local");
-    assert_eq!(history.latest_estimate(&back, Timestamp(0)).await, Ok(None));
+    assert_eq!(newest(&back, 0).await, None);
+}
+
+async fn what_was_measured_beside_our_own_jobs_can_be_left_out(history: History) {
+    let conditions =
+        Conditions { clear: true, buffer_bytes: Some(ByteCount::kib(128)), ..Conditions::default() };
+    let beside = |jobs| Circumstances {
+        conditions: Some(conditions.clone()),
+        beside: Some(Beside { jobs, throughput: BitRate::mbps(u64::from(jobs) * 300) }),
+    };
+    let alone = Sample { circumstances: beside(0), ..sample(1, 100, 1) };
+    let shared = Sample { circumstances: beside(2), ..sample(2, 40, 2) };
+    // Nothing is known of what older versions kept.
+    let old = sample(4, 300, 3);
+    history
+        .record(&[alone.clone().into(), shared.clone().into(), old.clone().into()])
+        .await
+        .expect("recorded");
+    assert_eq!(history.samples(&far(), Timestamp(0), true).await, Ok(vec![old.clone(), alone.clone()]));
+    assert_eq!(history.samples(&far(), Timestamp(0), false).await, Ok(vec![old, shared, alone]));
 }
 
 async fn samples_become_points_to_fit(history: History) {

@@ -8,8 +8,8 @@ use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_service::history::import::{Import, ImportFormat, Sites};
 use tidegate_service::history::{
-    Basis, Blocking, Decision, Estimate, Kind, Method, Origin, Page, Point, Query, Record, Sample, Timestamp,
-    Transfer, csv,
+    Basis, Beside, Blocking, Circumstances, Conditions, Decision, Estimate, Kind, Method, Origin, Page,
+    Point, Query, Record, Sample, Timestamp, Transfer, csv,
 };
 use tidegate_service::pair::{Pair, Site};
 
@@ -104,6 +104,7 @@ fn iperf3_documents_are_samples() {
         throughput: BitRate::mbps(56),
         bytes: ByteCount(14_000_000),
         duration: Duration::from_secs(2),
+        circumstances: Circumstances::default(),
         at,
     };
     assert_eq!(records[0], Record::Sample(sample));
@@ -209,6 +210,19 @@ fn length() -> impl Strategy<Value = Duration> {
     prop_oneof![(0u64..10_000_000_000).prop_map(Duration::from_micros), Just(Duration::MAX)]
 }
 
+fn circumstances() -> impl Strategy<Value = Circumstances> {
+    use prop::option::of;
+    let rate = || any::<u64>().prop_map(BitRate);
+    let limits = prop::collection::btree_map(text(), rate(), 0..3);
+    let conditions =
+        (any::<bool>(), of(text()), of(any::<u64>().prop_map(ByteCount)), limits, of(any::<u16>()));
+    let conditions = conditions.prop_map(|(clear, verify, buffer_bytes, limits_bps, most_streams)| {
+        Conditions { clear, verify, buffer_bytes, limits_bps, most_streams }
+    });
+    let beside = (any::<u32>(), rate()).prop_map(|(jobs, throughput)| Beside { jobs, throughput });
+    (of(conditions), of(beside)).prop_map(|(conditions, beside)| Circumstances { conditions, beside })
+}
+
 fn sample() -> impl Strategy<Value = Sample> {
     let method = prop_oneof![
         Just(Method::Native),
@@ -216,14 +230,15 @@ fn sample() -> impl Strategy<Value = Sample> {
         Just(Method::Gridftp),
         Just(Method::Transfers)
     ];
-    (pair(), method, any::<u32>(), any::<u64>(), any::<u64>(), length(), at()).prop_map(
-        |(pair, method, streams, rate, bytes, duration, at)| Sample {
+    (pair(), method, any::<u32>(), any::<u64>(), any::<u64>(), length(), circumstances(), at()).prop_map(
+        |(pair, method, streams, rate, bytes, duration, circumstances, at)| Sample {
             pair,
             method,
             streams,
             throughput: BitRate(rate),
             bytes: ByteCount(bytes),
             duration,
+            circumstances,
             at,
         },
     )
@@ -246,6 +261,7 @@ fn estimate() -> impl Strategy<Value = Estimate> {
         samples,
         cost_bytes: sample.bytes,
         cost: sample.duration,
+        circumstances: sample.circumstances,
         at: sample.at,
     })
 }
@@ -271,6 +287,7 @@ fn transfer() -> impl Strategy<Value = Transfer> {
             retransmits,
             outcome,
             reason: text,
+            circumstances: sample.circumstances,
             at: sample.at,
         },
     )

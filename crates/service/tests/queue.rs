@@ -88,7 +88,8 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     let file = directory.path().join("state/queue.sqlite3");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
-    let back = "DROP TABLE submission; ALTER TABLE job DROP COLUMN outage_since_ms; PRAGMA user_version = 1";
+    let back = "DROP TABLE submission; ALTER TABLE job DROP COLUMN outage_since_ms; DROP INDEX job_policy;
+        ALTER TABLE job DROP COLUMN policy; DROP TABLE policy; PRAGMA user_version = 1";
     sqlx::raw_sql(back).execute(&pool).await.expect("as it was");
     pool.close().await;
     let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
@@ -96,6 +97,36 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     let key: IdempotencyKey = "k".parse().expect("a key");
     assert!(!queue.submit_once(Some(&key), &[named("b", &[])], 2).await.expect("taken").repeated);
     assert!(queue.submit_once(Some(&key), &[named("b", &[])], 2).await.expect("known").repeated);
+}
+
+#[tokio::test]
+async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it() {
+    const POLICY: &[u8] = include_bytes!("../../control/policies/universal.safetensors");
+    let (directory, queue) = queue().await;
+    let mut learned = Request::transfer("/a", "/b").with_policy(POLICY);
+    learned.options = vec!["--optimizer=policy".to_owned()];
+    let ids = queue.submit(&[learned.clone(), learned, named("c", &[])], 1).await.expect("taken");
+    assert_eq!(queue.policy(ids[0]).await.expect("read").as_deref(), Some(POLICY));
+    assert_eq!(queue.policy(ids[2]).await, Ok(None));
+    // A page of jobs has no policies in it.
+    let page = queue.page(&[], None, 10).await.expect("read");
+    assert!(page.iter().all(|job| job.request.policy.as_ref().is_none_or(|policy| policy.len() < 100)));
+    let kept = async || {
+        let options =
+            sqlx::sqlite::SqliteConnectOptions::new().filename(directory.path().join("state/queue.sqlite3"));
+        let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM policy").fetch_one(&pool).await.expect("counted");
+        pool.close().await;
+        count
+    };
+    assert_eq!(kept().await, 1);
+    happen(&queue, ids[0], &[Event::Claimed, Event::Completed]).await;
+    queue.forget(1000).await.expect("forgotten");
+    assert_eq!(queue.policy(ids[1]).await.expect("read").as_deref(), Some(POLICY));
+    happen(&queue, ids[1], &[Event::Claimed, Event::Completed]).await;
+    queue.forget(1000).await.expect("forgotten");
+    assert_eq!(kept().await, 0);
 }
 
 #[tokio::test]

@@ -1,26 +1,24 @@
 //! `tidegate estimate`: how many streams, how fast, how long.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::throughput_model::sampling::Threshold;
-use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms, Verify,
     estimate_and_wait,
 };
-use tidegate_service::sampler::{Amount, SamplerKind};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
-use crate::exit::{INTERRUPTED, usage};
+use crate::exit::{INTERRUPTED, SOME_FAILED, USAGE, in_one_line, of_kind, usage};
 use crate::output::JsonArgs;
 use crate::place::Place;
+use crate::sampling::SamplingArgs;
+use crate::service::{Service, address_there};
 use crate::settings::{Plane, TrustArgs, history_url};
 use crate::terminal;
 
@@ -41,37 +39,11 @@ pub struct EstimateArgs {
     bytes: Option<ByteCount>,
     #[command(flatten)]
     output: JsonArgs,
-    /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
-    #[arg(long, value_name = "NAME", help_heading = "Samples")]
-    sampler: Option<SamplerKind>,
-    /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one, and of two
-    /// endpoints the source is asked to measure to the other]
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Samples")]
-    iperf3: Option<String>,
-    /// How long each sample is [default: 400ms to 1s, by the size]
-    #[arg(long, value_name = "TIME", value_parser = sample_time, conflicts_with = "sample_size", help_heading = "Samples")]
-    sample_time: Option<Duration>,
-    /// How much each sample is, instead
-    #[arg(long, value_name = "SIZE", value_parser = sample_size, help_heading = "Samples")]
-    sample_size: Option<ByteCount>,
-    /// What one more stream must add: a share of what the first one carries, or a rate [default: 0.1]
-    #[arg(long, value_name = "SHARE|RATE", value_parser = threshold, help_heading = "Samples")]
-    threshold: Option<Threshold>,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Most streams
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Samples")]
     max_streams: u16,
-    /// Sample even where that costs more than it can bring
-    #[arg(long, help_heading = "Samples")]
-    always_sample: bool,
-    /// The buffer of each connection, for iperf3 and gridftp
-    #[arg(long, value_name = "SIZE", help_heading = "Samples")]
-    tcp_buffer: Option<ByteCount>,
-    /// Take the answer from history, if it is not older than AGE [default: 1d]
-    #[arg(
-        long, value_name = "AGE", num_args = 0..=1, require_equals = true, default_missing_value = "1d",
-        value_parser = parse_duration, help_heading = "History"
-    )]
-    use_history: Option<Duration>,
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
     #[arg(
         long,
@@ -84,32 +56,23 @@ pub struct EstimateArgs {
     /// How the bulk will travel
     #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls, help_heading = "Transfer")]
     data_plane: Plane,
+    /// How content will be verified
+    #[arg(long, value_name = "CHECK", default_value_t = Verify::Blake3, help_heading = "Transfer")]
+    verify: Verify,
     /// Rate of each network stream
     #[arg(long, value_name = "RATE", help_heading = "Transfer")]
     limit_network: Option<BitRate>,
     /// Rate of all streams together
     #[arg(long, value_name = "RATE", help_heading = "Transfer")]
     limit_link: Option<BitRate>,
+    /// Ask the running service at URL, which measures from its host and remembers; paths are paths of that host
+    #[arg(long, value_name = "URL", conflicts_with = "database", help_heading = "Service")]
+    server: Option<String>,
+    /// The certificate authority of its certificate, PEM [default: the system's]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVER_CA", help_heading = "Service")]
+    server_ca: Option<PathBuf>,
     #[command(flatten)]
     trust: TrustArgs,
-}
-
-fn sample_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    Amount::Time(time).checked().map(|_| time).map_err(|error| error.to_string())
-}
-
-fn sample_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error: UnitError| error.to_string())?;
-    Amount::Bytes(size).checked().map(|_| size).map_err(|error| error.to_string())
-}
-
-fn threshold(text: &str) -> Result<Threshold, String> {
-    if let Ok(share) = text.parse::<f64>() {
-        let fits = (0.0..=1.0).contains(&share);
-        return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
-    }
-    text.parse().map(Threshold::Absolute).map_err(|error: UnitError| error.to_string())
 }
 
 /// What is printed when there is no answer and a script asked.
@@ -148,9 +111,15 @@ pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
 
 /// The answer, or an exit code and why there is none.
 fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
-    let misused = |error: Error| (crate::exit::of_kind(error.kind), error.to_string());
+    let misused = |error: Error| (of_kind(error.kind), error.to_string());
     let request = args.request().map_err(misused)?;
     let state = args.trust.state_dir().map_err(misused)?;
+    if let Some(server) = &args.server {
+        return ask(args, server, &state, &request).map_err(|error| {
+            let code = error.downcast_ref::<Error>().map_or(SOME_FAILED, |error| of_kind(error.kind));
+            (code, in_one_line(&error))
+        });
+    }
     let program = Program::ours(args.trust.arguments(&state));
     let database = history_url(args.database.as_deref(), &state);
     let tells = !args.output.json && terminal::can_show_view();
@@ -161,11 +130,25 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
     });
     answer.map_err(|error| {
         let code = match error {
-            EstimateError::Usage(_) => crate::exit::USAGE,
+            EstimateError::Usage(_) => USAGE,
             EstimateError::Interrupted => INTERRUPTED,
-            _ => crate::exit::SOME_FAILED,
+            _ => SOME_FAILED,
         };
         (code, error.to_string())
+    })
+}
+
+/// The answer of a running service, which tells how sampling goes.
+fn ask(args: &EstimateArgs, server: &str, state: &Path, request: &EstimateRequest) -> anyhow::Result<Answer> {
+    let service = Service::connect(Some(server), args.server_ca.as_deref(), state)?;
+    let tells = !args.output.json && terminal::can_show_view();
+    service.follow("/estimates", request, |name, data| {
+        match name {
+            "answer" => return Ok(Some(serde_json::from_str(data)?)),
+            "sampling" if tells => terminal::tell(&told(&serde_json::from_str(data)?)),
+            _ => {}
+        }
+        Ok(None)
     })
 }
 
@@ -177,23 +160,34 @@ impl EstimateArgs {
         };
         let terms = Terms {
             clear: self.data_plane == Plane::Clear,
+            verify: Some(self.verify),
             limit_network: self.limit_network,
             limit_link: self.limit_link,
         };
+        let (source, destination) = match self.server {
+            // Names are those that the service knows.
+            Some(_) => {
+                let there = |argument: &OsStr| address_there(&argument.to_string_lossy());
+                (there(&self.source)?, there(&self.destination)?)
+            }
+            None => (address(&self.source)?, address(&self.destination)?),
+        };
+        let sampling = &self.sampling;
         Ok(EstimateRequest {
-            sampler: self.sampler,
-            iperf3: self.iperf3.clone(),
-            sample_ms: self.sample_time.map(|time| time.as_millis() as u64),
-            sample_bytes: self.sample_size,
-            threshold: self.threshold,
+            sampler: sampling.sampler,
+            iperf3: sampling.iperf3.clone(),
+            sample_ms: sampling.sample_ms(),
+            sample_bytes: sampling.sample_size,
+            threshold: sampling.threshold,
             most_streams: self.max_streams,
-            use_history: self.use_history.is_some(),
-            history_age_s: self.use_history.unwrap_or_default().as_secs(),
-            always_sample: self.always_sample,
-            buffer_bytes: self.tcp_buffer,
-            x509proxy: std::env::var_os("X509_USER_PROXY").map(Into::into),
+            use_history: sampling.use_history.is_some(),
+            history_age_s: sampling.use_history.unwrap_or_default().as_secs(),
+            always_sample: sampling.always_sample,
+            buffer_bytes: sampling.tcp_buffer,
+            // A proxy of this host is none of the service's.
+            x509proxy: std::env::var_os("X509_USER_PROXY").filter(|_| self.server.is_none()).map(Into::into),
             terms,
-            ..EstimateRequest::new(address(&self.source)?, address(&self.destination)?, bytes)
+            ..EstimateRequest::new(source, destination, bytes)
         })
     }
 }
@@ -224,7 +218,7 @@ fn size_of(source: &OsStr) -> Result<ByteCount, Error> {
 fn told(event: &SamplingEvent) -> String {
     let streams = |n: u16| format!("{n:>4} {:<7}", if n == 1 { "stream" } else { "streams" });
     match event {
-        SamplingEvent::Waiting => "waiting for another estimate of this path".to_owned(),
+        SamplingEvent::Waiting => "waiting for other estimates".to_owned(),
         SamplingEvent::Sampling { streams: n } => format!("{}  …", streams(*n)),
         SamplingEvent::Sampled(sampled) => {
             let Sampled { throughput, bytes, spent_ms, .. } = sampled;
@@ -359,6 +353,7 @@ fn period(ms: u64) -> String {
 mod tests {
     use tidegate_control::throughput_model::{Sample, choose};
     use tidegate_service::pair::Pair;
+    use tidegate_service::sampler::SamplerKind;
 
     use super::*;
 
@@ -430,14 +425,5 @@ mod tests {
             assert_eq!(period(ms), text);
         }
         assert!(!period(u64::MAX).is_empty());
-    }
-
-    #[test]
-    fn a_threshold_is_a_share_or_a_rate() {
-        assert_eq!(threshold("0.2"), Ok(Threshold::Relative(0.2)));
-        assert_eq!(threshold("20Mbit/s"), Ok(Threshold::Absolute(BitRate::mbps(20))));
-        for bad in ["", "2", "-0.1", "NaN", "20MB/s", "much"] {
-            assert!(threshold(bad).is_err(), "{bad}");
-        }
     }
 }

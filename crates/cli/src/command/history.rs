@@ -197,6 +197,7 @@ impl ShowArgs {
             since: self.newer_than.map(|age| Timestamp::now().before(age)),
             after: self.after,
             limit: self.limit,
+            alone: false,
         }
     }
 }

@@ -5,10 +5,13 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use tidegate_control::units::parse_duration;
 use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
+use tidegate_service::history::Retention;
 use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
@@ -47,6 +50,9 @@ pub struct ServeArgs {
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
     #[arg(long, value_name = "URL", env = "TIDEGATE_DATABASE", hide_env_values = true)]
     database: Option<String>,
+    /// Forget records of history that are older; more where old logs were imported
+    #[arg(long, value_name = "AGE", default_value = "396d", value_parser = parse_duration)]
+    keep_history: Duration,
     /// Most jobs at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().jobs as u32, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Limits")]
     max_jobs: u32,
@@ -96,6 +102,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             state: state.clone(),
         },
         database: history_url(args.database.as_deref(), &state),
+        retention: Retention { age: args.keep_history, ..Retention::default() },
         limits: Limits {
             jobs: args.max_jobs as usize,
             jobs_per_site: args.max_jobs_per_site as usize,

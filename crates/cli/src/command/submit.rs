@@ -15,12 +15,17 @@ use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
+use crate::sampling::SamplingArgs;
 use crate::service::jobs::wait_for;
-use crate::service::{Service, ServiceArgs};
-use crate::{remotes, terminal};
+use crate::service::{Service, ServiceArgs, address_there};
+use crate::terminal;
 
 /// Most bytes of one job file.
 const MAX_FILE: u64 = 256 << 20;
+/// How job files end: TOML, JSON, and Stork's ClassAds under the names they go by.
+const JOB_FILES: [&str; 8] = ["toml", "json", "stork", "dap", "sub", "submit", "ad", "classad"];
+/// Most bytes that are read of a policy; the service takes less.
+const MAX_POLICY: u64 = 64 << 20;
 /// Most jobs of one request, where they do not name each other: well below what the service takes.
 const MAX_BATCH_JOBS: usize = 5_000;
 /// Most bytes of one request; likewise.
@@ -28,8 +33,8 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Submit transfer jobs to a running service.
 ///
-/// Either SRC… DST, one job; or job files, which end in .toml, .json, .stork, .sub or .classad (Stork ClassAds),
-/// or '-' for standard input. A job that was acknowledged survives a crash of the service.
+/// Either SRC… DST, one job; or job files, which end in .toml, .json, .stork, .dap, .sub, .submit, .ad or .classad
+/// (Stork ClassAds), or '-' for standard input. A job that was acknowledged survives a crash of the service.
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
     /// Job files, or sources and a destination
@@ -53,9 +58,11 @@ pub struct SubmitArgs {
     /// One stream, neither estimated nor adapted
     #[arg(long)]
     no_optimization: bool,
-    /// An earlier estimate of the path is good enough
-    #[arg(long)]
-    use_history: bool,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// What the rule `policy` decides by (--option=--optimizer=policy): the content of FILE goes with the job
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Answer with an estimate instead of moving anything; needs --bytes
     #[arg(long, requires = "bytes")]
     estimation: bool,
@@ -179,17 +186,18 @@ impl SubmitArgs {
         }
         let Some((destination, sources @ [_, ..])) = self.words.split_last() else {
             let why = format!(
-                "'{}' alone is neither a job file (.toml, .json, .stork, .sub, .classad) nor SRC DST",
-                self.words[0]
+                "'{}' alone is neither a job file (.{}) nor SRC DST",
+                self.words[0],
+                JOB_FILES.join(", .")
             );
             return Err(usage(why).into());
         };
-        let sources: Vec<String> = sources.iter().map(|word| address(word)).collect::<Result<_, _>>()?;
-        let mut request = Request::transfer("", address(destination)?);
+        let sources: Vec<String> =
+            sources.iter().map(|word| address_there(word)).collect::<Result<_, _>>()?;
+        let mut request = Request::transfer("", address_there(destination)?);
         request.sources = sources;
-        request.use_history = self.use_history;
         request.optimization = !self.no_optimization;
-        self.add_to(&mut request);
+        self.add_to(&mut request)?;
         if self.estimation {
             request.kind = JobKind::Estimation;
         }
@@ -216,14 +224,14 @@ impl SubmitArgs {
         let mut requests =
             read(&text, Format::of(path, &text), Some(&base)).map_err(|error| wrong(&error))?;
         for request in &mut requests {
-            request.use_history |= self.use_history;
             request.optimization &= !self.no_optimization;
-            self.add_to(request);
+            self.add_to(request)?;
+            request.check().map_err(|error| wrong(&error))?;
         }
         Ok(requests)
     }
 
-    fn add_to(&self, request: &mut Request) {
+    fn add_to(&self, request: &mut Request) -> Result<(), Error> {
         if self.priority != 0 {
             request.priority = self.priority;
         }
@@ -232,26 +240,32 @@ impl SubmitArgs {
         request.retries = self.retries.unwrap_or(request.retries);
         request.retry_for_s = self.retry_for.map_or(request.retry_for_s, |time| time.as_secs());
         request.bytes = self.bytes.or(request.bytes);
+        let sampling = &self.sampling;
+        request.use_history |= sampling.use_history.is_some();
+        request.history_age_s = sampling.use_history.map(|age| age.as_secs()).or(request.history_age_s);
+        request.sampler = sampling.sampler.or(request.sampler);
+        request.iperf3 = sampling.iperf3.clone().or_else(|| request.iperf3.take());
+        if sampling.sample_time.is_some() || sampling.sample_size.is_some() {
+            (request.sample_ms, request.sample_bytes) = (sampling.sample_ms(), sampling.sample_size);
+        }
+        request.threshold = sampling.threshold.or(request.threshold);
+        request.always_sample |= sampling.always_sample;
+        request.buffer_bytes = sampling.tcp_buffer.or(request.buffer_bytes);
+        if let Some(file) = &self.policy {
+            let content = std::fs::File::open(file).and_then(|opened| {
+                let mut content = Vec::new();
+                opened.take(MAX_POLICY + 1).read_to_end(&mut content).map(|_| content)
+            });
+            let content = content.map_err(|error| usage(format!("{}: {error}", file.display())))?;
+            *request = request.clone().with_policy(&content);
+        }
+        Ok(())
     }
 }
 
 fn is_job_file(word: &str) -> bool {
     let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
-    let known = ["toml", "json", "stork", "sub", "classad"];
-    word == "-" || (!word.contains("://") && extension.is_some_and(|found| known.contains(&found)))
-}
-
-/// A path of this directory from `/` on, as the service runs elsewhere; anything else as it is.
-fn address(word: &str) -> Result<String, Error> {
-    let remembered = word.split_once(':').is_some_and(|(name, _)| remotes::is_name(name));
-    if word.contains("://") || remembered && !Path::new(word).exists() {
-        return Ok(word.to_owned());
-    }
-    let path: PathBuf = std::path::absolute(word).map_err(|error| usage(format!("{word}: {error}")))?;
-    // A slash at the end says that the content is meant, or a directory.
-    let slash = if word.ends_with('/') { "/" } else { "" };
-    let text = path.to_str().ok_or_else(|| usage(format!("{} is not valid UTF-8", path.display())))?;
-    Ok(if text.ends_with('/') { text.to_owned() } else { format!("{text}{slash}") })
+    word == "-" || (!word.contains("://") && extension.is_some_and(|found| JOB_FILES.contains(&found)))
 }
 
 #[cfg(test)]
@@ -276,14 +290,21 @@ mod tests {
 
     #[test]
     fn job_files_are_told_from_sources() {
-        for (word, is) in
-            [("-", true), ("a.toml", true), ("x/b.stork", true), ("a.bin", false), ("/data", false)]
-        {
+        for (word, is) in [
+            ("-", true),
+            ("a.toml", true),
+            ("x/b.stork", true),
+            ("b.dap", true),
+            ("b.submit", true),
+            ("b.ad", true),
+            ("a.bin", false),
+            ("/data", false),
+        ] {
             assert_eq!(is_job_file(word), is, "{word}");
         }
         assert!(!is_job_file("https://host/a.json"));
-        assert_eq!(address("tg://h/x").as_deref(), Ok("tg://h/x"));
-        assert_eq!(address("/a/b/").as_deref(), Ok("/a/b/"));
-        assert!(address("b").is_ok_and(|path| path.starts_with('/') && path.ends_with("/b")));
+        assert_eq!(address_there("tg://h/x").as_deref(), Ok("tg://h/x"));
+        assert_eq!(address_there("/a/b/").as_deref(), Ok("/a/b/"));
+        assert!(address_there("b").is_ok_and(|path| path.starts_with('/') && path.ends_with("/b")));
     }
 }

@@ -4,7 +4,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -108,4 +109,20 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What the service answers to a POST by a client that accepts `accept`, its head included.
+pub fn post_for(service: &Service, path: &str, accept: &str, body: &str) -> String {
+    let place = service.url.strip_prefix("http://").expect("without TLS");
+    let mut stream = TcpStream::connect(place).expect("connected");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {place}\r\nAuthorization: Bearer {}\r\nAccept: {accept}\r\nContent-Type: \
+         application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        service.token(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer
 }

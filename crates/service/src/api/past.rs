@@ -46,6 +46,7 @@ impl Which {
             Problem::bad_request("that cursor is none", "give `next` of the page before, or leave it out")
         })?;
         Ok(history::Query {
+            alone: false,
             source: site(&self.source)?,
             destination: site(&self.destination)?,
             job: self.job.clone(),

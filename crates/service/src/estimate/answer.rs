@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::text::count;
 use tidegate_control::throughput_model::{Choice, Model, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::history::Beside;
 use crate::pair::Pair;
 use crate::sampler::{Measured, SamplerKind};
 
@@ -101,6 +103,9 @@ pub struct Answer {
     /// All about the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// Our own jobs that ran over the path while it was measured: what is told is what they left.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// What went wrong on the way, a line each.
     pub notes: Vec<String>,
 }
@@ -126,6 +131,7 @@ impl Answer {
             samples: Vec::new(),
             curves: Vec::new(),
             choice: None,
+            beside: None,
             notes: Vec::new(),
         }
     }
@@ -190,6 +196,15 @@ impl Answer {
     pub fn total_ms(&self) -> Option<u64> {
         self.time_ms.map(|time| time.saturating_add(self.cost_ms))
     }
+}
+
+/// What is to be known of an answer that was measured beside jobs of ours.
+pub(crate) fn of_a_share(beside: Beside) -> Option<String> {
+    let Beside { jobs, throughput } = beside;
+    let who = count(jobs, "job");
+    beside
+        .is_shared()
+        .then(|| format!("measured beside {who} of ours at {throughput}: it is what they left, no capacity"))
 }
 
 /// How long `bytes` take at `rate`; `None` if they never get there.

@@ -1,7 +1,12 @@
 //! What history says of a path, and what it is told.
+//!
+//! A rate is one of a path *under conditions*. So what answers was measured by what would measure now, under the same
+//! conditions, and while no other job of ours ran over the path. Where nothing such is known, records answer that tell
+//! less: those of older versions and of others, which say nothing of conditions, and those of other samplers. They are
+//! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
@@ -9,129 +14,271 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::database::Result;
 use crate::history::Sample as Kept;
-use crate::history::{Basis, Estimate, History, Method, Point, Record, Timestamp};
+use crate::history::{
+    Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
+};
 use crate::pair::Pair;
 use crate::sampler::SamplerKind;
 
-use super::answer::{Answer, EstimateOrigin, Sampled};
+use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share};
 use super::request::EstimateRequest;
 
 /// What was read is taken for current so long: thousands ask about the same few paths.
 const FRESH: Duration = Duration::from_secs(1);
-/// Paths that are remembered here; with more, all are read anew.
-const PATHS: usize = 4096;
+/// So long it answers while it is read anew, so that nobody waits for a database that is busy with what is sampled. Only
+/// what other servers found out meanwhile is missed; what was found out here is read at once.
+const HELD: Duration = Duration::from_secs(10);
+/// Questions whose answers are remembered here; with more, all are read anew.
+const QUESTIONS: usize = 4096;
 
 /// Samples that make an estimate by themselves, without one having been made: as many as the models need.
 const ENOUGH: usize = 3;
 
-/// A path, and the most streams of those who ask about it.
-type Key = (Pair, u16);
+/// Which part of what is known may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Window {
+    /// What is not older than so many seconds, and was measured alone.
+    Seconds(u64),
+    /// What was measured alone, of any age.
+    Ever,
+    /// What was found out since then, beside whoever ran: who asks now would measure the same.
+    Since(Timestamp),
+}
+
+impl Window {
+    /// Whether what was found out at that moment is young enough still.
+    fn admits(self, at: Timestamp) -> bool {
+        match self {
+            Self::Seconds(age) => at >= Timestamp::now().before(Duration::from_secs(age)),
+            Self::Ever => true,
+            Self::Since(moment) => at >= moment,
+        }
+    }
+}
+
+/// What is asked: about which path, under which conditions, and what may answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Question {
+    pair: Pair,
+    /// Most streams of who asks.
+    most: u16,
+    /// What would measure, if anything can.
+    kind: Option<SamplerKind>,
+    /// Whether that was asked for by its name, so that nothing else will do.
+    named: bool,
+    conditions: Conditions,
+    window: Window,
+}
 
 /// History, with what was read a moment ago.
 #[derive(Debug)]
 pub struct Past {
     history: History,
-    recent: Mutex<HashMap<Key, (Instant, Option<Arc<Known>>)>>,
+    recent: Mutex<HashMap<Question, Recent>>,
+}
+
+/// What was read of a question.
+#[derive(Clone, Debug)]
+struct Recent {
+    at: Instant,
+    known: Option<Arc<Known>>,
+    /// Whether somebody reads it anew.
+    again: bool,
 }
 
 /// What is known of a path.
 #[derive(Debug)]
 struct Known {
     at: Timestamp,
-    method: Method,
     /// What it comes to, but for the size and the age.
     answer: Answer,
 }
 
+/// How well a record fits a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fits {
+    Exactly,
+    Loosely,
+}
+
+impl Question {
+    /// How a record fits, if it does.
+    fn fits(&self, method: Method, circumstances: &Circumstances) -> Option<Fits> {
+        let same = self.kind.is_some_and(|kind| measures(kind, method));
+        match &circumstances.conditions {
+            Some(conditions) if same && *conditions == self.conditions => Some(Fits::Exactly),
+            Some(_) if same => None,
+            _ if self.named && !same => None,
+            // Nobody knows what another sampler would have shown under a limit.
+            conditions => {
+                let free = conditions.as_ref().is_none_or(|conditions| conditions.limits_bps.is_empty());
+                (free && self.conditions.limits_bps.is_empty()).then_some(Fits::Loosely)
+            }
+        }
+    }
+}
+
 impl Past {
     /// Of `history`.
-    pub fn new(history: History) -> Self {
-        Self { history, recent: Mutex::default() }
+    pub fn new(history: History) -> Arc<Self> {
+        Arc::new(Self { history, recent: Mutex::default() })
     }
 
-    /// An answer that is not older than `since`; a history that cannot be read is told in `notes`.
+    /// An answer out of `window`; a history that cannot be read is told in `notes`.
     pub async fn answer(
-        &self,
+        self: &Arc<Self>,
         request: &EstimateRequest,
         pair: &Pair,
-        since: Timestamp,
+        window: Window,
         notes: &mut Vec<String>,
     ) -> Option<Answer> {
-        let known = match self.known(&(pair.clone(), request.most_streams)).await {
-            Ok(known) => known?,
+        let kind = request.kind().ok();
+        // Everybody who waited asks the same, whenever each began to.
+        let (window, least) = match window {
+            Window::Since(moment) => (Window::Since(Timestamp(0)), moment),
+            other => (other, Timestamp(i64::MIN)),
+        };
+        let question = Question {
+            pair: pair.clone(),
+            most: request.most_streams,
+            kind,
+            named: request.sampler.is_some(),
+            conditions: request.conditions(kind),
+            window,
+        };
+        match self.known(question).await {
+            Ok(known) => known.filter(|known| known.at >= least).map(|known| known.answer(request.bytes)),
             Err(error) => {
                 let note = format!("history was not asked: {error}");
                 if !notes.contains(&note) {
                     notes.push(note);
                 }
-                return None;
+                None
             }
-        };
-        let wanted = request.sampler.map(method);
-        if known.at < since || wanted.is_some_and(|wanted| wanted != known.method) {
-            return None;
         }
-        Some(known.answer(request.bytes))
     }
 
-    /// The newest that is known, of any age.
-    async fn known(&self, key: &Key) -> Result<Option<Arc<Known>>> {
-        if let Some((read, known)) = self.recent.lock().unwrap_or_else(PoisonError::into_inner).get(key)
-            && read.elapsed() < FRESH
-        {
-            return Ok(known.clone());
+    async fn known(self: &Arc<Self>, question: Question) -> Result<Option<Arc<Known>>> {
+        match self.recent().get_mut(&question) {
+            Some(recent) if recent.at.elapsed() < FRESH => return Ok(recent.known.clone()),
+            // What is not known is soon: somebody samples it.
+            Some(Recent { at, known: Some(known), again })
+                if at.elapsed() < HELD && question.window.admits(known.at) =>
+            {
+                let known = Arc::clone(known);
+                if !std::mem::replace(again, true) {
+                    let past = Arc::clone(self);
+                    // What went wrong is told who asks after that.
+                    tokio::spawn(async move { past.read_anew(question).await.map(drop) });
+                }
+                return Ok(Some(known));
+            }
+            _ => {}
         }
-        let read = Instant::now();
-        let known = self.read(key).await?.map(Arc::new);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.len() >= PATHS {
+        self.read_anew(question).await
+    }
+
+    async fn read_anew(&self, question: Question) -> Result<Option<Arc<Known>>> {
+        let at = Instant::now();
+        let known = self.read(&question).await?.map(Arc::new);
+        let mut recent = self.recent();
+        if recent.len() >= QUESTIONS {
             recent.clear();
         }
-        recent.insert(key.clone(), (read, known.clone()));
+        recent.insert(question, Recent { at, known: known.clone(), again: false });
         Ok(known)
     }
 
-    async fn read(&self, (pair, most): &Key) -> Result<Option<Known>> {
-        let estimate = self.history.latest_estimate(pair, Timestamp(0)).await?;
-        // Imported transfers and benchmarks are samples before anybody has made an estimate of them.
-        let since = estimate.as_ref().map_or(Timestamp(0), |estimate| estimate.at);
-        let newer = self.history.samples(pair, since).await?;
-        let newer: Vec<_> = newer.into_iter().filter(|sample| sample.at > since).collect();
-        if let Some(first) = newer.first() {
-            let alike = newer.iter().filter(|sample| sample.method == first.method);
-            let points: Vec<_> = alike.map(|sample| (sample.streams, sample.throughput)).collect();
-            let choice = choose(&samples(&points), *most);
-            if choice.samples.len() >= ENOUGH {
-                return Ok(Some(Known::new(pair, *most, (first.at, first.method), choice)));
+    fn recent(&self) -> MutexGuard<'_, HashMap<Question, Recent>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn read(&self, question: &Question) -> Result<Option<Known>> {
+        let (since, alone) = match question.window {
+            Window::Seconds(age) => (Timestamp::now().before(Duration::from_secs(age)), true),
+            Window::Ever => (Timestamp(0), true),
+            Window::Since(moment) => (moment, false),
+        };
+        let estimates = self.history.estimates(&question.pair, since, alone).await?;
+        let samples = self.history.samples(&question.pair, since, alone).await?;
+        for wanted in [Fits::Exactly, Fits::Loosely] {
+            let fits = |method, circumstances: &Circumstances| {
+                question.fits(method, circumstances).filter(|fits| *fits == wanted)
+            };
+            let estimate =
+                estimates.iter().find(|estimate| fits(estimate.method, &estimate.circumstances).is_some());
+            let fitting =
+                samples.iter().filter(|sample| fits(sample.method, &sample.circumstances).is_some());
+            let known = conclude(question, estimate, &fitting.collect::<Vec<_>>());
+            if let Some(mut known) = known {
+                if wanted == Fits::Loosely {
+                    known.answer.notes.push(question.caution(&known.answer));
+                }
+                return Ok(Some(known));
             }
         }
-        Ok(estimate.map(|estimate| {
-            let points: Vec<_> =
-                estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
-            let choice = choose(&samples(&points), *most);
-            Known::new(pair, *most, (estimate.at, estimate.method), choice)
-        }))
+        Ok(None)
     }
 
     /// Keeps what was measured and concluded.
-    pub async fn remember(&self, answer: &Answer, notes: &mut Vec<String>) {
-        let Some(records) = records(answer) else { return };
+    pub async fn remember(&self, answer: &Answer, conditions: Conditions, notes: &mut Vec<String>) {
+        let Some(records) = records(answer, conditions) else { return };
         if let Err(error) = self.history.record(&records).await {
             notes.push(format!("it is not remembered: {error}"));
         }
-        self.recent
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(pair, _), _| *pair != answer.pair);
+        self.recent().retain(|question, _| question.pair != answer.pair);
     }
 }
 
+impl Question {
+    /// What is to be known of an answer that does not fit exactly.
+    fn caution(&self, answer: &Answer) -> String {
+        match (self.kind, answer.sampler) {
+            (Some(kind), Some(by)) if kind != by => format!("it was measured by {by}, and not by {kind}"),
+            _ => "nothing is known of data plane, verification, buffers and company when it was measured"
+                .to_owned(),
+        }
+    }
+}
+
+/// What the newest estimate and the samples after it come to; both the newest first.
+fn conclude(question: &Question, estimate: Option<&Estimate>, samples: &[&Kept]) -> Option<Known> {
+    // Imported transfers and benchmarks are samples before anybody has made an estimate of them.
+    let since = estimate.map_or(Timestamp(i64::MIN), |estimate| estimate.at);
+    let newer: Vec<&&Kept> = samples.iter().filter(|sample| sample.at > since).collect();
+    let mut tried: Vec<Method> = Vec::new();
+    for first in &newer {
+        // One sample of another kind does not hide what there is enough of.
+        if tried.iter().any(|method| are_alike(*method, first.method)) {
+            continue;
+        }
+        tried.push(first.method);
+        let alike = newer.iter().filter(|sample| are_alike(sample.method, first.method));
+        let points: Vec<_> = alike.map(|sample| (sample.streams, sample.throughput)).collect();
+        let choice = choose(&medians(&points), question.most);
+        if choice.samples.len() >= ENOUGH {
+            return Some(Known::new(question, (first.at, first.method, first.circumstances.beside), choice));
+        }
+    }
+    estimate.map(|estimate| {
+        let points: Vec<_> = estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
+        let choice = choose(&medians(&points), question.most);
+        Known::new(question, (estimate.at, estimate.method, estimate.circumstances.beside), choice)
+    })
+}
+
 impl Known {
-    fn new(pair: &Pair, most: u16, (at, method): (Timestamp, Method), choice: Choice) -> Self {
-        let mut answer = Answer::unknown(pair.clone(), ByteCount(1), "");
+    fn new(
+        question: &Question,
+        (at, method, beside): (Timestamp, Method, Option<Beside>),
+        choice: Choice,
+    ) -> Self {
+        let mut answer = Answer::unknown(question.pair.clone(), ByteCount(1), "");
         answer.sampler = kind(method);
+        answer.beside = beside;
+        answer.notes.extend(beside.and_then(of_a_share));
         answer.samples = choice.samples.iter().map(sampled).collect();
-        Self { at, method, answer: answer.chosen(choice, most) }
+        Self { at, answer: answer.chosen(choice, question.most) }
     }
 
     fn answer(&self, bytes: ByteCount) -> Answer {
@@ -141,9 +288,15 @@ impl Known {
     }
 }
 
-fn samples(points: &[(u32, BitRate)]) -> Vec<Sample> {
-    let sample = |(streams, rate): &(u32, BitRate)| Some(Sample::new(u16::try_from(*streams).ok()?, *rate));
-    points.iter().filter_map(sample).collect()
+/// The median of each number of streams, which one bad sample does not move.
+fn medians(points: &[(u32, BitRate)]) -> Vec<Sample> {
+    let mut by_streams: BTreeMap<u16, Vec<BitRate>> = BTreeMap::new();
+    for (streams, rate) in points {
+        if let Ok(streams) = u16::try_from(*streams) {
+            by_streams.entry(streams).or_default().push(*rate);
+        }
+    }
+    by_streams.into_iter().map(|(streams, rates)| Sample::new(streams, median(rates))).collect()
 }
 
 fn sampled(sample: &Sample) -> Sampled {
@@ -159,6 +312,16 @@ fn method(kind: SamplerKind) -> Method {
     }
 }
 
+/// Whether `method` shows what `kind` would: what GridFTP moved is as good as a sample of GridFTP.
+fn measures(kind: SamplerKind, method: Method) -> bool {
+    are_alike(self::method(kind), method)
+}
+
+fn are_alike(one: Method, other: Method) -> bool {
+    let class = |method| if method == Method::Transfers { Method::Gridftp } else { method };
+    class(one) == class(other)
+}
+
 fn kind(method: Method) -> Option<SamplerKind> {
     match method {
         Method::Native => Some(SamplerKind::Native),
@@ -168,10 +331,11 @@ fn kind(method: Method) -> Option<SamplerKind> {
     }
 }
 
-/// What is kept of an answer that was measured.
-fn records(answer: &Answer) -> Option<Vec<Record>> {
+/// What is kept of an answer that was measured under such conditions.
+fn records(answer: &Answer, conditions: Conditions) -> Option<Vec<Record>> {
     let (method, choice) = (method(answer.sampler?), answer.choice.as_ref()?);
     let at = Timestamp::now();
+    let circumstances = Circumstances { conditions: Some(conditions), beside: answer.beside };
     let kept = |sampled: &Sampled| {
         Record::from(Kept {
             pair: answer.pair.clone(),
@@ -180,6 +344,7 @@ fn records(answer: &Answer) -> Option<Vec<Record>> {
             throughput: sampled.throughput,
             bytes: sampled.bytes,
             duration: Duration::from_millis(sampled.spent_ms),
+            circumstances: circumstances.clone(),
             at,
         })
     };
@@ -196,6 +361,7 @@ fn records(answer: &Answer) -> Option<Vec<Record>> {
             samples: answer.samples.iter().map(point).collect(),
             cost_bytes: answer.cost_bytes,
             cost: Duration::from_millis(answer.cost_ms),
+            circumstances: circumstances.clone(),
             at,
         }));
     }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
+use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::history::Conditions;
 use crate::names::Names;
 use crate::pair::Pair;
 use crate::sampler::gridftp::GridFtp;
@@ -83,6 +85,9 @@ pub struct Terms {
     /// Data streams that are not encrypted.
     #[serde(default)]
     pub clear: bool,
+    /// How content is verified, in the words of `--verify`, where that is not as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
     /// Rate of each stream.
     #[serde(default, rename = "limit_network_bps", skip_serializing_if = "Option::is_none")]
     pub limit_network: Option<BitRate>,
@@ -92,22 +97,59 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Whether what is measured says nothing about the path itself, and so is not to be remembered.
-    pub fn are_limited(&self) -> bool {
-        self.limit_network.is_some() || self.limit_link.is_some()
-    }
-
     fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         if self.clear {
             options.push("--data-plane=clear".to_owned());
         }
-        let limits = [("network", self.limit_network), ("link", self.limit_link)];
-        for (name, rate) in limits.into_iter().filter_map(|(name, rate)| Some((name, rate?))) {
+        if let Some(verify) = self.verify {
+            options.push(format!("--verify={verify}"));
+        }
+        for (name, rate) in self.limits() {
             options.push(format!("--limit-{name}={}bit/s", rate.0));
         }
         options
     }
+
+    /// The limits there are, by name.
+    fn limits(&self) -> impl Iterator<Item = (&'static str, BitRate)> {
+        let limits = [("network", self.limit_network), ("link", self.limit_link)];
+        limits.into_iter().filter_map(|(name, rate)| Some((name, rate?)))
+    }
+}
+
+/// How content is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// BLAKE3 end to end, the usual way.
+    Blake3,
+    /// A checksum of each block.
+    Block,
+}
+
+impl Verify {
+    /// Every one of them.
+    pub const ALL: [Self; 2] = [Self::Blake3, Self::Block];
+
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Block => "block",
+        }
+    }
+}
+
+tidegate_control::named!(Verify, "verification");
+
+/// Reads what one more stream must add: a share of what the first one carries, from 0 to 1, or a rate.
+pub fn parse_threshold(text: &str) -> Result<Threshold, String> {
+    if let Ok(share) = text.parse::<f64>() {
+        let fits = (0.0..=1.0).contains(&share);
+        return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
+    }
+    text.parse().map(Threshold::Absolute).map_err(|error: UnitError| error.to_string())
 }
 
 fn most_streams() -> u16 {
@@ -187,11 +229,34 @@ impl EstimateRequest {
         let by_server = self.iperf3.is_some().then_some(SamplerKind::Iperf3);
         let known = self.sampler.or(by_server).or_else(|| SamplerKind::of(&self.source, &self.destination));
         known.ok_or_else(|| {
+            if is_ftp(&self.source) {
+                return usage(
+                    "an ftp:// server that files are got from is not sampled; name the sampler where it is your own: \
+                     gridftp",
+                );
+            }
             usage(
                 "no sampler speaks to both ends: one is to be tg://, gsiftp:// or ftp://, the other the same or a \
                  path of this host; or name an iperf3 server at the remote site",
             )
         })
+    }
+
+    /// Under what samples of that kind are taken, or would be: what has no influence on them is left out.
+    pub fn conditions(&self, kind: Option<SamplerKind>) -> Conditions {
+        let Terms { clear, verify, .. } = self.terms;
+        match kind {
+            Some(SamplerKind::Native) => Conditions {
+                clear,
+                verify: verify.filter(|verify| *verify != Verify::Blake3).map(|verify| verify.to_string()),
+                limits_bps: self.terms.limits().map(|(name, rate)| (name.to_owned(), rate)).collect(),
+                ..Conditions::default()
+            },
+            Some(SamplerKind::Iperf3 | SamplerKind::GridFtp) => {
+                Conditions { buffer_bytes: self.buffer_bytes, ..Conditions::default() }
+            }
+            None => Conditions::default(),
+        }
     }
 
     /// What measures.
@@ -245,6 +310,10 @@ impl EstimateRequest {
             }
         })
     }
+}
+
+fn is_ftp(address: &str) -> bool {
+    address.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("ftp://"))
 }
 
 fn usage(why: &str) -> SamplerError {

@@ -26,7 +26,7 @@ pub fn estimate_and_wait(
             Ok(history) => (Some(history), None),
             Err(error) => (None, Some(format!("it is not remembered: {error}"))),
         };
-        let estimator = Estimator::new(program, history.clone());
+        let estimator = Estimator::of_command(program, history.clone());
         let answer = tokio::select! {
             answer = estimator.estimate(request, tell) => answer,
             () = interrupted() => Err(EstimateError::Interrupted),

@@ -14,7 +14,7 @@ use super::History;
 /// use std::time::Duration;
 ///
 /// use tidegate_control::{BitRate, ByteCount};
-/// use tidegate_service::history::{Blocking, Method, Record, Sample, Timestamp};
+/// use tidegate_service::history::{Blocking, Circumstances, Method, Record, Sample, Timestamp};
 /// use tidegate_service::pair::Pair;
 ///
 /// let directory = tempfile::tempdir()?;
@@ -27,12 +27,13 @@ use super::History;
 ///     throughput: BitRate::mbps(900),
 ///     bytes: ByteCount::mib(100),
 ///     duration: Duration::from_secs(1),
+///     circumstances: Circumstances::default(),
 ///     at: Timestamp::now(),
 /// });
 /// // What is there already is known again.
 /// assert_eq!(history.wait(history.history().record(&[record.clone()]))?, 1);
 /// assert_eq!(history.wait(history.history().record(&[record]))?, 0);
-/// assert_eq!(history.wait(history.history().samples(&pair, Timestamp(0)))?.len(), 1);
+/// assert_eq!(history.wait(history.history().samples(&pair, Timestamp(0), true))?.len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use sqlx::Error;
 
-use super::kind::{Cell, Fields, Kind, unknown};
+use super::kind::{Cell, Fields, Holds, Kind, unknown};
 use super::record::{Decision, Estimate, Record, Sample, Transfer};
 
 /// Columns that every kind has.
@@ -56,7 +56,8 @@ impl Header {
     pub fn read(line: &str) -> Result<Self, String> {
         let columns = fields(line)?;
         fn is<K: Kind>(columns: &[String]) -> bool {
-            let mut needed = COMMON.iter().copied().chain(K::COLUMNS.iter().map(|(name, _)| *name));
+            let own = K::COLUMNS.iter().filter(|(_, holds)| *holds != Holds::Added).map(|(name, _)| *name);
+            let mut needed = COMMON.iter().copied().chain(own);
             needed.all(|name| columns.iter().any(|column| column == name))
         }
         let read: fn(&Row<'_>) -> Result<Record, Error> = if is::<Transfer>(&columns) {

@@ -9,7 +9,7 @@ use tidegate_control::{BitRate, ByteCount, PerStage};
 
 use crate::pair::{Pair, Site};
 
-use super::record::{Basis, Decision, Estimate, Record, Sample, Timestamp, Transfer};
+use super::record::{Basis, Beside, Circumstances, Decision, Estimate, Record, Sample, Timestamp, Transfer};
 
 /// What a column takes.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub enum Holds {
     Plain,
     /// A number that may be missing, sent as -1 (see [`crate::database`]).
     MaybeReal,
+    /// Anything, and exports of older versions do not have it.
+    Added,
 }
 
 /// A kind of record and its table.
@@ -78,7 +80,7 @@ impl Fields for AnyRow {
     }
 }
 
-use Holds::{MaybeReal, Plain};
+use Holds::{Added, MaybeReal, Plain};
 
 impl Kind for Sample {
     const TABLE: &'static str = "samples";
@@ -88,17 +90,21 @@ impl Kind for Sample {
         ("throughput_bps", Plain),
         ("bytes", Plain),
         ("duration_ms", Plain),
+        ("conditions", Added),
+        ("beside_jobs", Added),
+        ("beside_bps", Added),
     ];
     const HAS_JOB: bool = false;
 
     fn cells(&self) -> Vec<Cell> {
-        vec![
+        let cells = vec![
             word(&self.method),
             Cell::Whole(self.streams.into()),
             whole(self.throughput.0),
             whole(self.bytes.0),
             milliseconds(self.duration),
-        ]
+        ];
+        under(cells, &self.circumstances)
     }
 
     fn from_row(row: &impl Fields) -> Result<Self, Error> {
@@ -109,6 +115,7 @@ impl Kind for Sample {
             throughput: BitRate(of_whole(row, "throughput_bps")?),
             bytes: ByteCount(of_whole(row, "bytes")?),
             duration: Duration::from_millis(of_whole(row, "duration_ms")?),
+            circumstances: circumstances(row)?,
             at: at(row)?,
         })
     }
@@ -126,6 +133,9 @@ impl Kind for Estimate {
         ("samples", Plain),
         ("cost_bytes", Plain),
         ("cost_ms", Plain),
+        ("conditions", Added),
+        ("beside_jobs", Added),
+        ("beside_bps", Added),
     ];
     const HAS_JOB: bool = false;
 
@@ -134,7 +144,7 @@ impl Kind for Estimate {
             Basis::Model { model, coefficients } => (Some(model.clone()), Some(json(coefficients)), None),
             Basis::Fallback { reason } => (None, None, Some(reason.clone())),
         };
-        vec![
+        let cells = vec![
             word(&self.method),
             Cell::Whole(self.streams.into()),
             whole(self.throughput.0),
@@ -144,7 +154,8 @@ impl Kind for Estimate {
             Cell::Text(json(&self.samples)),
             whole(self.cost_bytes.0),
             milliseconds(self.cost),
-        ]
+        ];
+        under(cells, &self.circumstances)
     }
 
     fn from_row(row: &impl Fields) -> Result<Self, Error> {
@@ -161,6 +172,7 @@ impl Kind for Estimate {
             samples: of_json(row, "samples")?,
             cost_bytes: ByteCount(of_whole(row, "cost_bytes")?),
             cost: Duration::from_millis(of_whole(row, "cost_ms")?),
+            circumstances: circumstances(row)?,
             at: at(row)?,
         })
     }
@@ -184,6 +196,9 @@ impl Kind for Transfer {
         ("retransmits", Plain),
         ("outcome", Plain),
         ("reason", Plain),
+        ("conditions", Added),
+        ("beside_jobs", Added),
+        ("beside_bps", Added),
     ];
     const HAS_JOB: bool = true;
 
@@ -191,7 +206,7 @@ impl Kind for Transfer {
         let PerStage { read, network, write } = self.concurrency;
         let maybe =
             |number: Option<u64>| Cell::MaybeWhole(number.map(|n| i64::try_from(n).unwrap_or(i64::MAX)));
-        vec![
+        let cells = vec![
             word(&self.origin),
             Cell::MaybeText(self.job.clone()),
             whole(self.bytes.0),
@@ -207,7 +222,8 @@ impl Kind for Transfer {
             maybe(self.retransmits),
             word(&self.outcome),
             Cell::MaybeText(self.reason.clone()),
-        ]
+        ];
+        under(cells, &self.circumstances)
     }
 
     fn from_row(row: &impl Fields) -> Result<Self, Error> {
@@ -230,6 +246,7 @@ impl Kind for Transfer {
             retransmits: of_maybe_whole(row, "retransmits")?,
             outcome: of_word(row, "outcome")?,
             reason: row.text("reason")?,
+            circumstances: circumstances(row)?,
             at: at(row)?,
         })
     }
@@ -260,6 +277,31 @@ impl Kind for Decision {
             at: at(row)?,
         })
     }
+}
+
+/// The cells of a kind that tells how its rate came to be.
+fn under(mut cells: Vec<Cell>, circumstances: &Circumstances) -> Vec<Cell> {
+    let Circumstances { conditions, beside } = circumstances;
+    cells.push(Cell::MaybeText(conditions.as_ref().map(json)));
+    cells.push(Cell::MaybeWhole(beside.map(|beside| beside.jobs.into())));
+    cells.push(Cell::MaybeWhole(beside.map(|beside| i64::try_from(beside.throughput.0).unwrap_or(i64::MAX))));
+    cells
+}
+
+/// How the rate of a row came to be, as far as it tells.
+fn circumstances(row: &impl Fields) -> Result<Circumstances, Error> {
+    let conditions = match row.text("conditions")? {
+        Some(_) => Some(of_json(row, "conditions")?),
+        None => None,
+    };
+    let beside = match of_maybe_whole(row, "beside_jobs")? {
+        Some(jobs) => Some(Beside {
+            jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
+            throughput: BitRate(of_maybe_whole(row, "beside_bps")?.unwrap_or(0)),
+        }),
+        None => None,
+    };
+    Ok(Circumstances { conditions, beside })
 }
 
 /// The pair of any row that has one.
@@ -316,6 +358,6 @@ fn word(value: &impl Serialize) -> Cell {
     }
 }
 
-fn json(value: &impl Serialize) -> String {
+pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data")
 }

@@ -54,6 +54,56 @@ pub enum Method {
     Transfers,
 }
 
+/// What a rate depends on besides the path: under other conditions it is another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Conditions {
+    /// Whether bulk travels unencrypted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub clear: bool,
+    /// How content is verified, where it is not as usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+    /// The buffer of each connection, where one was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<ByteCount>,
+    /// Rates that were kept to, by the names of their options: `network`, `link`, ….
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits_bps: BTreeMap<String, BitRate>,
+    /// Most streams that were allowed, where that is a property of what was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_streams: Option<u16>,
+}
+
+/// Our own jobs that ran over the path meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// How many ran for a part of the time at least.
+    #[serde(rename = "beside_jobs")]
+    pub jobs: u32,
+    /// What they moved together, over the whole time.
+    #[serde(rename = "beside_bps")]
+    pub throughput: BitRate,
+}
+
+impl Beside {
+    /// Whether what was measured is a share of the path.
+    pub const fn is_shared(&self) -> bool {
+        self.jobs > 0
+    }
+}
+
+/// How a rate came to be. Records of older versions, and those of others, tell nothing of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Circumstances {
+    /// What was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
+    /// Who else of ours ran.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
 /// The throughput of so many streams, measured once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -72,6 +122,9 @@ pub struct Sample {
     /// Time taken for it.
     #[serde(rename = "duration_ms", with = "milliseconds")]
     pub duration: Duration,
+    /// Under what.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
     /// When it ended.
     #[serde(rename = "at_ms")]
     pub at: Timestamp,
@@ -128,6 +181,9 @@ pub struct Estimate {
     /// Time taken to find out.
     #[serde(rename = "cost_ms", with = "milliseconds")]
     pub cost: Duration,
+    /// Under what.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
     /// When it was made.
     #[serde(rename = "at_ms")]
     pub at: Timestamp,
@@ -191,6 +247,9 @@ pub struct Transfer {
     /// Why it ended so, if not well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Under what.
+    #[serde(flatten)]
+    pub circumstances: Circumstances,
     /// When it ended.
     #[serde(rename = "at_ms")]
     pub at: Timestamp,

@@ -8,7 +8,7 @@ use crate::pair::Site;
 use super::History;
 use super::kind::{Cell, TABLES};
 use super::record::Timestamp;
-use super::store::{Conditions, DELETION, bound};
+use super::store::{Clauses, DELETION, bound};
 
 /// Records deleted in one transaction, so that no writer waits for long.
 const BATCH: u32 = 5000;
@@ -58,7 +58,7 @@ impl History {
 
     /// Forgets the records of a selection; says how many those were.
     pub async fn forget(&self, selection: &Selection) -> Result<u64> {
-        let mut conditions = Conditions::default();
+        let mut conditions = Clauses::default();
         conditions.sites(selection.source.as_ref(), selection.destination.as_ref());
         if let Some(before) = selection.before {
             conditions.add("at_ms < ", Cell::Whole(before.0));

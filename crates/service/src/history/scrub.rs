@@ -7,7 +7,9 @@ use tidegate_contract::redact;
 use tidegate_contract::text::one_line;
 use tidegate_control::{BitRate, ByteCount};
 
-use super::record::{Basis, Decision, Estimate, Point, Record, Sample, Timestamp, Transfer};
+use super::record::{
+    Basis, Beside, Circumstances, Conditions, Decision, Estimate, Point, Record, Sample, Timestamp, Transfer,
+};
 
 /// Characters kept of any one text.
 const MAX_TEXT: usize = 1000;
@@ -24,6 +26,7 @@ impl Record {
                 throughput: rate(record.throughput),
                 bytes: bytes(record.bytes),
                 duration: to_milliseconds(record.duration),
+                circumstances: circumstances(record.circumstances),
                 at: moment(record.at),
                 ..record
             }),
@@ -33,6 +36,7 @@ impl Record {
                 samples: points(record.samples),
                 cost_bytes: bytes(record.cost_bytes),
                 cost: to_milliseconds(record.cost),
+                circumstances: circumstances(record.circumstances),
                 at: moment(record.at),
                 ..record
             }),
@@ -48,6 +52,7 @@ impl Record {
                 rtt: record.rtt.map(to_microseconds),
                 retransmits: record.retransmits.map(number),
                 reason: maybe_text(record.reason.as_deref()),
+                circumstances: circumstances(record.circumstances),
                 at: moment(record.at),
                 ..record
             }),
@@ -85,6 +90,25 @@ fn text(text: &str) -> String {
 /// The same of a text that may be missing; an empty one is missing.
 fn maybe_text(text: Option<&str>) -> Option<String> {
     text.map(self::text).filter(|text| !text.is_empty())
+}
+
+/// Limits kept of one record; there are not so many options.
+const MAX_LIMITS: usize = 16;
+
+fn circumstances(Circumstances { conditions, beside }: Circumstances) -> Circumstances {
+    let conditions = conditions.map(|all| Conditions {
+        verify: maybe_text(all.verify.as_deref()),
+        buffer_bytes: all.buffer_bytes.map(bytes),
+        limits_bps: all
+            .limits_bps
+            .into_iter()
+            .take(MAX_LIMITS)
+            .map(|(name, limit)| (text(&name), rate(limit)))
+            .collect(),
+        ..all
+    });
+    let beside = beside.map(|beside| Beside { throughput: rate(beside.throughput), ..beside });
+    Circumstances { conditions, beside }
 }
 
 /// A number that a database can hold.

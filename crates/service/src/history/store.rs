@@ -20,7 +20,7 @@ use super::identity::identity;
 use super::kind::{Cell, Holds, Kind, at, of_whole, pair};
 use super::record::{Decision, Estimate, Point, Record, Sample, Timestamp, Transfer};
 
-/// Records in one statement; SQLite takes 32,766 values in one, and a transfer has 19.
+/// Records in one statement; SQLite takes 32,766 values in one, and a transfer has 22.
 const ROWS: usize = 100;
 
 /// Records in one transaction, so that no other writer waits for long.
@@ -79,6 +79,8 @@ pub struct Query {
     pub job: Option<String>,
     /// Not older than this.
     pub since: Option<Timestamp>,
+    /// Measured while no other job of ours ran over the path, as far as that is known; of no use for decisions.
+    pub alone: bool,
     /// Where the page before ended.
     pub after: Option<Cursor>,
     /// At most so many, and no more than 1,000; 0 stands for that.
@@ -184,7 +186,7 @@ impl History {
             return Ok(Page { records: Vec::new(), next: None });
         }
         let rows = query.rows();
-        let Conditions { text, values } = Conditions::of(query);
+        let Clauses { text, values } = Clauses::of(query);
         let columns: String = K::COLUMNS.iter().map(|(name, _)| format!(", {name}")).collect();
         let text = format!(
             "SELECT id, source, destination, at_ms{columns} FROM {}{text} ORDER BY at_ms DESC, id DESC LIMIT {rows}",
@@ -200,22 +202,23 @@ impl History {
         Ok(Page { records, next })
     }
 
-    /// The newest estimate of a pair, unless it is older than `since`.
-    pub async fn latest_estimate(&self, pair: &Pair, since: Timestamp) -> Result<Option<Estimate>> {
-        let query = Query { since: Some(since), limit: 1, ..Query::of(pair) };
-        Ok(self.page(&query).await?.records.pop())
-    }
-
-    /// The newest samples of a pair, at most 1,000, none older than `since`.
-    pub async fn samples(&self, pair: &Pair, since: Timestamp) -> Result<Vec<Sample>> {
-        let query = Query { since: Some(since), ..Query::of(pair) };
+    /// The newest estimates of a pair, at most 1,000, none older than `since`; with `alone` none that was measured
+    /// beside other jobs of ours.
+    pub async fn estimates(&self, pair: &Pair, since: Timestamp, alone: bool) -> Result<Vec<Estimate>> {
+        let query = Query { since: Some(since), alone, ..Query::of(pair) };
         Ok(self.page(&query).await?.records)
     }
 
-    /// What a pair's samples since then say of each number of streams: the median, which one bad sample does not
+    /// The newest samples of a pair, in the same way.
+    pub async fn samples(&self, pair: &Pair, since: Timestamp, alone: bool) -> Result<Vec<Sample>> {
+        let query = Query { since: Some(since), alone, ..Query::of(pair) };
+        Ok(self.page(&query).await?.records)
+    }
+
+    /// What a pair's samples since then, taken alone, say of each number of streams: the median, which one bad sample does not
     /// move. By number of streams, ready for a model.
     pub async fn points(&self, pair: &Pair, since: Timestamp) -> Result<Vec<Point>> {
-        Ok(points_of(&self.samples(pair, since).await?))
+        Ok(points_of(&self.samples(pair, since, true).await?))
     }
 
     /// The pairs that anything is known of, the last used first, at most 1,000.
@@ -278,14 +281,14 @@ pub fn median(mut rates: Vec<BitRate>) -> BitRate {
 
 /// The `WHERE` of a query and the values of its placeholders.
 #[derive(Default)]
-pub struct Conditions {
+pub struct Clauses {
     /// With a space before it, or empty.
     pub text: String,
     /// In the order of the placeholders.
     pub values: Vec<Cell>,
 }
 
-impl Conditions {
+impl Clauses {
     fn of(query: &Query) -> Self {
         let mut all = Self::default();
         all.sites(query.source.as_ref(), query.destination.as_ref());
@@ -294,6 +297,9 @@ impl Conditions {
         }
         if let Some(since) = query.since {
             all.add("at_ms >= ", Cell::Whole(since.0));
+        }
+        if query.alone {
+            all.add("COALESCE(beside_jobs, 0) = ", Cell::Whole(0));
         }
         if let Some(cursor) = query.after {
             all.add("(at_ms, id) < (", Cell::Whole(cursor.at.0));
@@ -364,7 +370,7 @@ fn insert_statement<K: Kind>(rows: usize) -> String {
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     let row = |first: usize| {
         let place = |(i, (_, holds)): (usize, &(&str, Holds))| match holds {
-            Holds::Plain => format!("${}", first + i),
+            Holds::Plain | Holds::Added => format!("${}", first + i),
             Holds::MaybeReal => format!("NULLIF(${}, -1.0)", first + i),
         };
         let places: Vec<String> = columns.iter().enumerate().map(place).collect();
@@ -420,6 +426,6 @@ mod tests {
     fn numbers_that_may_be_missing_are_never_bound_as_such() {
         let text = insert_statement::<Transfer>(2);
         assert_eq!(text.matches("NULLIF").count(), 8, "{text}");
-        assert!(text.ends_with("$38) ON CONFLICT (identity) DO NOTHING"), "{text}");
+        assert!(text.ends_with("$44) ON CONFLICT (identity) DO NOTHING"), "{text}");
     }
 }

@@ -23,7 +23,7 @@ use crate::database::Result;
 use crate::pair::Pair;
 
 use super::History;
-use super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
+use super::record::{Circumstances, Conditions, Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::store::{Query, median};
 
 /// What a measurement lasts at least; a second, and a sampler's inexactness.
@@ -78,6 +78,7 @@ fn sample(streams: u32, mut transfers: Vec<&Transfer>) -> Sample {
         duration: transfers
             .iter()
             .fold(Duration::ZERO, |sum, transfer| sum.saturating_add(transfer.duration)),
+        circumstances: Circumstances::default(),
         at: transfers[0].at,
     }
 }
@@ -109,6 +110,39 @@ fn shared(transfers: &[Transfer]) -> Vec<i64> {
     transfers.iter().map(times).map(|(start, end)| at(end) - at(start)).collect()
 }
 
+impl Transfer {
+    /// The sample that a GridFTP transfer of ours amounts to, which keeps to one number of streams; none if it was too
+    /// short, did not end well, or nobody noted whether others of ours ran. One beside others is kept as what it is, a
+    /// share.
+    pub fn as_sample(&self) -> Option<Sample> {
+        let rule = self.optimizer.as_deref()?.strip_prefix("fixed:")?;
+        let streams: u16 = rule.parse().ok().filter(|streams| *streams > 0)?;
+        let beside = self.circumstances.beside?;
+        let is_gridftp = [&self.pair.source, &self.pair.destination]
+            .iter()
+            .any(|site| site.as_str().starts_with("gsiftp:"))
+            || self.pair.destination.as_str().starts_with("ftp:");
+        let counts = is_gridftp
+            && self.origin == Origin::Own
+            && self.outcome == Status::Complete
+            && self.duration >= LONG_ENOUGH
+            && self.bytes.0 > 0;
+        // Most streams are a property of the transfer; a sample has its streams and no others.
+        let conditions = self.circumstances.conditions.clone();
+        let conditions = conditions.map(|all| Conditions { most_streams: None, ..all });
+        counts.then(|| Sample {
+            pair: self.pair.clone(),
+            method: Method::Transfers,
+            streams: streams.into(),
+            throughput: self.goodput,
+            bytes: self.bytes,
+            duration: self.duration,
+            circumstances: Circumstances { conditions, beside: Some(beside) },
+            at: self.at,
+        })
+    }
+}
+
 impl History {
     /// Makes samples of what logs say of `pair`; says how many were new. Doing so again changes nothing.
     pub async fn warm_start(&self, pair: &Pair) -> Result<u64> {
@@ -133,6 +167,7 @@ impl History {
 mod tests {
     use tidegate_control::{BitRate, PerStage};
 
+    use super::super::record::Beside;
     use super::*;
 
     /// A transfer of `streams` streams from `start` for `length` seconds.
@@ -153,7 +188,34 @@ mod tests {
             retransmits: None,
             outcome: Status::Complete,
             reason: None,
+            circumstances: Circumstances::default(),
             at: Timestamp((start + length as i64) * 1000),
+        }
+    }
+
+    #[test]
+    fn a_gridftp_transfer_of_our_own_is_a_sample_and_one_beside_others_a_share() {
+        let conditions = Conditions { most_streams: Some(8), ..Conditions::default() };
+        let own = |beside: Option<Beside>| Transfer {
+            origin: Origin::Own,
+            optimizer: Some("fixed:4".to_owned()),
+            circumstances: Circumstances { conditions: Some(conditions.clone()), beside },
+            ..transfer(4, 340, 1_000, 10)
+        };
+        let alone = own(Some(Beside::default()));
+        let sample = alone.as_sample().expect("a sample");
+        assert_eq!((sample.streams, sample.throughput), (4, BitRate::mbps(340)));
+        assert_eq!(sample.circumstances.conditions, Some(Conditions::default()));
+        let shared = own(Some(Beside { jobs: 2, throughput: BitRate::mbps(500) })).as_sample();
+        assert!(
+            shared.and_then(|sample| sample.circumstances.beside).is_some_and(|beside| beside.is_shared())
+        );
+        let adapted = Transfer { optimizer: Some("auto".to_owned()), ..alone.clone() };
+        let failed = Transfer { outcome: Status::Failed, ..alone.clone() };
+        let short = Transfer { duration: Duration::from_millis(100), ..alone.clone() };
+        let ours = Transfer { pair: Pair::of("/a", "tg://b").expect("a pair"), ..alone };
+        for other in [own(None), adapted, failed, short, ours] {
+            assert_eq!(other.as_sample(), None, "{other:?}");
         }
     }
 

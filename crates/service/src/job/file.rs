@@ -7,9 +7,11 @@ use thiserror::Error;
 
 use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError};
-use super::request::{JobKind, Request};
+use super::request::{JobKind, LogFormat, Request};
 use crate::address;
+use crate::estimate::parse_threshold;
 use tidegate_contract::text::one_line;
+use tidegate_control::units::parse_duration;
 
 /// The most bytes of a job file.
 pub const MAX_BYTES: usize = classad::MAX_BYTES;
@@ -55,7 +57,7 @@ impl Format {
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("toml") => return Self::Toml,
             Some("json") => return Self::Json,
-            Some("stork" | "dap" | "ad" | "classad" | "submit") => return Self::ClassAds,
+            Some("stork" | "dap" | "sub" | "ad" | "classad" | "submit") => return Self::ClassAds,
             _ => {}
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -211,6 +213,8 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     let first = ad.attributes().first().map_or(0, |attribute| attribute.line);
     let mut request = Request::transfer("", "");
     request.sources.clear();
+    // Whoever comes from Stork has tools that read it.
+    request.log_format = LogFormat::Htcondor;
     for Attribute { name, value, line } in ad.attributes() {
         let wrong = |message: String| (*line, message);
         let word = || value.as_word().to_owned();
@@ -223,6 +227,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             let bytes = word().parse::<u64>().map(tidegate_control::ByteCount);
             bytes.or_else(|_| word().parse()).map_err(|error| wrong(error.to_string()))
         };
+        let time = || parse_duration(value.as_word()).map_err(|error| wrong(error.to_string()));
         match name.to_ascii_lowercase().as_str() {
             "dap_type" => {
                 request.kind = match word().to_ascii_lowercase().as_str() {
@@ -246,10 +251,18 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             "output" => request.output = Some(word().into()),
             "err" => request.err = Some(word().into()),
             "log" => request.log = Some(word().into()),
+            "log_format" => request.log_format = word().to_ascii_lowercase().parse().map_err(wrong)?,
             // Stork's word for the proxy that is found by itself.
             "x509proxy" if value.as_word().eq_ignore_ascii_case("default") => {}
             "x509proxy" => request.x509proxy = Some(word().into()),
             "job_name" => request.name = Some(word()),
+            "history_age" => request.history_age_s = Some(time()?.as_secs()),
+            "sample_time" => request.sample_ms = Some(u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX)),
+            "sampler" => request.sampler = Some(word().to_ascii_lowercase().parse().map_err(wrong)?),
+            "iperf3" => request.iperf3 = Some(word()),
+            "threshold" => request.threshold = Some(parse_threshold(value.as_word()).map_err(wrong)?),
+            "always_sample" => request.always_sample = switch()?,
+            "policy" => request.policy = Some(word()),
             "bytes" | "size" => request.bytes = Some(size()?),
             "priority" => {
                 request.priority = word()

@@ -3,17 +3,20 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_contract::redact;
 use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
+use tidegate_control::throughput_model::sampling::Threshold;
 
 use super::JobId;
 use super::stream_rule::StreamRule;
+use super::values::{milliseconds, one_or_many, seconds, size, threshold};
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
+use crate::sampler::SamplerKind;
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
 const MAX_TEXT: usize = 8 << 10;
@@ -30,8 +33,9 @@ const MAX_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// Options that a job may pass on to what moves its data. What the service sets itself, what names files
 /// of the service's host, and what carries secrets is not among them.
-const OPTIONS: [(&str, bool); 23] = [
+const OPTIONS: [(&str, bool); 24] = [
     ("--optimizer", true),
+    ("--share", true),
     ("--epoch", true),
     ("--seed", true),
     ("--utility-k", true),
@@ -66,6 +70,32 @@ pub enum JobKind {
     /// Tells how fast and with how many streams data would move; is answered at once.
     Estimation,
 }
+
+/// How the events of a job are written into its log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// One line an event.
+    #[default]
+    Lines,
+    /// As HTCondor writes its user logs, which Stork's users have tools for.
+    Htcondor,
+}
+
+impl LogFormat {
+    /// Every one of them.
+    pub const ALL: [Self; 2] = [Self::Lines, Self::Htcondor];
+
+    /// How it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lines => "lines",
+            Self::Htcondor => "htcondor",
+        }
+    }
+}
+
+tidegate_control::named!(LogFormat, "format of a log");
 
 /// A job that must be done first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,12 +146,43 @@ pub struct Request {
     /// For how many seconds it is tried again while an end of it does not answer, since it last moved anything.
     #[serde(default = "retry_for")]
     pub retry_for_s: u64,
+    /// How old an earlier estimate may be, in seconds; a day unless told otherwise.
+    #[serde(
+        default,
+        alias = "history_age",
+        deserialize_with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub history_age_s: Option<u64>,
     /// TCP buffer of each stream, where the program takes one.
     #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<ByteCount>,
     /// Bytes moved for a sample.
     #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub sample_bytes: Option<ByteCount>,
+    /// How long a sample is, instead, in ms.
+    #[serde(
+        default,
+        alias = "sample_time",
+        deserialize_with = "milliseconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub sample_ms: Option<u64>,
+    /// What samples the path; by the addresses if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<SamplerKind>,
+    /// `HOST:PORT` of an iperf3 server at the remote site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iperf3: Option<String>,
+    /// What one more stream must add for sampling to go on.
+    #[serde(default, deserialize_with = "threshold", skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<Threshold>,
+    /// Whether it is sampled even where that costs more than it can bring.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub always_sample: bool,
+    /// What a learned rule decides by: the content of a policy file in base64. A job that was taken has its digest here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// Where the result is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
@@ -131,6 +192,9 @@ pub struct Request {
     /// Where events are appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
+    /// How they are written there.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub log_format: LogFormat,
     /// The grid proxy certificate to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x509proxy: Option<PathBuf>,
@@ -144,6 +208,10 @@ pub struct Request {
 #[error("{0}")]
 pub struct RequestError(pub String);
 
+fn is_usual(format: &LogFormat) -> bool {
+    *format == LogFormat::default()
+}
+
 fn yes() -> bool {
     true
 }
@@ -154,34 +222,6 @@ fn retries() -> u32 {
 
 fn retry_for() -> u64 {
     86_400
-}
-
-fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "an address, or a list of addresses")]
-    enum Sources {
-        One(String),
-        Many(Vec<String>),
-    }
-    Sources::deserialize(from).map(|sources| match sources {
-        Sources::One(source) => vec![source],
-        Sources::Many(sources) => sources,
-    })
-}
-
-/// Bytes as a number, or a text with its unit.
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "bytes as a number, or a text such as \"10MiB\"")]
-    enum Size {
-        Bytes(u64),
-        Text(String),
-    }
-    match Option::<Size>::deserialize(from)? {
-        None => Ok(None),
-        Some(Size::Bytes(bytes)) => Ok(Some(ByteCount(bytes))),
-        Some(Size::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
-    }
 }
 
 /// Without its secrets, as it may stand in a log.
@@ -207,11 +247,19 @@ impl Request {
             after: Vec::new(),
             retries: retries(),
             retry_for_s: retry_for(),
+            history_age_s: None,
             buffer_bytes: None,
             sample_bytes: None,
+            sample_ms: None,
+            sampler: None,
+            iperf3: None,
+            threshold: None,
+            always_sample: false,
+            policy: None,
             output: None,
             err: None,
             log: None,
+            log_format: LogFormat::default(),
             x509proxy: None,
             attributes: Vec::new(),
         }
@@ -282,6 +330,8 @@ impl Request {
         if self.kind == JobKind::Transfer && self.route() == Ok(Route::GridFtp) {
             StreamRule::of(&self.options)?;
         }
+        self.check_rule()?;
+        self.check_estimate()?;
         if self.kind == JobKind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
         }
@@ -295,7 +345,7 @@ impl Request {
                     .to_owned(),
             );
         }
-        let size = serde_json::to_vec(self).map_err(|error| error.to_string())?.len();
+        let size = serde_json::to_vec(&self.with_policy_named()).map_err(|error| error.to_string())?.len();
         if size > MAX_BYTES {
             return Err(format!("it takes {size} bytes; at most {MAX_BYTES} are taken"));
         }
@@ -331,20 +381,6 @@ impl Request {
         Ok(Pair { source, destination: site(&self.destination)? })
     }
 
-    /// The rule asked for in its options.
-    pub fn optimizer(&self) -> Option<&str> {
-        let mut words = self.options.iter();
-        let mut found = None;
-        while let Some(word) = words.next() {
-            match word.strip_prefix("--optimizer") {
-                Some("") => found = words.next().map(String::as_str),
-                Some(rest) => found = rest.strip_prefix('='),
-                None => {}
-            }
-        }
-        found
-    }
-
     /// From where to where, without secrets and as nobody escaped it.
     pub fn route_in_words(&self) -> String {
         let source = self.sources.first().map(|source| redact::address(source)).unwrap_or_default();
@@ -362,11 +398,14 @@ impl Request {
         self.destination = redact::address(&self.destination);
         // What nobody here understands may hold an address too.
         self.attributes.retain(|(_, expression)| !expression.contains("://"));
+        if self.policy.is_some() {
+            self = self.with_policy_named().into_owned();
+        }
         self
     }
 }
 
-fn well_formed(what: &str, text: &str) -> Result<(), String> {
+pub(super) fn well_formed(what: &str, text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err(format!("{what} is empty"));
     }

@@ -39,6 +39,8 @@ pub struct Run {
     pub attempt: u32,
     /// What is to be done.
     pub request: Arc<Request>,
+    /// What its learned rule decides by: the content of a policy file.
+    pub policy: Option<Vec<u8>>,
     /// Streams to begin with; the rule's own beginning if there are none.
     pub start: Option<u16>,
     /// The most streams there can ever be, whatever becomes of the share.

@@ -35,6 +35,8 @@ pub struct Files {
     pub epochs: PathBuf,
     /// The most streams for now.
     pub bounds: PathBuf,
+    /// What its learned rule decides by, if it has one.
+    pub policy: Option<PathBuf>,
 }
 
 /// What the scheduler has decided.
@@ -95,6 +97,9 @@ fn ours(
     }
     for option in &request.options {
         plan.arg(option);
+    }
+    if let Some(policy) = &files.policy {
+        plan.arg("--policy").arg(policy);
     }
     let trust = match route {
         Route::Get | Route::Put => &programs.servers,
@@ -170,7 +175,7 @@ mod tests {
 
     fn plan(request: &Request) -> Plan {
         let programs = Programs::new("/bin/tidegate".into(), "/state".into());
-        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
+        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into(), policy: None };
         let streams = Streams { start: Some(40), share: 8, most: 16 };
         Plan::of(request, streams, &files, &programs).expect("a plan")
     }
@@ -235,7 +240,7 @@ mod tests {
         programs.endpoints =
             ["--tls-ca", "/ca.pem", "--tls-cert", "/c", "--tls-key", "/k"].map(OsString::from).into();
         programs.servers = ["--ca", "/ca.pem"].map(OsString::from).into();
-        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into() };
+        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into(), policy: None };
         let streams = Streams { start: None, share: 8, most: 16 };
         for (from, to, trust) in [
             ("/a", "tg://h:1/b", "--tls-ca /ca.pem --tls-cert /c --tls-key /k --"),

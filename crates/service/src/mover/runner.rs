@@ -69,6 +69,7 @@ impl Runner {
         let files = Files {
             epochs: self.programs.epochs(run.id),
             bounds: directory.join(format!("{}.bounds", run.id)),
+            policy: run.policy.is_some().then(|| directory.join(format!("{}.policy", run.id))),
         };
         let (request, run_id) = (Arc::clone(&run.request), run.id);
         let ended = match request.route() {
@@ -83,6 +84,9 @@ impl Runner {
             _ => self.follow(run, &files).await,
         };
         let _ = tokio::fs::remove_file(&files.bounds).await;
+        if let Some(policy) = &files.policy {
+            let _ = tokio::fs::remove_file(policy).await;
+        }
         if let Some(old) = run_id.get().checked_sub(KEPT_EPOCHS).and_then(JobId::new) {
             let _ = tokio::fs::remove_file(self.programs.epochs(old)).await;
         }
@@ -93,13 +97,18 @@ impl Runner {
     }
 
     async fn follow(&self, run: Run, files: &Files) -> Ended {
-        let Run { request, start, most, share, stop, epochs, .. } = run;
+        let Run { request, policy, start, most, share, stop, epochs, .. } = run;
         let now = *share.borrow();
         let streams = Streams { start, share: now, most };
         let plan = match Plan::of(&request, streams, files, &self.programs) {
             Ok(plan) => plan,
             Err(why) => return Ended::failed(Class::Usage, why),
         };
+        if let (Some(path), Some(content)) = (&files.policy, &policy)
+            && let Err(error) = tokio::fs::write(path, content).await
+        {
+            return Ended::failed(Class::Passing, format!("cannot write {}: {error}", path.display()));
+        }
         if let Err(error) = write_bounds(&files.bounds, now).await {
             return Ended::failed(
                 Class::Passing,

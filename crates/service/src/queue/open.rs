@@ -16,7 +16,7 @@ use crate::names::Names;
 use crate::pair::Pair;
 
 /// The version of the tables; a file of a later one is left alone.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// How long a connection waits for another one's lock before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,6 +81,17 @@ ALTER TABLE job ADD COLUMN outage_since_ms INTEGER;
 PRAGMA user_version = 3;
 ";
 
+/// Since version 4: what learned rules decide by, once for all jobs that do.
+const POLICIES: &str = "
+CREATE TABLE policy (
+    digest TEXT PRIMARY KEY,
+    content BLOB NOT NULL
+) STRICT;
+ALTER TABLE job ADD COLUMN policy TEXT REFERENCES policy (digest);
+CREATE INDEX job_policy ON job (policy) WHERE policy IS NOT NULL;
+PRAGMA user_version = 4;
+";
+
 impl Queue {
     /// Opens the queue in `directory`, which is made if it is missing, and keeps others from it.
     pub async fn open(directory: &Path) -> QueueResult<Self> {
@@ -113,9 +124,10 @@ impl Queue {
         let row = sqlx::query("PRAGMA user_version").fetch_one(&writer).await.map_err(wrong)?;
         // What is missing since the version that the file is of.
         let missing: &[&str] = match row.try_get::<i64, _>(0).map_err(wrong)? {
-            0 => &[TABLES, KEYS, OUTAGES],
-            1 => &[KEYS, OUTAGES],
-            2 => &[OUTAGES],
+            0 => &[TABLES, KEYS, OUTAGES, POLICIES],
+            1 => &[KEYS, OUTAGES, POLICIES],
+            2 => &[OUTAGES, POLICIES],
+            3 => &[POLICIES],
             VERSION => &[],
             other => return Err(broken(format!("is of version {other}, and this program knows {VERSION}"))),
         };

@@ -73,6 +73,13 @@ impl Queue {
         Ok(jobs)
     }
 
+    /// What the learned rule of a job decides by, if it has one.
+    pub async fn policy(&self, id: JobId) -> QueueResult<Option<Vec<u8>>> {
+        let find = "SELECT content FROM policy WHERE digest = (SELECT policy FROM job WHERE id = $1)";
+        let row = sqlx::query(find).bind(number(id)).fetch_optional(&self.readers).await;
+        row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(|error| self.failed(&error))
+    }
+
     /// How many jobs are in each state.
     pub async fn counts(&self) -> QueueResult<BTreeMap<State, u64>> {
         let rows =
@@ -138,6 +145,9 @@ impl Queue {
                 sqlx::query(delete).bind(id).execute(&mut *tx).await.map_err(|error| self.failed(&error))?;
             }
         }
+        let unused =
+            "DELETE FROM policy WHERE NOT EXISTS (SELECT 1 FROM job WHERE job.policy = policy.digest)";
+        sqlx::query(unused).execute(&mut *tx).await.map_err(|error| self.failed(&error))?;
         let keys = self.forget_keys(&mut tx, ended_before_ms, FORGOTTEN).await?;
         self.commit(tx).await?;
         Ok(rows.len() as u64 + keys)

@@ -1,5 +1,6 @@
 //! Jobs come in: a batch is taken whole, in one transaction, or not at all.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,6 +16,8 @@ use crate::pair::Pair;
 /// A request that was checked, before its batch is written.
 struct Checked<'a> {
     request: &'a Request,
+    /// The same as it is kept, with the digest of its policy.
+    kept: Cow<'a, Request>,
     json: String,
     pair: Pair,
     /// Jobs of the same batch that must be done first.
@@ -95,6 +98,7 @@ impl Queue {
                 None => self.pair_number(&mut tx, &job.pair).await?,
             };
             pairs.insert(job.pair.clone(), pair);
+            self.keep_policy(&mut tx, job).await?;
             let id = self.insert(&mut tx, job, pair, needs.len(), now_ms).await?;
             ids[i] = Some(id);
             edges.extend(needs.into_iter().map(|needed| (needed, id)));
@@ -134,6 +138,16 @@ impl Queue {
         found.and_then(|row| row.try_get(0)).map_err(|error| self.failed(&error))
     }
 
+    /// Keeps what a learned rule decides by, before the job that names it.
+    async fn keep_policy(&self, tx: &mut Transaction<'static, Sqlite>, job: &Checked<'_>) -> QueueResult<()> {
+        let (Some(digest), Some(content)) = (&job.kept.policy, job.request.policy_content()) else {
+            return Ok(());
+        };
+        let insert = "INSERT INTO policy (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let done = sqlx::query(insert).bind(digest).bind(content).execute(&mut **tx).await;
+        done.map(drop).map_err(|error| self.failed(&error))
+    }
+
     async fn insert(
         &self,
         tx: &mut Transaction<'static, Sqlite>,
@@ -150,8 +164,8 @@ impl Queue {
         };
         let runs = state == State::Running;
         let insert = concat!(
-            "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request, attempts, started_ms) ",
-            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8)"
+            "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request, attempts, started_ms, policy) ",
+            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8, $9)"
         );
         let done = sqlx::query(insert)
             .bind(pair)
@@ -162,6 +176,7 @@ impl Queue {
             .bind(&job.json)
             .bind(i64::from(runs))
             .bind(runs.then_some(now_ms))
+            .bind(&job.kept.policy)
             .execute(&mut **tx)
             .await
             .map_err(|error| self.failed(&error))?;
@@ -185,7 +200,8 @@ fn check<'a>(requests: &'a [Request], known: &Names) -> QueueResult<Vec<Checked<
         let refused = |message: String| QueueError::Refused { number: i + 1, message };
         request.check().map_err(|error| refused(error.to_string()))?;
         let pair = request.pair_by(known).map_err(refused)?;
-        let json = serde_json::to_string(request).map_err(|error| refused(error.to_string()))?;
+        let kept = request.with_policy_named();
+        let json = serde_json::to_string(&kept).map_err(|error| refused(error.to_string()))?;
         let (mut siblings, mut elders) = (Vec::new(), Vec::new());
         for dependency in &request.after {
             match dependency {
@@ -198,7 +214,7 @@ fn check<'a>(requests: &'a [Request], known: &Names) -> QueueResult<Vec<Checked<
                 }
             }
         }
-        checked.push(Checked { request, json, pair, siblings, elders });
+        checked.push(Checked { request, kept, json, pair, siblings, elders });
     }
     Ok(checked)
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use tidegate_control::BitRate;
-use tidegate_control::units::UnitError;
 
-use crate::estimate::{self, Answer, Terms};
+use crate::address::Route;
+use crate::estimate::{self, Answer, Verify};
+use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
+use crate::traffic::OwnTraffic;
 
 use super::size::{Size, Sizes};
 use super::{Estimated, JobEstimator};
@@ -27,6 +29,10 @@ impl Chooser {
 }
 
 impl JobEstimator for Chooser {
+    fn traffic(&self) -> OwnTraffic {
+        self.estimator.traffic().clone()
+    }
+
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
         let Self { estimator, sizes } = self.clone();
         Box::pin(async move {
@@ -34,7 +40,7 @@ impl JobEstimator for Chooser {
                 return Err("an estimation needs bytes: say how much is to be moved".to_owned());
             }
             let size = sizes.of(&request).await;
-            let asked = asked(&request, size, most)?;
+            let asked = request.estimate(size.bytes(), most)?;
             let answer = estimator.estimate(&asked, &mut |_| {}).await;
             answer
                 .map_err(|error| size.explain(&error.to_string()))
@@ -43,41 +49,23 @@ impl JobEstimator for Chooser {
     }
 }
 
-/// What is asked of the estimator for a job.
-fn asked(request: &Request, size: Size, most: u16) -> Result<estimate::EstimateRequest, String> {
-    let source = request.sources.first().ok_or("it has no source")?;
-    let rate = |name: &str| -> Result<Option<BitRate>, String> {
-        let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
-        option(&request.options, name).map(parse).transpose()
+/// What the rate of a job depends on besides its path.
+pub(super) fn conditions_of(request: &Request, most: u16) -> Conditions {
+    let limit = |name: &str| {
+        let rate = request.option(&format!("--limit-{name}"))?.parse::<BitRate>().ok()?;
+        Some((name.to_owned(), rate))
     };
-    let terms = Terms {
-        clear: option(&request.options, "--data-plane") == Some("clear"),
-        limit_network: rate("--limit-network")?,
-        limit_link: rate("--limit-link")?,
-    };
-    Ok(estimate::EstimateRequest {
-        most_streams: most.max(1),
-        use_history: request.use_history,
-        sample_bytes: request.sample_bytes,
-        buffer_bytes: request.buffer_bytes,
-        x509proxy: request.x509proxy.clone(),
-        terms,
-        ..estimate::EstimateRequest::new(source.clone(), request.destination.clone(), size.bytes())
-    })
-}
-
-/// The last value of an option, in either way of writing.
-fn option<'a>(options: &'a [String], name: &str) -> Option<&'a str> {
-    let mut found = None;
-    let mut words = options.iter();
-    while let Some(word) = words.next() {
-        match word.strip_prefix(name) {
-            Some("") => found = words.next().map(String::as_str),
-            Some(rest) if rest.starts_with('=') => found = rest.strip_prefix('='),
-            _ => {}
-        }
+    let is_gridftp = request.route() == Ok(Route::GridFtp);
+    Conditions {
+        clear: request.option("--data-plane") == Some("clear"),
+        verify: request
+            .option("--verify")
+            .filter(|verify| *verify != Verify::Blake3.name())
+            .map(str::to_owned),
+        buffer_bytes: request.buffer_bytes.filter(|_| is_gridftp),
+        limits_bps: ["read", "network", "write", "link", "rate"].into_iter().filter_map(limit).collect(),
+        most_streams: Some(most),
     }
-    found
 }
 
 fn estimated(request: &Request, size: Size, answer: &Answer) -> Result<Estimated, String> {
@@ -100,22 +88,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_estimated_as_it_will_be_moved() {
-        let mut request = Request {
-            use_history: true,
-            sample_bytes: Some(ByteCount::mib(10)),
-            ..Request::transfer("/data", "tg://dtn/in")
+    fn a_rate_is_kept_with_what_it_depends_on() {
+        let mut request = Request::transfer("/data", "tg://dtn/in");
+        request.options =
+            ["--limit-read", "80Mbit/s", "--data-plane=clear", "--verify=blake3"].map(str::to_owned).to_vec();
+        let read = ("read".to_owned(), BitRate::mbps(80));
+        let wanted = Conditions {
+            clear: true,
+            limits_bps: [read].into(),
+            most_streams: Some(8),
+            ..Conditions::default()
         };
-        request.options = ["--limit-network", "80Mbit/s", "--data-plane=clear", "--limit-network=90Mbit/s"]
-            .map(str::to_owned)
-            .to_vec();
-        let made = asked(&request, Size::Files(ByteCount(5000)), 12).expect("asked");
-        assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(5000), 12, true));
-        assert_eq!(made.sample_bytes, Some(ByteCount::mib(10)));
-        let limit = Some(BitRate::mbps(90));
-        assert_eq!(made.terms, Terms { clear: true, limit_network: limit, limit_link: None });
-        assert_eq!(asked(&request, Size::Unknown, 12).expect("asked").bytes, ByteCount::gib(1));
-        assert_eq!(option(&["--limit-networks=1".to_owned()], "--limit-network"), None);
+        assert_eq!(conditions_of(&request, 8), wanted);
     }
 
     #[test]

@@ -9,15 +9,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::event_log::Logged;
-use crate::history::{Origin, Timestamp, Transfer};
+use crate::history::{Beside, Circumstances, Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, Request, Summary};
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::output_file;
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
+use crate::traffic::OwnJob;
 use tidegate_contract::summary::Status;
 use tidegate_contract::text::{count, one_line};
 
+use super::estimates::conditions_of;
 use super::live::Tracker;
 use super::pause::{outage, pause};
 use super::{Estimated, SchedulerState, now_ms};
@@ -56,32 +58,38 @@ impl Task {
         // In a task of its own: whatever goes wrong in it, the job ends.
         let attempt = self.clone();
         let attempt = tokio::spawn(async move { attempt.attempt().await }).await;
-        let (ended, past) = attempt.unwrap_or_else(|error| {
+        let (ended, past, beside) = attempt.unwrap_or_else(|error| {
             tracing::error!("job {}: {error}", self.id);
             (
                 Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
                 Past { failures: u32::MAX, outage_since_ms: None },
+                None,
             )
         });
         let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
         let note = Note { summary: ended.summary.clone(), progress: Some(progress), ..Note::default() };
-        self.remember(&ended);
+        self.remember(&ended, beside);
         self.conclude(&ended, past, note).await;
         self.shared.has_ended(self.id).await;
     }
 
-    async fn attempt(&self) -> (Ended, Past) {
+    /// How it ended, how the job fared before, and who else of ours moved data meanwhile.
+    async fn attempt(&self) -> (Ended, Past, Option<Beside>) {
         let Self { shared, id, request, .. } = self;
         let job = match shared.queue.get(*id).await {
             Ok(Some(job)) => job,
-            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), Past::default()),
-            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), Past::default()),
+            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), Past::default(), None),
+            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), Past::default(), None),
         };
         let past = Past { failures: job.failures, outage_since_ms: job.outage_since_ms };
         shared.log_of(*id, request, &Logged::Started { attempt: job.attempts }).await;
         let start = match self.estimate().await {
             Ok(start) => start,
-            Err(stopped) => return (stopped, past),
+            Err(stopped) => return (stopped, past, None),
+        };
+        let policy = match shared.queue.policy(*id).await {
+            Ok(policy) => policy,
+            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), past, None),
         };
         let demand = shared.mover.demand(request);
         let share = *self.share.borrow();
@@ -94,15 +102,17 @@ impl Task {
             id: *id,
             attempt: job.attempts,
             request: Arc::clone(request),
+            policy,
             start: start.map(|start| start.min(share)),
             most: demand.most.min(shared.limits.streams_per_pair).max(1),
             share: self.share.clone(),
             stop: self.stop.clone(),
             epochs,
         };
+        let mut own = shared.traffic.join(&self.pair);
         let running = shared.mover.run(run);
-        let (ended, ()) = tokio::join!(running, self.listen(heard));
-        (ended, past)
+        let (ended, ()) = tokio::join!(running, self.listen(heard, &mut own));
+        (ended, past, Some(own.beside()))
     }
 
     /// The streams to begin with; or how it ended, because somebody asked it to.
@@ -155,9 +165,12 @@ impl Task {
     }
 
     /// Hears epochs until there are no more, and tells the log of them now and then.
-    async fn listen(&self, mut heard: mpsc::Receiver<tidegate_control::Epoch>) {
+    async fn listen(&self, mut heard: mpsc::Receiver<tidegate_control::Epoch>, own: &mut OwnJob) {
         let mut told = Instant::now();
         while let Some(epoch) = heard.recv().await {
+            if let Some(arrived) = &epoch.arrived {
+                own.has_moved(arrived.new_bytes);
+            }
             let progress = {
                 let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
                 tracker.hear(epoch);
@@ -240,7 +253,7 @@ impl Task {
         conclude(shared, *id, event, &note).await;
     }
 
-    fn remember(&self, ended: &Ended) {
+    fn remember(&self, ended: &Ended, beside: Option<Beside>) {
         let Some(summary) = &ended.summary else { return };
         let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
         if summary.duration_ms == 0 {
@@ -261,6 +274,10 @@ impl Task {
             retransmits: None,
             outcome: summary.status,
             reason: (!ended.message.is_empty()).then(|| ended.message.clone()),
+            circumstances: Circumstances {
+                conditions: Some(conditions_of(&self.request, self.shared.limits.streams_per_pair)),
+                beside,
+            },
             at: Timestamp::now(),
         });
     }
@@ -343,16 +360,29 @@ impl Estimation {
             },
             () = stopped => (Event::Stopped, Note::why("stopped")),
         };
-        if let (Some(path), Some(summary)) = (&request.output, &note.summary)
-            && let Ok(text) = serde_json::to_string_pretty(&summary.estimate)
-            && let Err(error) = output_file::write(path, text + "\n").await
-        {
-            let path = one_line(&path.display().to_string());
-            tracing::warn!("job {id}: cannot write {path}: {error}");
+        let output =
+            note.summary.as_ref().and_then(|summary| serde_json::to_string_pretty(&summary.estimate).ok());
+        let messages = match &note.summary {
+            // What went wrong on the way to an answer.
+            Some(summary) => notes_of(summary).map(|note| format!("{note}\n")).collect(),
+            None => format!("{}\n", one_line(&note.reason)),
+        };
+        let files = [(&request.output, output.map(|text| text + "\n")), (&request.err, Some(messages))];
+        for (path, text) in files.into_iter().filter_map(|(path, text)| Some((path.as_ref()?, text?))) {
+            if let Err(error) = output_file::write(path, text).await {
+                let path = one_line(&path.display().to_string());
+                tracing::warn!("job {id}: cannot write {path}: {error}");
+            }
         }
         conclude(shared, *id, event, &note).await;
         shared.has_ended(*id).await;
     }
+}
+
+/// What went wrong on the way to an estimate, a line each.
+fn notes_of(summary: &Summary) -> impl Iterator<Item = String> {
+    let notes = summary.estimate.as_ref().and_then(|answer| answer["notes"].as_array());
+    notes.into_iter().flatten().filter_map(|note| note.as_str().map(one_line))
 }
 
 /// Writes down how a job ended; as often as it takes, for it did end so.

@@ -2,7 +2,7 @@
 
 use tidegate_contract::text::count;
 use tidegate_control::Stage;
-use tidegate_service::history::{Basis, Origin, PairSummary, Record};
+use tidegate_service::history::{Basis, Beside, Circumstances, Origin, PairSummary, Record};
 
 /// The word for a record.
 pub fn kind(record: &Record) -> &'static str {
@@ -18,12 +18,13 @@ pub fn kind(record: &Record) -> &'static str {
 pub fn line(record: &Record) -> String {
     let what = match record {
         Record::Sample(sample) => format!(
-            "{}: {}, {} in {:.1} s by {}",
+            "{}: {}, {} in {:.1} s by {}{}",
             streams(sample.streams),
             sample.throughput,
             sample.bytes,
             sample.duration.as_secs_f64(),
-            word(&sample.method)
+            word(&sample.method),
+            beside(&sample.circumstances)
         ),
         Record::Estimate(estimate) => {
             let basis = match &estimate.basis {
@@ -31,10 +32,11 @@ pub fn line(record: &Record) -> String {
                 Basis::Fallback { reason } => format!("without a model: {reason}"),
             };
             format!(
-                "{} expected to reach {}, from {} {basis}",
+                "{} expected to reach {}, from {} {basis}{}",
                 streams(estimate.streams),
                 estimate.throughput,
-                count(estimate.samples.len() as u64, "sample")
+                count(estimate.samples.len() as u64, "sample"),
+                beside(&estimate.circumstances)
             )
         }
         Record::Transfer(transfer) => {
@@ -61,7 +63,7 @@ pub fn line(record: &Record) -> String {
             if let Some(job) = &transfer.job {
                 text.push_str(&format!(", job {job}"));
             }
-            text
+            text + &beside(&transfer.circumstances)
         }
         Record::Decision(decision) => {
             let job = decision.job.as_ref().map_or_else(String::new, |job| format!(", job {job}"));
@@ -69,6 +71,14 @@ pub fn line(record: &Record) -> String {
         }
     };
     format!("{}  {}  {what}", record.at(), record.pair())
+}
+
+/// Who else of ours ran meanwhile.
+fn beside(circumstances: &Circumstances) -> String {
+    match circumstances.beside.filter(Beside::is_shared) {
+        Some(Beside { jobs, throughput }) => format!(", beside {} at {throughput}", count(jobs, "job")),
+        None => String::new(),
+    }
 }
 
 fn streams(streams: u32) -> String {

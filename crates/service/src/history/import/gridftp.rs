@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use super::super::record::{Origin, Timestamp, Transfer};
+use super::super::record::{Circumstances, Origin, Timestamp, Transfer};
 use super::{Host, Sites};
 
 /// Most streams of one transfer that are believed.
@@ -64,6 +64,7 @@ pub fn transfer(line: &str, sites: &Sites) -> Result<Option<Transfer>, String> {
         retransmits: retransmits(value(behind, "retrans")),
         outcome: if is_complete { Status::Complete } else { Status::Failed },
         reason: (!is_complete).then(|| format!("FTP reply {code}")),
+        circumstances: Circumstances::default(),
         at: Timestamp(end / 1000),
     }))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use super::super::record::{Method, Origin, Record, Sample, Timestamp, Transfer};
+use super::super::record::{Circumstances, Method, Origin, Record, Sample, Timestamp, Transfer};
 use super::super::warm_start::LONG_ENOUGH;
 use super::lines::Line;
 use super::{Host, Sites};
@@ -149,6 +149,7 @@ pub fn records(document: &Document, sites: &Sites, now: Timestamp) -> Result<Vec
         retransmits: whole("/end/sum_sent/retransmits"),
         outcome: if error.is_some() { Status::Failed } else { Status::Complete },
         reason: error.map(str::to_owned),
+        circumstances: Circumstances::default(),
         at,
     };
     let mut records = vec![transfer.into()];
@@ -157,7 +158,17 @@ pub fn records(document: &Document, sites: &Sites, now: Timestamp) -> Result<Vec
         let Moved { bytes, duration, throughput } = moved;
         records.insert(
             0,
-            Sample { pair, method: Method::Iperf3, streams, throughput, bytes, duration, at }.into(),
+            Sample {
+                pair,
+                method: Method::Iperf3,
+                streams,
+                throughput,
+                bytes,
+                duration,
+                circumstances: Circumstances::default(),
+                at,
+            }
+            .into(),
         );
     }
     Ok(records)

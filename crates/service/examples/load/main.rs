@@ -3,28 +3,28 @@
 //! asked less for it.
 //!
 //! `cargo run --release -p tidegate-service --example load -- --url http://127.0.0.1:7800/healthz`
+//!
+//! With `--paths` there are clients of many paths, some of which are to be sampled meanwhile: see `paths.rs`.
 
-use std::io;
-use std::net::SocketAddr;
+mod http;
+mod paths;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use url::Url;
 
+use http::{Line, PATIENCE, ask, connect, request};
+
 const USAGE: &str = "load --url URL [--token TOKEN] [--body JSON] [--connections N] [--rate REQUESTS/s] \
-                     [--ramp CONNECTIONS/s] [--seconds S]; 0 requests/s: each connection asks once";
-
-/// A connection that is not made, or a request that is not answered, by then has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Longest body that is read of an answer.
-const LONGEST: usize = 16 << 20;
+                     [--ramp CONNECTIONS/s] [--seconds S]; 0 requests/s: each connection asks once\n\
+                     load --url URL/api/v1/estimates --paths FILE [--token TOKEN] [--connections N] [--rate REQUESTS/s]\n\
+                     load --prepare DIRECTORY --endpoint tg://TICKET@HOST:PORT/";
 
 struct Settings {
     url: Url,
@@ -34,6 +34,11 @@ struct Settings {
     rate: f64,
     ramp: f64,
     seconds: f64,
+    /// What many clients ask, a path a line.
+    paths: Option<PathBuf>,
+    /// Where such a file and a history are to be written, and for which endpoint.
+    prepare: Option<PathBuf>,
+    endpoint: String,
 }
 
 fn settings() -> Result<Settings, String> {
@@ -45,6 +50,9 @@ fn settings() -> Result<Settings, String> {
         rate: 2000.0,
         ramp: 1000.0,
         seconds: 30.0,
+        paths: None,
+        prepare: None,
+        endpoint: String::new(),
     };
     let mut given = false;
     let mut arguments = std::env::args().skip(1);
@@ -59,60 +67,13 @@ fn settings() -> Result<Settings, String> {
             "--rate" => found.rate = number()?,
             "--ramp" => found.ramp = number()?,
             "--seconds" => found.seconds = number()?,
+            "--paths" => found.paths = Some(value.into()),
+            "--prepare" => (found.prepare, given) = (Some(value.into()), true),
+            "--endpoint" => found.endpoint = value,
             _ => return Err(format!("{name} is not known")),
         }
     }
     if given { Ok(found) } else { Err("--url is missing".to_owned()) }
-}
-
-/// The request, the same every time.
-fn request(settings: &Settings) -> String {
-    let url = &settings.url;
-    let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
-    let method = if settings.body.is_some() { "POST" } else { "GET" };
-    let mut text = format!(
-        "{method} {}{query} HTTP/1.1\r\nHost: {}\r\n",
-        url.path(),
-        url.host_str().unwrap_or_default()
-    );
-    if let Some(token) = &settings.token {
-        text.push_str(&format!("Authorization: Bearer {token}\r\n"));
-    }
-    let body = settings.body.as_deref().unwrap_or_default();
-    if !body.is_empty() {
-        text.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
-    }
-    format!("{text}\r\n{body}")
-}
-
-type Line = BufReader<TcpStream>;
-
-/// One request and its whole answer; the status.
-async fn ask(line: &mut Line, request: &str) -> io::Result<u16> {
-    line.get_mut().write_all(request.as_bytes()).await?;
-    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is no HTTP");
-    let mut text = String::new();
-    line.read_line(&mut text).await?;
-    let status = text.split(' ').nth(1).and_then(|word| word.trim().parse().ok()).ok_or_else(garbled)?;
-    let mut length = 0_usize;
-    loop {
-        text.clear();
-        if line.read_line(&mut text).await? == 0 {
-            return Err(garbled());
-        }
-        let header = text.trim_end();
-        if header.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = header.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse().ok().filter(|&length| length <= LONGEST).ok_or_else(garbled)?;
-        }
-    }
-    let mut body = vec![0; length];
-    line.read_exact(&mut body).await?;
-    Ok(status)
 }
 
 #[derive(Default)]
@@ -134,12 +95,12 @@ impl Tally {
 
     async fn asked(&self, line: &mut Line, request: &str, due: Instant) -> bool {
         match timeout(PATIENCE, ask(line, request)).await {
-            Ok(Ok(status)) if (200..300).contains(&status) => {
+            Ok(Ok((status, _))) if (200..300).contains(&status) => {
                 self.answered.fetch_add(1, Relaxed);
                 self.latencies_us.lock().await.push(due.elapsed().as_micros() as u64);
                 true
             }
-            Ok(Ok(status)) => {
+            Ok(Ok((status, _))) => {
                 self.fail(&self.refused, format!("status {status}")).await;
                 true
             }
@@ -155,18 +116,12 @@ impl Tally {
     }
 }
 
-async fn connect(address: SocketAddr) -> io::Result<Line> {
-    let made = timeout(PATIENCE, TcpStream::connect(address)).await;
-    let stream = made.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    stream.set_nodelay(true)?;
-    Ok(BufReader::new(stream))
-}
-
 async fn run(settings: Settings) -> Result<bool, String> {
     let address = settings.url.socket_addrs(|| None).map_err(|error| format!("{}: {error}", settings.url))?;
     let address = *address.first().ok_or("no address")?;
     let tally = Arc::new(Tally::default());
-    let request: Arc<str> = request(&settings).into();
+    let request = request(&settings.url, settings.token.as_deref(), settings.body.as_deref());
+    let request: Arc<str> = request.into();
     // Connections that are free; a request takes the one that has been free the longest.
     let (free, mut waiting) = mpsc::channel::<Line>(settings.connections.max(1));
     let begun = Instant::now();
@@ -239,6 +194,8 @@ async fn run(settings: Settings) -> Result<bool, String> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let ran = match settings() {
+        Ok(Settings { prepare: Some(directory), endpoint, .. }) => paths::prepare(&directory, &endpoint),
+        Ok(settings) if settings.paths.is_some() => paths::run(settings).await,
         Ok(settings) => run(settings).await,
         Err(error) => Err(format!("{error}\n{USAGE}")),
     };

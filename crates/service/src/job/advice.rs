@@ -1,0 +1,248 @@
+//! What a job says of its estimate and of its rule, held against what there is when it is submitted.
+
+use std::borrow::Cow;
+
+use data_encoding::BASE64;
+use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy};
+use tidegate_control::policy::Policy;
+use tidegate_control::units::UnitError;
+use tidegate_control::{BitRate, ByteCount};
+
+use super::request::{Request, well_formed};
+use crate::address::{Route, scheme};
+use crate::estimate::{EstimateRequest, Program, Terms, Verify};
+use crate::names::name_of;
+use crate::sampler::SamplerKind;
+use crate::sampler::iperf3::Server;
+
+/// The most bytes of a policy; the largest that is trained here has 3 MB.
+const MAX_POLICY: usize = 8 << 20;
+
+/// How the digest of a policy begins.
+const DIGEST: &str = "blake3:";
+
+/// A rule that goes on learning is made by whoever runs the job; that its policy can be read is checked all the same.
+const ONLINE: &str = "policy:online";
+
+impl Request {
+    /// The last value of an option, in either way of writing.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let mut found = None;
+        let mut words = self.options.iter();
+        while let Some(word) = words.next() {
+            match word.strip_prefix(name) {
+                Some("") => found = words.next().map(String::as_str),
+                Some(rest) if rest.starts_with('=') => found = rest.strip_prefix('='),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The rule asked for in its options.
+    pub fn optimizer(&self) -> Option<&str> {
+        self.option("--optimizer")
+    }
+
+    /// What is asked of the estimator for so many bytes and up to so many streams, or what makes no sense in it.
+    pub fn estimate(&self, bytes: ByteCount, most: u16) -> Result<EstimateRequest, String> {
+        let source = self.sources.first().ok_or("it has no source")?;
+        let rate = |name: &str| -> Result<Option<BitRate>, String> {
+            let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
+            self.option(name).map(parse).transpose()
+        };
+        let terms = Terms {
+            clear: self.option("--data-plane") == Some("clear"),
+            verify: self.option("--verify").map(str::parse::<Verify>).transpose()?,
+            limit_network: rate("--limit-network")?,
+            limit_link: rate("--limit-link")?,
+        };
+        let asked = EstimateRequest::new(source.clone(), self.destination.clone(), bytes);
+        Ok(EstimateRequest {
+            sampler: self.sampler,
+            iperf3: self.iperf3.clone(),
+            sample_ms: self.sample_ms,
+            sample_bytes: self.sample_bytes,
+            threshold: self.threshold,
+            most_streams: most.max(1),
+            use_history: self.use_history,
+            history_age_s: self.history_age_s.unwrap_or(asked.history_age_s),
+            always_sample: self.always_sample,
+            buffer_bytes: self.buffer_bytes,
+            x509proxy: self.x509proxy.clone(),
+            terms,
+            ..asked
+        })
+    }
+
+    /// Whether what is said of the estimate makes sense.
+    pub(super) fn check_estimate(&self) -> Result<(), String> {
+        let asked = self.estimate(self.bytes.unwrap_or(ByteCount(1)), 1)?;
+        asked.amount().map_err(|error| error.to_string())?;
+        asked.doubling(1).map_err(|error| error.to_string())?;
+        if let Some(server) = &self.iperf3 {
+            well_formed("iperf3", server)?;
+            Server::parse(server).map_err(|error| error.to_string())?;
+        }
+        let is_got = self.route() == Ok(Route::Get);
+        if self.sampler == Some(SamplerKind::GridFtp) && is_got {
+            return Err("a server that files are got from is not sampled by gridftp: leave the sampler out"
+                .to_owned());
+        }
+        let asks = self.sampler.is_some() || self.iperf3.is_some();
+        let is_named = |address: &String| scheme(address).is_none() && name_of(address).is_some();
+        // What a name stands for is known to the service only.
+        if asks && !self.sources.iter().chain([&self.destination]).any(is_named) {
+            asked.sampler(&Program::ours(Vec::new())).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is such a rule, and it has what it decides by.
+    pub(super) fn check_rule(&self) -> Result<(), String> {
+        let name = self.optimizer().unwrap_or("auto");
+        let mut options = OptimizerOptions::default();
+        if let Some(share) = self.option("--share") {
+            if name != "auto" {
+                return Err("--share goes with --optimizer auto: no other rule knows how to share".to_owned());
+            }
+            options.share = share.parse()?;
+        }
+        match (needs_policy(name), &self.policy) {
+            (false, None) => {}
+            (false, Some(_)) => {
+                return Err(format!(
+                    "the rule {name} decides by no policy: give --optimizer policy, or none"
+                ));
+            }
+            (true, None) => {
+                return Err(format!("--optimizer {name} needs a policy: the content of a policy file"));
+            }
+            (true, Some(text)) => options.policy = Some(read_policy(text)?),
+        }
+        if name == ONLINE {
+            return Ok(());
+        }
+        build(name, &options).map(drop).map_err(|error| match error {
+            OptimizerError::Recipe { name, recipe } => {
+                format!("the policy was trained by the recipe {recipe}, not {name}")
+            }
+            error => error.to_string(),
+        })
+    }
+
+    /// The content of its policy, if it came with one.
+    pub(crate) fn policy_content(&self) -> Option<Vec<u8>> {
+        let text = self.policy.as_deref().filter(|text| !text.starts_with(DIGEST))?;
+        BASE64.decode(text.as_bytes()).ok()
+    }
+
+    /// The same with the digest of its policy in place of the content, as it is kept and shown.
+    pub(crate) fn with_policy_named(&self) -> Cow<'_, Self> {
+        match self.policy_content() {
+            Some(content) => {
+                let policy = Some(format!("{DIGEST}{}", blake3::hash(&content).to_hex()));
+                Cow::Owned(Self { policy, ..self.clone() })
+            }
+            None => Cow::Borrowed(self),
+        }
+    }
+
+    /// Has a rule that was learned decide by the content of a policy file.
+    #[must_use]
+    pub fn with_policy(self, content: &[u8]) -> Self {
+        Self { policy: Some(BASE64.encode(content)), ..self }
+    }
+}
+
+fn read_policy(text: &str) -> Result<Policy, String> {
+    if text.len() / 4 * 3 > MAX_POLICY + 2 {
+        return Err(format!("its policy has more than {} MiB", MAX_POLICY >> 20));
+    }
+    let content = BASE64.decode(text.as_bytes());
+    let content = content.map_err(|_| "its policy is not the content of a policy file in base64")?;
+    Policy::from_bytes(&content).map_err(|error| format!("its policy: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::throughput_model::sampling::Threshold;
+
+    use super::*;
+
+    const POLICY: &[u8] = include_bytes!("../../../control/policies/universal.safetensors");
+
+    fn with(options: &[&str]) -> Request {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        Request { options, ..Request::transfer("/a", "tg://T@h/b") }
+    }
+
+    #[test]
+    fn a_job_is_estimated_as_it_will_be_moved() {
+        let request = Request {
+            use_history: true,
+            sample_ms: Some(500),
+            history_age_s: Some(7),
+            threshold: Some(Threshold::Relative(0.2)),
+            ..with(&[
+                "--limit-network",
+                "80Mbit/s",
+                "--data-plane=clear",
+                "--limit-network=90Mbit/s",
+                "--verify=block",
+            ])
+        };
+        assert_eq!(request.check(), Ok(()));
+        let made = request.estimate(ByteCount(5000), 12).expect("asked");
+        assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(5000), 12, true));
+        assert_eq!((made.sample_ms, made.history_age_s, made.threshold), (Some(500), 7, request.threshold));
+        let limit = Some(BitRate::mbps(90));
+        let terms =
+            Terms { clear: true, verify: Some(Verify::Block), limit_network: limit, limit_link: None };
+        assert_eq!(made.terms, terms);
+        assert_eq!(with(&["--limit-networks=1"]).option("--limit-network"), None);
+    }
+
+    #[test]
+    fn advice_that_makes_no_sense_is_refused_in_one_line() {
+        let fine = Request::transfer("/a", "tg://T@h/b");
+        let get = Request::transfer("ftp://h/a", "/b");
+        for (request, wanted) in [
+            (Request { sample_ms: Some(1), ..fine.clone() }, "400ms"),
+            (
+                Request { sample_ms: Some(500), sample_bytes: Some(ByteCount::mib(1)), ..fine.clone() },
+                "not both",
+            ),
+            (Request { threshold: Some(Threshold::Relative(2.0)), ..fine.clone() }, "threshold"),
+            (Request { iperf3: Some("-c".into()), ..fine.clone() }, "iperf3 server"),
+            (Request { sampler: Some(SamplerKind::GridFtp), ..fine.clone() }, "gridftp"),
+            (Request { sampler: Some(SamplerKind::GridFtp), ..get }, "not sampled"),
+            (with(&["--verify=sha1"]), "sha1"),
+            (with(&["--limit-network=much"]), "much"),
+            (with(&["--optimizer=fastest"]), "fastest"),
+            (with(&["--optimizer=policy"]), "needs a policy"),
+            (with(&["--optimizer=policy"]).with_policy(b"nothing"), "its policy"),
+            (fine.with_policy(POLICY), "no policy"),
+            (Request { policy: Some("!".into()), ..with(&["--optimizer", "policy"]) }, "base64"),
+            (with(&["--share=greedy"]), "greedy"),
+            (with(&["--share=fair", "--optimizer=aimd"]), "--share"),
+        ] {
+            let error = request.check().expect_err(wanted).to_string();
+            assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");
+        }
+        assert_eq!(with(&["--share=background"]).check(), Ok(()));
+        // Another name of a host is no sampler's business before the name is known.
+        let named = Request { sampler: Some(SamplerKind::Native), ..Request::transfer("dtn:/a", "/b") };
+        assert_eq!(named.check(), Ok(()));
+    }
+
+    #[test]
+    fn the_content_of_a_policy_travels_and_its_digest_is_kept() {
+        let request = with(&["--optimizer=policy"]).with_policy(POLICY);
+        assert_eq!(request.policy_content().as_deref(), Some(POLICY));
+        let kept = request.with_policy_named().into_owned();
+        assert!(kept.policy.as_deref().is_some_and(|policy| policy.starts_with(DIGEST)), "{:?}", kept.policy);
+        assert_eq!((kept.policy_content(), &*kept.with_policy_named()), (None, &kept));
+        assert!(format!("{request:?}").len() < 1000);
+    }
+}

@@ -1,0 +1,97 @@
+//! How values are written in job files and in the API: numbers, or texts with their units.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use tidegate_control::ByteCount;
+use tidegate_control::throughput_model::sampling::Threshold;
+use tidegate_control::units::parse_duration;
+
+use crate::estimate::parse_threshold;
+
+/// One address, or a list of them.
+pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an address, or a list of addresses")]
+    enum Sources {
+        One(String),
+        Many(Vec<String>),
+    }
+    Sources::deserialize(from).map(|sources| match sources {
+        Sources::One(source) => vec![source],
+        Sources::Many(sources) => sources,
+    })
+}
+
+/// Bytes as a number, or a text with its unit.
+pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "bytes as a number, or a text such as \"10MiB\"")]
+    enum Size {
+        Bytes(u64),
+        Text(String),
+    }
+    match Option::<Size>::deserialize(from)? {
+        None => Ok(None),
+        Some(Size::Bytes(bytes)) => Ok(Some(ByteCount(bytes))),
+        Some(Size::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+/// A time in seconds as a number, or a text with its unit.
+pub fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    time(from).map(|time| {
+        time.map(|time| match time {
+            Time::Number(seconds) => seconds,
+            Time::Unit(time) => time.as_secs(),
+        })
+    })
+}
+
+/// The same in milliseconds.
+pub fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    time(from).map(|time| {
+        time.map(|time| match time {
+            Time::Number(milliseconds) => milliseconds,
+            Time::Unit(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+        })
+    })
+}
+
+enum Time {
+    Number(u64),
+    Unit(Duration),
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a time as a number, or a text such as \"30d\" or \"500ms\"")]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    Ok(match Option::<Written>::deserialize(from)? {
+        None => None,
+        Some(Written::Number(number)) => Some(Time::Number(number)),
+        Some(Written::Text(text)) => {
+            Some(Time::Unit(parse_duration(&text).map_err(serde::de::Error::custom)?))
+        }
+    })
+}
+
+/// A share, a rate, or either as the API writes it.
+pub fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a share such as 0.1, or a rate such as \"20Mbit/s\"")]
+    enum Written {
+        Share(f64),
+        Text(String),
+        Threshold(Threshold),
+    }
+    Ok(match Option::<Written>::deserialize(from)? {
+        None => None,
+        Some(Written::Share(share)) => Some(Threshold::Relative(share)),
+        Some(Written::Text(text)) => Some(parse_threshold(&text).map_err(serde::de::Error::custom)?),
+        Some(Written::Threshold(threshold)) => Some(threshold),
+    })
+}
