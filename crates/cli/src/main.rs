@@ -44,6 +44,7 @@ mod command {
     pub mod probe;
     pub mod put;
     pub mod remote;
+    pub mod rules;
     pub mod serve;
     pub mod simulate;
     pub mod size;
@@ -95,6 +96,7 @@ enum Command {
     Cancel(command::cancel::CancelArgs),
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
+    Rules(command::rules::RulesArgs),
     Train(command::train::TrainArgs),
     History(Box<command::history::HistoryArgs>),
     Demo(command::demo::DemoArgs),
@@ -151,6 +153,7 @@ fn main() -> ExitCode {
         Command::Cancel(args) => command::cancel::run(args),
         Command::Explore(args) => command::explore::run(args),
         Command::Simulate(args) => command::simulate::run(args),
+        Command::Rules(args) => command::rules::run(args),
         Command::Train(args) => command::train::run(args),
         Command::History(args) => command::history::run(args),
         Command::Demo(args) => command::demo::run(args),

@@ -74,7 +74,7 @@ pub struct LinkArgs {
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, universal,
     /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
-    /// model_fit, fts3, fts3:interval=TIME, or coupled:RULE
+    /// model_fit, fts3, or coupled:RULE; constants follow, as in aimd:epsilon=1% (`tidegate rules` lists them)
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
     /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled

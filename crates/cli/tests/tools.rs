@@ -139,6 +139,29 @@ fn completions_and_man_pages_come_from_the_definitions() {
 }
 
 #[test]
+fn rules_are_listed_with_constants_that_are_taken_as_they_are_told() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/automdt-read.toml");
+    let (code, listed) = world.json(&["rules"]);
+    assert_eq!(code, 0);
+    let table = world.ok(&["rules"]);
+    let mut simulate =
+        ["simulate", "--scenario", &scenario, "--epochs", "2", "--optimizer"].map(String::from).to_vec();
+    for rule in listed["rules"].as_array().expect("a list") {
+        let name = rule["name"].as_str().expect("text");
+        assert!(table.contains(name) && table.contains(rule["source"].as_str().expect("text")), "{table}");
+        for key in rule["keys"].as_array().expect("a list") {
+            let word = key["name"].as_str().expect("text");
+            let constant = key["default"].as_str().map_or(word.to_owned(), |value| format!("{word}={value}"));
+            assert!(table.contains(word), "{word}: {table}");
+            simulate.push(format!("{name}:{constant}"));
+        }
+    }
+    assert!(simulate.contains(&"aimd:epsilon=2%".to_owned()), "{simulate:?}");
+    world.ok(&simulate);
+}
+
+#[test]
 fn the_program_describes_itself() {
     let world = World::new();
     let said: Value = serde_json::from_str(&world.ok(&["describe"])).expect("JSON");

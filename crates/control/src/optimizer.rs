@@ -19,6 +19,7 @@ pub mod fixed;
 pub mod fts3;
 pub mod gradient;
 pub mod optimistic;
+pub mod rules;
 
 pub mod fallback;
 pub mod model_fit;
@@ -27,6 +28,7 @@ pub mod policy;
 pub mod registry;
 
 pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, needs_policy};
+pub use rules::{RULES, RuleDescription};
 
 /// How long an epoch lasts unless a rule asks for something else.
 pub const EPOCH: Duration = Duration::from_secs(1);

@@ -22,13 +22,12 @@
 //! our streams serve whatever file is next. A file is what a connection takes there; here it is a piece, as
 //! large as a worker is given by default.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::observation::Remaining;
 use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
-use crate::units::{ByteCount, parse_duration};
+use crate::units::ByteCount;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,28 +44,6 @@ impl Default for Fts3Config {
     }
 }
 
-impl FromStr for Fts3Config {
-    type Err = &'static str;
-
-    /// Reads `aggressive`, `interval=TIME`, or both with a comma between them.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut config = Self::default();
-        for word in text.split(',') {
-            match word.split_once('=') {
-                Some(("interval", time)) => {
-                    let read = parse_duration(time).ok().filter(|time| INTERVALS.contains(time));
-                    config.interval = read.ok_or("the interval must be from 1s to 1h")?;
-                }
-                None if word == "aggressive" => config.aggressive = true,
-                _ => return Err("its options are aggressive and interval=TIME, with a comma between them"),
-            }
-        }
-        Ok(config)
-    }
-}
-
-/// Intervals that can be asked for.
-const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 /// The fewest and the most connections where nobody configured them (published).
 const RANGE: (u16, u16) = (2, 60);
 /// Weight of the newest sample in the average (published).
@@ -350,18 +327,8 @@ mod tests {
             [run(Fts3Config::default(), 59), run(Fts3Config::default(), 60), run(Fts3Config::default(), 299)],
             [31, 32, 35]
         );
-        let five: Fts3Config = "interval=5s".parse().expect("good");
+        let five = Fts3Config { interval: Duration::from_secs(5), aggressive: false };
         assert_eq!([run(five, 4), run(five, 5), run(five, 30)], [31, 32, 37]);
-        assert_eq!(run("aggressive,interval=5s".parse().expect("good"), 30), 43);
-    }
-
-    #[test]
-    fn options_outside_their_range_are_refused() {
-        for bad in
-            ["", "interval", "interval=", "interval=0s", "interval=2h", "aggressive,", "aggressive=1", "x"]
-        {
-            assert!(bad.parse::<Fts3Config>().is_err(), "{bad}");
-        }
-        assert_eq!("interval=60s".parse(), Ok(Fts3Config::default()));
+        assert_eq!(run(Fts3Config { aggressive: true, ..five }, 30), 43);
     }
 }

@@ -1,7 +1,7 @@
 //! From a name to a rule: the one place where that is decided, for transfers, the simulator and Python.
 //!
-//! `NAME`, `NAME:VARIANT`, or a one-number rule behind `coupled:` (one n for all stages, the default
-//! for such rules) or `independent:` (a copy a stage). The [`LEARNED`] ones are told their policy.
+//! `NAME`, `NAME:KEY=VALUE,KEY=VALUE` (what [`RULES`] tells), or a one-number rule behind `coupled:` (one n for all
+//! stages, the default for such rules) or `independent:` (a copy a stage). The [`LEARNED`] ones are told their policy.
 
 use crate::optimizer::aimd::{self, Aimd};
 use crate::optimizer::bayesian::{self, Bayesian};
@@ -14,26 +14,23 @@ use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::policy::{ActionChoice, Learned};
+use crate::optimizer::rules::{Constants, RULES, RuleDescription};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::policy::{Policy, Recipe};
 use crate::share::Share;
 use crate::stage::{Concurrency, PerStage, Stage};
-use crate::utility::Utility;
+use crate::utility::{LossTerm, Utility};
 
 /// The rules there are that need nothing else, the default first.
-pub const NAMES: [&str; 11] = [
-    "auto",
-    "universal",
-    "fixed",
-    "explore",
-    "aimd",
-    "falcon",
-    "gradient",
-    "bayesian",
-    "marlin",
-    "model_fit",
-    "fts3",
-];
+pub const NAMES: [&str; RULES.len()] = {
+    let mut names = [""; RULES.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = RULES[i].name;
+        i += 1;
+    }
+    names
+};
 
 /// The rules that decide by a policy of [`OptimizerOptions::policy`]: its most likely action, or as their papers do in
 /// production (and where the name says so) one drawn.
@@ -51,14 +48,14 @@ pub type MakeOnline = fn(Policy, u64) -> Box<dyn Optimizer>;
 /// The policy for every path, as `tidegate train --universal` makes it.
 const UNIVERSAL: &[u8] = include_bytes!("../../policies/universal.safetensors");
 
-/// What the rules may be told; each uses what concerns it.
+/// What the rules may be told; each uses what concerns it, and a constant behind its name comes first.
 #[derive(Clone, Debug, Default)]
 pub struct OptimizerOptions {
     /// Seed of the rules that draw at random.
     pub seed: u64,
     /// The utility of the rules that climb one: form, K and B.
     pub utility: Utility,
-    /// How hard `auto` pushes beside the traffic of others; `auto:share=NAME` says it in the name.
+    /// How hard `auto` pushes beside the traffic of others.
     pub share: Share,
     /// AIMD's ε; its default if absent.
     pub epsilon: Option<f64>,
@@ -74,10 +71,10 @@ pub struct OptimizerOptions {
 pub enum OptimizerError {
     /// No such rule.
     #[error(
-        "no optimizer '{name}': choose one of {}, auto:share=NAME, fixed:N, fixed:READ,NETWORK,WRITE, explore:isolate, aimd:hold, \
-         gradient:repaired, bayesian:repaired, marlin:repaired, fts3:aggressive, fts3:interval=TIME, or coupled:RULE \
-         or independent:RULE of aimd, falcon, gradient, bayesian, model_fit, fts3",
-        NAMES.join(", ")
+        "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, RULE:KEY=VALUE,KEY=VALUE (as in \
+         aimd:epsilon=1%), or coupled:RULE or independent:RULE of {}",
+        NAMES.join(", "),
+        one_number_rules()
     )]
     Unknown {
         /// What was asked for.
@@ -103,14 +100,19 @@ pub enum OptimizerError {
         /// The policy's.
         recipe: Recipe,
     },
-    /// A constant outside its range.
+    /// A constant that the rule does not have, or outside its range.
     #[error("optimizer '{name}': {reason}")]
     Option {
         /// What was asked for.
         name: String,
         /// What is wrong.
-        reason: &'static str,
+        reason: String,
     },
+}
+
+fn one_number_rules() -> String {
+    let names: Vec<_> = RULES.iter().filter(|rule| rule.one_number).map(|rule| rule.name).collect();
+    names.join(", ")
 }
 
 fn setpoint(text: &str) -> Option<Concurrency> {
@@ -123,43 +125,89 @@ fn setpoint(text: &str) -> Option<Concurrency> {
     }
 }
 
-/// The one-number rule called `name`, if there is one; why its options cannot be used. It draws from `seed`.
+/// The utility of `options`, with the constants that the name gave.
+fn utility(constants: &Constants, options: &OptimizerOptions) -> Utility {
+    let Utility { k, b, loss_term } = options.utility;
+    Utility {
+        k: constants.number("k").unwrap_or(k),
+        b: constants.number("b").unwrap_or(b),
+        loss_term: match constants.word("loss") {
+            Some("none") => LossTerm::None,
+            Some("ldm") => LossTerm::Ldm,
+            Some(_) => LossTerm::Falcon,
+            None => loss_term,
+        },
+    }
+}
+
+fn aimd_config(constants: &Constants, options: &OptimizerOptions) -> aimd::AimdConfig {
+    let default = aimd::AimdConfig::default();
+    let epsilon = constants.number("epsilon").or(options.epsilon).unwrap_or(default.epsilon);
+    let start = if constants.has("hold") { aimd::Start::Hold } else { default.start };
+    aimd::AimdConfig { epsilon, start }
+}
+
+fn gradient_config(
+    constants: &Constants,
+    options: &OptimizerOptions,
+    charge_staging: bool,
+) -> gradient::GradientConfig {
+    let repaired = constants.has("repaired");
+    gradient::GradientConfig { utility: utility(constants, options), repaired, charge_staging }
+}
+
+fn model_fit_config(constants: &Constants) -> model_fit::ModelFitConfig {
+    let default = model_fit::ModelFitConfig::default();
+    model_fit::ModelFitConfig {
+        threshold: default.threshold,
+        surprise: constants.number("surprise").unwrap_or(default.surprise),
+        change: constants.number("change").unwrap_or(default.change),
+        patience: constants.count("patience").map_or(default.patience, u32::from),
+    }
+}
+
+fn fts3_config(constants: &Constants) -> fts3::Fts3Config {
+    let default = fts3::Fts3Config::default();
+    fts3::Fts3Config {
+        interval: constants.time("interval").unwrap_or(default.interval),
+        aggressive: constants.has("aggressive"),
+    }
+}
+
+fn explore_config(constants: &Constants) -> explore::ExploreConfig {
+    let default = explore::ExploreConfig::default();
+    explore::ExploreConfig {
+        draw: if constants.has("isolate") { explore::Draw::Isolate } else { default.draw },
+        ..default
+    }
+}
+
+/// The one-number rule called `name`, if there is one. It draws from `seed`.
 fn stage_rule(
     name: &str,
+    constants: &Constants,
     options: &OptimizerOptions,
     seed: u64,
-) -> Result<Option<Box<dyn StageOptimizer>>, &'static str> {
-    if let Some(variant) = name.strip_prefix("fts3:") {
-        return Ok(Some(Box::new(Fts3::new(variant.parse()?))));
-    }
-    let aimd = |start| {
-        let default = aimd::AimdConfig::default();
-        Aimd::new(aimd::AimdConfig { epsilon: options.epsilon.unwrap_or(default.epsilon), start })
-    };
-    let utility = options.utility;
-    let gradient = |repaired| {
-        Gradient::new(gradient::GradientConfig { utility, repaired, ..gradient::GradientConfig::default() })
-    };
-    let bayesian = |repaired| Bayesian::new(bayesian::BayesianConfig { utility, repaired }, seed);
-    Ok(Some(match name {
-        "aimd" => Box::new(aimd(aimd::Start::Step)),
-        "aimd:hold" => Box::new(aimd(aimd::Start::Hold)),
+) -> Option<Box<dyn StageOptimizer>> {
+    let utility = utility(constants, options);
+    Some(match name {
+        "aimd" => Box::new(Aimd::new(aimd_config(constants, options))),
         "falcon" => Box::new(Falcon::new(falcon::FalconConfig { utility })),
-        "gradient" => Box::new(gradient(false)),
-        "gradient:repaired" => Box::new(gradient(true)),
-        "bayesian" => Box::new(bayesian(false)),
-        "bayesian:repaired" => Box::new(bayesian(true)),
-        "model_fit" => Box::new(ModelFit::new(model_fit::ModelFitConfig::default())),
-        "fts3" => Box::new(Fts3::new(fts3::Fts3Config::default())),
-        _ => return Ok(None),
-    }))
+        "gradient" => Box::new(Gradient::new(gradient_config(constants, options, false))),
+        "bayesian" => {
+            let repaired = constants.has("repaired");
+            Box::new(Bayesian::new(bayesian::BayesianConfig { utility, repaired }, seed))
+        }
+        "model_fit" => Box::new(ModelFit::new(model_fit_config(constants))),
+        "fts3" => Box::new(Fts3::new(fts3_config(constants))),
+        _ => return None,
+    })
 }
 
 /// Three independent gradients; the read stage is charged for filling its staging (Marlin).
-fn marlin(repaired: bool, options: &OptimizerOptions) -> Independent {
+fn marlin(constants: &Constants, options: &OptimizerOptions) -> Independent {
     Independent::new(PerStage::from_fn(|stage| {
-        let charge_staging = stage == Stage::Read;
-        let config = gradient::GradientConfig { utility: options.utility, repaired, charge_staging };
+        let config = gradient_config(constants, options, stage == Stage::Read);
         Box::new(Gradient::new(config)) as Box<dyn StageOptimizer>
     }))
 }
@@ -175,7 +223,7 @@ fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>,
     let choice = match name {
         "policy" | "discrete_rl" => ActionChoice::Mean,
         "policy:online" => {
-            let reason = "nothing was handed in that learns";
+            let reason = "nothing was handed in that learns".to_owned();
             let make = options.online.ok_or(OptimizerError::Option { name: name_again(), reason })?;
             return Ok(make(policy, options.seed));
         }
@@ -201,7 +249,7 @@ fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>,
 /// ```
 pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>, OptimizerError> {
     let unknown = || OptimizerError::Unknown { name: name.to_owned() };
-    let wrong = |reason| OptimizerError::Option { name: name.to_owned(), reason };
+    let wrong = |reason: &str| OptimizerError::Option { name: name.to_owned(), reason: reason.to_owned() };
     if needs_policy(name) {
         return learned(name, options);
     }
@@ -214,44 +262,40 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
     if options.epsilon.is_some_and(|epsilon| !(0.0..1.0).contains(&epsilon)) {
         return Err(wrong("epsilon must be at least 0 and less than 1"));
     }
-    if let Some(rule) = name.strip_prefix("independent:") {
-        // A stream of its own for each copy: three stages that draw alike would learn less.
-        let copy = |stage: Stage| {
-            let seed = options.seed.wrapping_add(stage as u64);
-            stage_rule(rule, options, seed).map_err(wrong)?.ok_or_else(unknown)
-        };
-        let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
-        return Ok(Box::new(Independent::new(rules)));
-    }
-    if let Some(text) = name.strip_prefix("auto:") {
-        let share = text.strip_prefix("share=").ok_or_else(unknown)?.parse();
-        let share = share.map_err(|_: String| wrong("share is background, fair or full"))?;
-        return Ok(Box::new(Optimistic::new(share)));
-    }
-    let one_number = name.strip_prefix("coupled:").unwrap_or(name);
-    if let Some(rule) = stage_rule(one_number, options, options.seed).map_err(wrong)? {
-        return Ok(Box::new(Coupled::new(rule)));
-    }
     if let Some(text) = name.strip_prefix("fixed:") {
         let setpoint = setpoint(text).ok_or_else(|| OptimizerError::Setpoint { name: name.to_owned() })?;
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
-    Ok(match name {
-        "auto" => Box::new(Optimistic::new(options.share)),
-        "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
-        "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
-        "explore:isolate" => {
-            let config =
-                explore::ExploreConfig { draw: explore::Draw::Isolate, ..explore::ExploreConfig::default() };
-            Box::new(Explore::new(config, options.seed))
+    let rule = RuleDescription::of(name).ok_or_else(unknown)?;
+    let independent = name.strip_prefix("independent:");
+    let text = independent.or_else(|| name.strip_prefix("coupled:")).unwrap_or(name);
+    let text = text.split_once(':').map(|(_, text)| text);
+    let constants = Constants::read(rule, text).map_err(|why| wrong(&why))?;
+    if independent.is_some() {
+        // A stream of its own for each copy: three stages that draw alike would learn less.
+        let copy = |stage: Stage| {
+            let seed = options.seed.wrapping_add(stage as u64);
+            stage_rule(rule.name, &constants, options, seed).ok_or_else(unknown)
+        };
+        let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
+        return Ok(Box::new(Independent::new(rules)));
+    }
+    if let Some(rule) = stage_rule(rule.name, &constants, options, options.seed) {
+        return Ok(Box::new(Coupled::new(rule)));
+    }
+    Ok(match rule.name {
+        "auto" => {
+            let share = constants.word("share").map_or(Ok(options.share), str::parse);
+            Box::new(Optimistic::new(share.map_err(|why: String| wrong(&why))?))
         }
+        "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
+        "explore" => Box::new(Explore::new(explore_config(&constants), options.seed)),
         "universal" => {
             let policy =
                 Policy::from_bytes(UNIVERSAL).map_err(|_| wrong("this program's policy is damaged"))?;
             Box::new(Learned::new(policy, ActionChoice::Mean, options.seed))
         }
-        "marlin" => Box::new(marlin(false, options)),
-        "marlin:repaired" => Box::new(marlin(true, options)),
+        "marlin" => Box::new(marlin(&constants, options)),
         _ => return Err(unknown()),
     })
 }
@@ -293,8 +337,81 @@ mod tests {
     }
 
     #[test]
+    fn every_default_that_is_told_is_the_one_that_holds() {
+        let options = OptimizerOptions::default();
+        for rule in &RULES {
+            for key in rule.keys {
+                let Some(default) = key.default else { continue };
+                let text = format!("{}={default}", key.name);
+                let told = Constants::read(rule, Some(&text)).expect(&text);
+                let of = |c: &Constants| {
+                    (
+                        (aimd_config(c, &options), utility(c, &options), model_fit_config(c)),
+                        (fts3_config(c), explore_config(c), c.word("share").unwrap_or(options.share.name())),
+                    )
+                };
+                assert_eq!(of(&told), of(&Constants::default()), "{}:{text}", rule.name);
+            }
+        }
+    }
+
+    #[test]
+    fn constants_behind_a_name_are_read_with_their_units() {
+        let options = OptimizerOptions { epsilon: Some(0.1), ..OptimizerOptions::default() };
+        let read = |name: &str, text| {
+            Constants::read(RuleDescription::of(name).expect("a rule"), Some(text)).expect("good")
+        };
+        for text in ["epsilon=0.5%,hold", "hold, epsilon = 0.005"] {
+            let aimd = aimd_config(&read("aimd", text), &options);
+            assert_eq!(aimd, aimd::AimdConfig { epsilon: 0.005, start: aimd::Start::Hold });
+        }
+        assert_eq!(aimd_config(&Constants::default(), &options).epsilon, 0.1);
+        let gradient =
+            gradient_config(&read("coupled:gradient", "k=1.05,b=0,loss=ldm,repaired"), &options, false);
+        assert_eq!(gradient.utility, Utility { k: 1.05, b: 0.0, loss_term: LossTerm::Ldm });
+        assert!(gradient.repaired);
+        assert_eq!(fts3_config(&read("fts3", "interval=5s")).interval, std::time::Duration::from_secs(5));
+        let fit = model_fit_config(&read("model_fit", "surprise=30%,change=0.4,patience=7"));
+        assert_eq!((fit.surprise, fit.change, fit.patience), (0.3, 0.4, 7));
+    }
+
+    #[test]
     fn a_rules_own_options_are_refused_with_what_it_takes() {
-        for name in ["fts3:", "fts3:interval=0s", "coupled:fts3:fast", "independent:fts3:interval=5"] {
+        for (name, keys) in [
+            ("aimd:", "epsilon"),
+            ("aimd:eps=1%", "epsilon"),
+            ("aimd:epsilon", "epsilon"),
+            ("aimd:epsilon=100%", "less than 1"),
+            ("coupled:aimd:epsilon=NaN", "2%"),
+            ("aimd:hold=1", "hold"),
+            ("aimd:hold,hold", "twice"),
+            ("falcon:k=1", "more than 1"),
+            ("falcon:k=inf", "more than 1"),
+            ("gradient:b=-1", "at least 0"),
+            ("bayesian:loss=some", "falcon or ldm or none"),
+            ("marlin:k=", "repaired"),
+            ("model_fit:patience=0", "from 1 to 3600"),
+            ("explore:isolated", "isolate"),
+            ("auto:share=half", "background or fair or full"),
+            ("universal:k=2", "no keys"),
+        ] {
+            let error = build(name, &OptimizerOptions::default()).err().map(|error| error.to_string());
+            assert!(
+                error.as_ref().is_some_and(|text| {
+                    text.contains(name) && text.contains(keys) && text.lines().count() == 1
+                }),
+                "{name}: {error:?}"
+            );
+        }
+        for name in [
+            "fts3:",
+            "fts3:interval=2h",
+            "fts3:aggressive,",
+            "fts3:aggressive=1",
+            "fts3:interval=0s",
+            "coupled:fts3:fast",
+            "independent:fts3:interval=5",
+        ] {
             let error = build(name, &OptimizerOptions::default()).err().map(|error| error.to_string());
             assert!(error.is_some_and(|text| text.contains(name) && text.contains("interval")), "{name}");
         }
