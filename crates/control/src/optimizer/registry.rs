@@ -242,7 +242,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         "explore" => Box::new(Explore::new(explore::ExploreConfig::default(), options.seed)),
         "explore:isolate" => {
             let config =
-                explore::ExploreConfig { draw: explore::Draw::Isolate, ..explore::ExploreConfig::default() };
+                explore::ExploreConfig { hold: explore::Hold::Settled, draw: explore::Draw::Isolate };
             Box::new(Explore::new(config, options.seed))
         }
         "universal" => {
