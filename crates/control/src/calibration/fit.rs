@@ -8,7 +8,8 @@
 //! be wrong before its median is. Then readings beyond three robust deviations are dropped, and
 //! the mean of the rest, which noise moves less than a median, is the answer. If epochs to
 //! which workers were added read less than the others of a side, they are left out; and so are, of those that
-//! should show the total, the ones with hardly enough workers for it: a far stream has no one rate.
+//! should show the total, the ones with hardly enough workers for it: a far stream has no one rate. Where the readings of a total
+//! reach far below their middle and hardly above, it is a limit that is often missed, and their upper quartile is it.
 
 /// What one epoch told of a stage that nothing else held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +54,8 @@ const STEADY: usize = 6;
 const SURELY: f64 = 2.0;
 /// Standard deviations by which a majority exceeds half: one of twenty that mean nothing passes.
 const BEYOND_CHANCE: f64 = 1.645;
+/// How many times as far readings lie below the middle as above for that to be no chance.
+const LOPSIDED: f64 = 2.5;
 /// By how much those must read less, at least.
 pub const SLOW: f64 = 0.01;
 /// Readings beyond so many robust deviations are wrong.
@@ -147,10 +150,19 @@ fn refined(law: Law, readings: &[Reading]) -> Law {
     let workers: Vec<f64> = few.iter().map(|reading| reading.rate / reading.n).collect();
     Law {
         worker: mean(&workers).unwrap_or(law.worker),
-        total: law.total.map(|total| mean(&totals).unwrap_or(total)),
+        total: law.total.map(|total| often_missed(&many).or_else(|| mean(&totals)).unwrap_or(total)),
         worker_readings: workers.len(),
         total_readings: totals.len(),
     }
+}
+
+/// The limit that `readings` often fall short of, and so hardly any exceeds: then their mean is not it. None if they
+/// spread alike to both sides.
+fn often_missed(readings: &[Reading]) -> Option<f64> {
+    let at = |share| quantile(readings.iter().map(|reading| reading.rate), share);
+    let (low, middle, high) = (at(0.1)?, at(0.5)?, at(0.9)?);
+    let skewed = middle - low > LOPSIDED * (high - middle);
+    (readings.len() >= 2 * STEADY && skewed).then(|| at(0.75)).flatten()
 }
 
 /// One side's readings without those of added workers, if these read less: workers ramp up slowly then.
@@ -305,6 +317,22 @@ mod tests {
             }
             let total = fit(&readings, &[]).and_then(|law| law.total).expect("a limit");
             assert!((950.0..=1050.0).contains(&total), "seed {seed}: {total}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_often_missed_is_not_their_mean() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut reading = |i: usize| {
+                let missed = if i % 2 == 0 { rng.uniform(0.7, 1.0) } else { 1.0 };
+                steady(8 + i as i32, 1000.0 * missed * rng.normal(1.0, 0.005))
+            };
+            let mut readings: Vec<Reading> = (0..24).map(&mut reading).collect();
+            let mean = readings.iter().map(|reading| reading.rate).sum::<f64>() / 24.0;
+            assert!(mean < 960.0, "seed {seed}: {mean}");
+            readings.extend([steady(1, 200.0); 8]);
+            near(fit(&readings, &[]), 200.0, Some(1000.0), 0.02);
         }
     }
 
