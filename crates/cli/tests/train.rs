@@ -127,6 +127,38 @@ fn hyper_parameters_are_set_by_name_and_listed_with_their_origin() {
 }
 
 #[test]
+fn a_training_begins_with_a_policy() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    for recipe in ["fast", "ldm"] {
+        let train = ["train", "--scenario", &scenario, "--recipe", recipe, "--episodes"];
+        let learned = |episodes: &'static str, output: &'static str, more: &[&str]| {
+            let (_, report) = world.json(&[&train[..], &[episodes, "-o", output], more].concat());
+            assert_eq!(report["recipe"], recipe, "{report}");
+            Policy::from_bytes(&world.read(output)).expect("a policy")
+        };
+        let first = learned("320", "first", &[]);
+        // Weights change with every step, the less the smaller it is: these hardly do.
+        let second = learned("1", "second", &["--policy", "first", "--set", "rate=1e-7"]);
+        assert_eq!(second.facts["training.begun_with"], "first");
+        let other = learned("1", "other", &["--set", "rate=1e-7"]);
+        let far = |a: &Policy| {
+            let pairs = a.actor.parameters().iter().zip(first.actor.parameters());
+            pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+        };
+        assert!(far(&second) < 1e-4 && far(&other) > 1e-3, "{} and {}", far(&second), far(&other));
+    }
+    let train = ["train", "--scenario", &scenario, "-o", "x", "--policy", "first", "--recipe"];
+    for (arguments, wanted) in [
+        (&["fast"][..], "first: was trained by the recipe ldm, not fast: give --recipe ldm"),
+        (&["ldm", "--set", "width=8"], "first: its networks have other sizes"),
+    ] {
+        let ran = world.run(&[&train[..], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(wanted) && ran.err.lines().count() == 1, "{ran:?}");
+    }
+}
+
+#[test]
 fn an_interrupt_keeps_the_best_policy_so_far() {
     let world = World::new();
     let scenario = format!("{SCENARIOS}/automdt-read.toml");

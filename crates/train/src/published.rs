@@ -23,7 +23,7 @@ use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
 use crate::reward::MaxReward;
-use crate::session::{Facts, Progress, Trainer};
+use crate::session::{BeginError, Facts, Progress, Trainer};
 
 /// What the papers and their code fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -212,6 +212,16 @@ impl Published {
             best_at: 0,
             constants,
         }
+    }
+
+    /// Begins with the weights of `policy` in place of random ones, before the first batch.
+    ///
+    /// # Errors
+    /// A policy of another recipe, and one whose networks have other sizes.
+    pub fn begin_with(&mut self, policy: &Policy) -> Result<(), BeginError> {
+        BeginError::check(policy, self.recipe)?;
+        let fits = self.actor.adopt(policy) && self.critic.adopt(policy);
+        if fits { Ok(()) } else { Err(BeginError::Shape) }
     }
 
     /// What a second with `n` showed, or what is shown before anything moved.

@@ -153,7 +153,7 @@ const fn key<T>(
     Key { name, source, range, about, field }
 }
 
-const MOST_EPISODES: f64 = 1e9;
+const MAX_EPISODES: f64 = 1e9;
 const WIDTH: (f64, f64) = (1.0, 1024.0);
 const BLOCKS: (f64, f64) = (1.0, 16.0);
 
@@ -161,14 +161,14 @@ const PUBLISHED: &[Key<Constants>] = &[
     key("k", Source::Paper, (1.0, 2.0), "K of the utility T/K^n; LDM's program trains with 1.002", |c| {
         Field::Double(&mut c.k)
     }),
-    key("episodes", Source::Program, (1.0, MOST_EPISODES), "the most episodes", |c| Field::Long(&mut c.most)),
+    key("episodes", Source::Program, (1.0, MAX_EPISODES), "the most episodes", |c| Field::Long(&mut c.most)),
     key("enough", Source::Paper, (0.0, 10.0), "share of R_max that counts as converged", |c| {
         Field::Single(&mut c.enough)
     }),
     key("window", Source::Program, (1.0, 100_000.0), "episodes in the mean that is judged", |c| {
         Field::Count(&mut c.window)
     }),
-    key("idle", Source::Paper, (0.0, MOST_EPISODES), "episodes without a better mean that end it", |c| {
+    key("idle", Source::Paper, (0.0, MAX_EPISODES), "episodes without a better mean that end it", |c| {
         Field::Long(&mut c.idle)
     }),
     key("steps", Source::Paper, (2.0, 1000.0), "steps of an episode, which is one batch", |c| {
@@ -209,7 +209,7 @@ const PUBLISHED: &[Key<Constants>] = &[
 
 const PPO: &[Key<PpoPlan>] = &[
     key("k", Source::Paper, (1.0, 2.0), "K of the utility T/K^n", |p| Field::Double(&mut p.k)),
-    key("episodes", Source::Ours, (1.0, MOST_EPISODES), "the most episodes", |p| {
+    key("episodes", Source::Ours, (1.0, MAX_EPISODES), "the most episodes", |p| {
         Field::Long(&mut p.stop.most)
     }),
     key("enough", Source::Paper, (0.0, 1.0), "share of R_max that counts as converged", |p| {
@@ -218,7 +218,7 @@ const PPO: &[Key<PpoPlan>] = &[
     key("window", Source::Ours, (1.0, 100_000.0), "episodes in the mean that is judged", |p| {
         Field::Count(&mut p.stop.window)
     }),
-    key("idle", Source::Paper, (0.0, MOST_EPISODES), "episodes without a better policy that end it", |p| {
+    key("idle", Source::Paper, (0.0, MAX_EPISODES), "episodes without a better policy that end it", |p| {
         Field::Long(&mut p.stop.idle)
     }),
     key("environments", Source::Ours, (2.0, 1024.0), "episodes a batch, side by side", |p| {

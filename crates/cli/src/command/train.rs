@@ -10,18 +10,19 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{calibrate, read_log};
-use tidegate_control::policy::Recipe;
 use tidegate_control::policy::network::MAX_WIDTH;
+use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{Concurrency, Scenario};
 use tidegate_train::practice::PathTask;
 use tidegate_train::published::Published;
-use tidegate_train::session::{Facts, Progress, Session, Trainer};
+use tidegate_train::session::{BeginError, Facts, Progress, Session, Trainer};
 use tidegate_train::settings::{Plan, PpoPlan};
 use tidegate_train::universal::{self, Universal};
 
 use crate::chart::{Chart, Line};
 use crate::drive::interrupt_on_signals;
 use crate::exit::{self, usage};
+use crate::settings::policy_of;
 use crate::terminal;
 use crate::whole_file::WholeFile;
 
@@ -50,6 +51,9 @@ pub struct TrainArgs {
     /// discrete_rl, steps up and down
     #[arg(long, value_name = "NAME", default_value_t = Recipe::Fast)]
     recipe: Recipe,
+    /// Begin with the weights of this policy, of the same recipe, in place of random ones
+    #[arg(long, value_name = "FILE", conflicts_with = "universal")]
+    policy: Option<PathBuf>,
     /// Set a hyper-parameter of the recipe, its K, a limit or a penalty; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "universal")]
     settings: Vec<String>,
@@ -162,14 +166,24 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     let mut trainer: Box<dyn Trainer + '_> = match plan {
         Plan::Ppo(PpoPlan { mut config, stop, .. }) => {
             config.threads = args.threads.into();
-            Box::new(Session::new(&task, (args.recipe, task.scales), config, stop, args.seed))
+            let mut session = Session::new(&task, (args.recipe, task.scales), config, stop, args.seed);
+            begin(args, |policy| session.begin_with(policy))?;
+            Box::new(session)
         }
         Plan::Published(mut constants) => {
             constants.threads = args.threads.into();
-            Box::new(Published::new(&scenario, args.recipe, constants, args.seed))
+            let mut published = Published::new(&scenario, args.recipe, constants, args.seed);
+            begin(args, |policy| published.begin_with(policy))?;
+            Box::new(published)
         }
     };
     Training::new((args, output), &scenario.name, args.recipe).run(trainer.as_mut())
+}
+
+/// Begins `with` the policy that was given, if one was.
+fn begin(args: &TrainArgs, with: impl FnOnce(&Policy) -> Result<(), BeginError>) -> anyhow::Result<()> {
+    let Some(file) = &args.policy else { return Ok(()) };
+    with(&policy_of(file)?).map_err(|error| usage(format!("{}: {error}", file.display())).into())
 }
 
 /// The recipe's defaults, with what was asked for in their place.
@@ -326,6 +340,9 @@ impl<'a> Training<'a> {
         }
         if !self.args.settings.is_empty() {
             fact("settings", self.args.settings.join(" "));
+        }
+        if let Some(file) = &self.args.policy {
+            fact("begun_with", file.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
         fact("scenario", self.scenario.to_owned());
         fact("seed", self.args.seed.to_string());
