@@ -325,7 +325,7 @@ mod tests {
         for seed in 0..20 {
             let mut rng = Rng::new(seed);
             let mut reading = |i: usize| {
-                let missed = if i % 2 == 0 { rng.uniform(0.7, 1.0) } else { 1.0 };
+                let missed = if i.is_multiple_of(2) { rng.uniform(0.7, 1.0) } else { 1.0 };
                 steady(8 + i as i32, 1000.0 * missed * rng.normal(1.0, 0.005))
             };
             let mut readings: Vec<Reading> = (0..24).map(&mut reading).collect();
