@@ -30,7 +30,9 @@ Here are its experiments on namespaces joined by a relay: connections are held b
 figure 3 and table I). Staging is 16 MiB at each end, at most 32 workers a stage. Data lies on tmpfs and arrives in
 files that do not exist before; every run is judged by content. `automdt` draws its action as published, `automdt,
 most likely action` is the same policy without drawing, and the agent of this path is our own recipe `fast`; all were
-trained on the path they drive. Epochs of 1 s, of 3 s for the published rules. Marlin's own staging is a file system
+trained on the path they drive. The agent of this path starts at the numbers at which it came to rest in training, so
+its 0 s to the best number is no time in which it converged; `automdt` starts at 2 a stage. Epochs of 1 s, of 3 s for the
+published rules. Marlin's own staging is a file system
 in memory as large as memory allows; with 16 MiB its three gradients take one another's stalls for slopes and stay near
 the start, so it stands here with 1 GiB at each end too, and the paper's ratios are held against that.
 

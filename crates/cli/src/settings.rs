@@ -229,7 +229,7 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
     }
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
-    let policy = Some(read_policy(file).map_err(wrong)?);
+    let policy = Some(policy_of(file)?);
     let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options.clone() };
     build(name, &options).map_err(|error| match error {
         OptimizerError::Recipe { name, recipe } => {
@@ -237,6 +237,11 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
         }
         error => usage(error.to_string()),
     })
+}
+
+/// The policy that `file` holds.
+pub fn policy_of(file: &Path) -> Result<Policy> {
+    read_policy(file).map_err(|why| usage(format!("{}: {why}", file.display())))
 }
 
 fn read_policy(file: &Path) -> Result<Policy, String> {

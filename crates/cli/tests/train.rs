@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use common::{World, eventually, signal, wait};
 use rustix::process::Signal;
+use tidegate_control::policy::Policy;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
@@ -93,6 +94,71 @@ fn the_published_recipes_are_trained_too() {
 }
 
 #[test]
+fn hyper_parameters_are_set_by_name_and_listed_with_their_origin() {
+    let world = World::new();
+    for (recipe, rows) in [
+        ("ldm", &["k 1.002 program", "sigma 1 program", "blocks 3 paper", "penalty_mbps 100 program"][..]),
+        ("automdt", &["k 1.02 paper", "production_sigma 0.5 program", "rate 0.0001 program"]),
+        ("discrete_rl", &["epochs 4 ours", "gamma 0.9 ours", "idle 1000 paper"]),
+    ] {
+        let listed = world.ok(&["train", "--list-settings", recipe]);
+        let words = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        let listed: Vec<String> = listed.lines().map(words).collect();
+        assert!(rows.iter().all(|row| listed.contains(&(*row).to_owned())), "{recipe}: {listed:?}");
+    }
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    let train = ["train", "--scenario", &scenario, "--recipe", "ldm", "--episodes", "2"];
+    let with = |output: &str, settings: &[&str]| {
+        let mut arguments = [&train[..], &["-o", output]].concat();
+        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+        assert_eq!(world.json(&arguments).0, 1, "two episodes are not enough");
+        Policy::from_bytes(&world.read(output)).expect("a policy")
+    };
+    let plain = with("plain", &[]);
+    assert!(!plain.facts.contains_key("training.settings"));
+    let own = with("own", &["width=16", "blocks=1", "sigma=2", "production_sigma=1", "rate=1e-6"]);
+    assert_eq!((own.actor.shape().width, own.actor.shape().blocks), (16, 1));
+    assert!((own.log_sigma[0] - 2.0f32.ln()).abs() < 1e-4, "{:?}", own.log_sigma);
+    assert_eq!((plain.spread(), own.spread()), (0.5, 1.0));
+    assert!(own.facts["training.settings"].contains("width=16"));
+    // What is the default already changes nothing.
+    let same = with("same", &["gamma=0.99", "steps=10"]);
+    assert_eq!((same.actor, same.critic, same.log_sigma), (plain.actor, plain.critic, plain.log_sigma));
+}
+
+#[test]
+fn a_training_begins_with_a_policy() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/ldm-1g.toml");
+    for recipe in ["fast", "ldm"] {
+        let train = ["train", "--scenario", &scenario, "--recipe", recipe, "--episodes"];
+        let learned = |episodes: &'static str, output: &'static str, more: &[&str]| {
+            let (_, report) = world.json(&[&train[..], &[episodes, "-o", output], more].concat());
+            assert_eq!(report["recipe"], recipe, "{report}");
+            Policy::from_bytes(&world.read(output)).expect("a policy")
+        };
+        let first = learned("320", "first", &[]);
+        // Weights change with every step, the less the smaller it is: these hardly do.
+        let second = learned("1", "second", &["--policy", "first", "--set", "rate=1e-7"]);
+        assert_eq!(second.facts["training.begun_with"], "first");
+        let other = learned("1", "other", &["--set", "rate=1e-7"]);
+        let far = |a: &Policy| {
+            let pairs = a.actor.parameters().iter().zip(first.actor.parameters());
+            pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+        };
+        assert!(far(&second) < 1e-4 && far(&other) > 1e-3, "{} and {}", far(&second), far(&other));
+    }
+    let train = ["train", "--scenario", &scenario, "-o", "x", "--policy", "first", "--recipe"];
+    for (arguments, wanted) in [
+        (&["fast"][..], "first: was trained by the recipe ldm, not fast: give --recipe ldm"),
+        (&["ldm", "--set", "width=8"], "first: its networks have other sizes"),
+    ] {
+        let ran = world.run(&[&train[..], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(wanted) && ran.err.lines().count() == 1, "{ran:?}");
+    }
+}
+
+#[test]
 fn an_interrupt_keeps_the_best_policy_so_far() {
     let world = World::new();
     let scenario = format!("{SCENARIOS}/automdt-read.toml");
@@ -146,6 +212,14 @@ fn what_cannot_be_used_is_refused_in_one_line() {
         ([&train[..], &["-o", "x", "--recipe", "automdt_discrete"]].concat(), "needs all three stages"),
         ([&train[..], &["-o", "x", "--curve", "no/where.csv"]].concat(), "cannot write"),
         ([&train[..], &["-o", "x", "--recipe", "magic"]].concat(), "no recipe 'magic'"),
+        ([&train[..], &["-o", "x", "--set", "lr=1"]].concat(), "choose one of k, episodes, enough"),
+        (
+            [&train[..], &["-o", "x", "--set", "clip=-1"]].concat(),
+            "'clip': must be a number from 0.001 to 10",
+        ),
+        ([&train[..], &["-o", "x", "--set", "epochs=1.5"]].concat(), "'epochs': must be a whole number"),
+        ([&train[..], &["-o", "x", "--set", "clip"]].concat(), "must be KEY=VALUE"),
+        ([&train[..], &["-o", "x", "--set", "k=1.1", "--utility-k", "1.1"]].concat(), "give it once"),
         (vec!["train", "--scenario", "short.safetensors", "-o", "x"], "short.safetensors: line 1"),
         (vec!["train", "-o", "x"], "--scenario"),
     ] {

@@ -16,11 +16,13 @@ use crate::units::{BitRate, ByteCount};
 
 mod fit;
 mod log;
+mod settled;
 mod write;
 
 pub use log::read_log;
 
 use fit::{Law, Reading, median};
+use settled::settled;
 
 /// The fewest epochs that are worth a fit.
 pub const MIN_EPOCHS: usize = 8;
@@ -171,6 +173,7 @@ pub fn calibrate(log: &[Epoch]) -> Result<Calibration, CalibrationError> {
         }
         let (free, held): (Vec<usize>, Vec<usize>) =
             (0..log.len()).partition(|&i| is_free(&log[i], stage, present, capacity));
+        let free = settled(log, stage, free);
         let readings = |of: &[usize]| of.iter().map(|&i| reading(log, i, stage)).collect::<Vec<Reading>>();
         let (free, held) = (readings(&free), readings(&held));
         let law = fit::fit(&free, &held).unwrap_or_else(|| at_least(log, stage));

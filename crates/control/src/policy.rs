@@ -13,6 +13,10 @@ pub use features::{Actions, Features, Recipe, Scales};
 pub use file::PolicyError;
 pub use network::{Block, Network, Shape};
 
+/// The fact of a policy that says what its deviations are multiplied by when a transfer draws, where that is not its
+/// recipe's.
+pub const SIGMA_FACTOR: &str = "driving.sigma";
+
 /// A trained policy: a Gaussian over actions whose mean a network gives.
 ///
 /// ```
@@ -47,5 +51,11 @@ impl Policy {
     /// Its encoder and decoder.
     pub fn features(&self) -> Box<dyn Features> {
         self.recipe.features(&self.scales)
+    }
+
+    /// What the deviations of its actions are multiplied by when a transfer draws them.
+    pub fn spread(&self) -> f32 {
+        let own = self.facts.get(SIGMA_FACTOR).and_then(|text| text.parse().ok());
+        own.unwrap_or_else(|| self.features().spread())
     }
 }

@@ -74,6 +74,26 @@ fn one_stage_is_found_again() {
     assert_eq!((fit.staging_bytes.sender, fit.staging_bytes.receiver), (None, None));
 }
 
+/// LDM's link at a fortieth: far, so that streams take seconds to come to their rate, also those that were parked.
+const FAR: &str = r#"
+name = "far"
+description = "sixteen streams fill the link"
+network = { worker_rate = "60Mbit/s", max_workers = 32 }
+link = { rate = "956Mbit/s", rtt = "90ms", ramp_rtts = 20 }
+noise = { throughput = 0.02 }
+"#;
+
+#[test]
+fn slow_starts_do_not_lower_what_a_far_link_carries() {
+    for seed in 0..20 {
+        let log = explore(&scenario(FAR), "explore:isolate", seed, 120);
+        let fit = calibrate(&log).expect("a fit");
+        let network = fit.stages.network.expect("present");
+        assert!(fit.bandwidth_reached && off(fit.bandwidth_bps, 956e6) < 0.05, "seed {seed}: {fit:?}");
+        assert!(off(network.worker_rate_bps, 6e7) < 0.05, "seed {seed}: {fit:?}");
+    }
+}
+
 #[test]
 fn a_link_that_was_never_full_is_not_given_a_limit() {
     let mut wide = scenario(MEMORY);

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use tidegate_control::Rng;
-use tidegate_control::policy::Shape;
 use tidegate_control::policy::network::dot;
+use tidegate_control::policy::{Policy, Shape};
 
 use crate::adam::{self, Adam};
 use crate::net::{Net, Tape};
@@ -109,6 +109,17 @@ impl Actor {
             log_sigma,
             groups: Vec::new(),
         }
+    }
+
+    /// Takes over the weights of `policy`; false, and nothing is changed, if its network has another shape.
+    pub fn adopt(&mut self, policy: &Policy) -> bool {
+        let net = Net::from_network(&policy.actor);
+        let fits = net.shape() == self.net.shape() && policy.log_sigma.len() == self.log_sigma.len();
+        if fits {
+            self.net = net;
+            self.log_sigma.clone_from(&policy.log_sigma);
+        }
+        fits
     }
 
     /// Draws an action around `mean`, or of these logits; returns ln of its density or probability.
@@ -228,6 +239,17 @@ impl Critic {
     pub fn from_net(net: Net, adam: adam::AdamConfig) -> Self {
         let count = net.parameters.len();
         Self { net, adam: Adam::new(count, adam), gradient: vec![0.0; count], d_value: Vec::new() }
+    }
+
+    /// Takes over the estimate that came with `policy`, if one did; false, and nothing is changed, if it has
+    /// another shape.
+    pub fn adopt(&mut self, policy: &Policy) -> bool {
+        let Some(net) = policy.critic.as_ref().map(Net::from_network) else { return true };
+        let fits = net.shape() == self.net.shape();
+        if fits {
+            self.net = net;
+        }
+        fits
     }
 
     /// One step towards `returns`; an error counts `weight` halves of its square.

@@ -33,6 +33,9 @@ pub mod session;
 // As the papers do.
 pub mod published;
 
+// All of it, set by name.
+pub mod settings;
+
 // While a transfer runs.
 pub mod online;
 

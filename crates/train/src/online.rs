@@ -49,7 +49,7 @@ impl Online {
         let mut rng = Rng::new(seed);
         let features = policy.features();
         let mut log_sigma = policy.log_sigma.clone();
-        log_sigma.iter_mut().for_each(|log_sigma| *log_sigma += features.spread().ln());
+        log_sigma.iter_mut().for_each(|log_sigma| *log_sigma += policy.spread().ln());
         let shape = Shape { block: Block::Dense, outputs: 1, ..policy.actor.shape() };
         let critic = match &policy.critic {
             Some(critic) => Net::from_network(critic),

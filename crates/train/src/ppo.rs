@@ -4,7 +4,7 @@
 //! other; the environments are split into two vectors in the same way. With one thread the same work
 //! is done in turn, and the weights come out the same.
 
-use tidegate_control::policy::{Block, Shape};
+use tidegate_control::policy::{Block, Policy, Shape};
 use tidegate_control::{Concurrency, Rng};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
@@ -154,6 +154,11 @@ impl Ppo {
     /// The estimate as it is now.
     pub const fn critic(&self) -> &Critic {
         &self.critic
+    }
+
+    /// Takes over the weights of `policy`; false if its networks have other shapes.
+    pub fn adopt(&mut self, policy: &Policy) -> bool {
+        self.actor.adopt(policy) && self.critic.adopt(policy)
     }
 
     /// One episode in every environment, and what can be learned from them; returns each episode's

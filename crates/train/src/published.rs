@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use tidegate_control::events::{automdt, ldm};
-use tidegate_control::policy::{Block, Features, Policy, Recipe, Scales, Shape};
+use tidegate_control::policy::{Block, Features, Policy, Recipe, SIGMA_FACTOR, Scales, Shape};
 use tidegate_control::{
     BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, Path, PerStage, Rng, Scenario, Stage,
 };
@@ -23,15 +23,42 @@ use crate::gae;
 use crate::net::{Net, Tape};
 use crate::pair::both;
 use crate::reward::MaxReward;
-use crate::session::{Facts, Progress, Trainer};
+use crate::session::{BeginError, Facts, Progress, Trainer};
 
 /// What the papers and their code fix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constants {
     /// K of the utility: 1.02 (AutoMDT); 1.002 in LDM's simulator.
     pub k: f64,
-    /// Blocks of the actor, of 256 values.
+    /// Values between the layers.
+    pub width: usize,
+    /// Blocks of the actor.
     pub blocks: usize,
+    /// Blocks of the critic.
+    pub critic_blocks: usize,
+    /// Steps an episode.
+    pub steps: usize,
+    /// Adam's step size.
+    pub rate: f32,
+    /// The objective of PPO.
+    pub objective: Objective,
+    /// The weight of the critic's error.
+    pub critic_weight: f32,
+    /// γ.
+    pub gamma: f32,
+    /// Spread of the actions at the beginning.
+    pub sigma: f32,
+    /// What the spread is multiplied by when a transfer draws: half in the papers' programs, which their texts do
+    /// not say.
+    pub production_sigma: f32,
+    /// Mbit/s taken off for each stage at one of its limits.
+    pub penalty_mbps: f64,
+    /// Episodes between two looks at their mean, and in it.
+    pub window: usize,
+    /// The share of R_max that counts as converged.
+    pub enough: f32,
+    /// Episodes without a better mean after which it ends.
+    pub idle: u64,
     /// The most episodes.
     pub most: u64,
     /// Threads; 1 or 2.
@@ -41,38 +68,34 @@ pub struct Constants {
 impl Constants {
     /// Those of `recipe`.
     pub const fn of(recipe: Recipe) -> Self {
+        let automdt = Self {
+            k: 1.02,
+            width: 256,
+            blocks: 3,
+            critic_blocks: 2,
+            steps: 10,
+            rate: 1e-4,
+            objective: Objective { clip: 0.1, entropy: 0.1 },
+            critic_weight: 0.5,
+            gamma: 0.99,
+            sigma: 1.0,
+            production_sigma: 0.5,
+            penalty_mbps: 100.0,
+            window: 100,
+            enough: 0.9,
+            idle: 1_000,
+            most: 30_000,
+            threads: 2,
+        };
         match recipe {
-            Recipe::Ldm => Self { k: 1.002, blocks: 3, most: 300_000, threads: 2 },
-            _ => Self { k: 1.02, blocks: 3, most: 30_000, threads: 2 },
+            Recipe::Ldm => Self { k: 1.002, most: 300_000, ..automdt },
+            _ => automdt,
         }
     }
 }
 
-/// Values between the layers.
-const WIDTH: usize = 256;
-/// Blocks of the critic.
-const CRITIC_BLOCKS: usize = 2;
-/// Steps an episode.
-const STEPS: usize = 10;
-/// Adam's step size.
-const RATE: f32 = 1e-4;
-/// The objective of PPO.
-const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.1 };
-/// The weight of the critic's error.
-const CRITIC_WEIGHT: f32 = 0.5;
-/// γ.
-const GAMMA: f32 = 0.99;
-/// Mbit/s taken off for each stage at one of its limits.
-const PENALTY: f64 = 100.0;
 /// The fewest workers an episode begins with, and how far below the most.
 const START: (u16, u16) = (3, 2);
-/// Episodes between two looks at their mean, and in it.
-const WINDOW: usize = 100;
-/// The share of R_max that counts as converged.
-const ENOUGH: f32 = 0.9;
-/// Episodes without a better mean after which it ends.
-const IDLE: u64 = 1_000;
-
 /// The published simulators, with bytes of eight bits: a second a step.
 enum Seconds {
     Ldm(ldm::Ldm),
@@ -133,8 +156,7 @@ pub struct Published {
     progress: Progress,
     best: Option<(Actor, Critic)>,
     best_at: u64,
-    most: u64,
-    threads: usize,
+    constants: Constants,
 }
 
 impl Published {
@@ -151,16 +173,21 @@ impl Published {
         let features = recipe.features(&scales);
         let mut rng = Rng::new(seed);
         let (inputs, heads) = (features.inputs(), features.heads());
-        let shape =
-            Shape { inputs, width: WIDTH, blocks: constants.blocks, block: Block::Normed, outputs: heads };
-        let adam = adam::AdamConfig { rate: RATE, longest: f32::INFINITY };
+        let shape = Shape {
+            inputs,
+            width: constants.width,
+            blocks: constants.blocks,
+            block: Block::Normed,
+            outputs: heads,
+        };
+        let adam = adam::AdamConfig { rate: constants.rate, longest: f32::INFINITY };
         let (net, choices) = (Net::uniform(shape, &mut rng), features.choices());
         let actor = if choices.is_empty() {
-            Actor::from_net(net, vec![0.0; heads], adam)
+            Actor::from_net(net, vec![constants.sigma.ln(); heads], adam)
         } else {
             Actor::of_choices(net, choices, adam)
         };
-        let shape = Shape { blocks: CRITIC_BLOCKS, block: Block::Residual, outputs: 1, ..shape };
+        let shape = Shape { blocks: constants.critic_blocks, block: Block::Residual, outputs: 1, ..shape };
         let critic = Critic::from_net(Net::uniform(shape, &mut rng), adam);
         let simulator = Seconds::new(&scenario, recipe, &mut rng);
         let staging = Ends { sender: scenario.staging.sender, receiver: scenario.staging.receiver };
@@ -183,9 +210,18 @@ impl Published {
             progress: Progress::default(),
             best: None,
             best_at: 0,
-            most: constants.most,
-            threads: constants.threads,
+            constants,
         }
+    }
+
+    /// Begins with the weights of `policy` in place of random ones, before the first batch.
+    ///
+    /// # Errors
+    /// A policy of another recipe, and one whose networks have other sizes.
+    pub fn begin_with(&mut self, policy: &Policy) -> Result<(), BeginError> {
+        BeginError::check(policy, self.recipe)?;
+        let fits = self.actor.adopt(policy) && self.critic.adopt(policy);
+        if fits { Ok(()) } else { Err(BeginError::Shape) }
     }
 
     /// What a second with `n` showed, or what is shown before anything moved.
@@ -232,19 +268,20 @@ impl Published {
             let bounds = self.bounds[**stage];
             seen.concurrency[**stage] == bounds.min || seen.concurrency[**stage] == bounds.max
         };
-        utility - PENALTY * self.worth.stages.iter().filter(at_limit).count() as f64
+        utility - self.constants.penalty_mbps * self.worth.stages.iter().filter(at_limit).count() as f64
     }
 
     /// Plays one episode into `samples` and `returns`; returns its mean reward.
     fn play(&mut self) -> f64 {
         let (inputs, heads) = (self.features.inputs(), self.features.heads());
-        self.samples.states.resize(STEPS * inputs, 0.0);
-        self.samples.actions.resize(STEPS * heads, 0.0);
+        let Constants { steps, gamma, .. } = self.constants;
+        self.samples.states.resize(steps * inputs, 0.0);
+        self.samples.actions.resize(steps * heads, 0.0);
         self.samples.log_densities.clear();
         self.returns.clear();
         self.features.reset();
         let mut seen = self.begin();
-        for step in 0..STEPS {
+        for step in 0..steps {
             let state = &mut self.samples.states[step * inputs..(step + 1) * inputs];
             self.features.encode(&seen, self.bounds, state);
             let mean = self.actor.net.forward(state, &mut self.tapes[0]);
@@ -255,15 +292,16 @@ impl Published {
             seen = self.step(setpoint);
             self.returns.push(self.reward(&seen) as f32);
         }
-        let mean = self.returns.iter().map(|&reward| f64::from(reward)).sum::<f64>() / STEPS as f64;
-        for step in (0..STEPS - 1).rev() {
-            self.returns[step] += GAMMA * self.returns[step + 1];
+        let mean = self.returns.iter().map(|&reward| f64::from(reward)).sum::<f64>() / steps as f64;
+        for step in (0..steps - 1).rev() {
+            self.returns[step] += gamma * self.returns[step + 1];
         }
         gae::standardize(&mut self.returns);
         mean
     }
 
     fn learn(&mut self) {
+        let Constants { threads, objective, critic_weight, .. } = self.constants;
         let [one, other] = &mut self.tapes;
         let values = self.critic.net.forward(&self.samples.states, other);
         self.samples.advantages.clear();
@@ -271,9 +309,9 @@ impl Published {
         let (actor, critic) = (&mut self.actor, &mut self.critic);
         let (samples, returns) = (&self.samples, &self.returns);
         both(
-            self.threads,
-            || actor.update(samples, OBJECTIVE, one),
-            || critic.update(&samples.states, returns, 2.0 * CRITIC_WEIGHT, other),
+            threads,
+            || actor.update(samples, objective, one),
+            || critic.update(&samples.states, returns, 2.0 * critic_weight, other),
         );
     }
 
@@ -288,11 +326,11 @@ impl Published {
             self.best = Some((self.actor.clone(), self.critic.clone()));
             self.best_at = progress.episodes;
         }
-        if mean >= ENOUGH {
+        if mean >= self.constants.enough {
             progress.converged_at.get_or_insert(progress.episodes);
         }
-        let idle = progress.episodes - self.best_at > IDLE;
-        progress.done = (progress.converged_at.is_some() && idle) || progress.episodes >= self.most;
+        let idle = progress.episodes - self.best_at > self.constants.idle;
+        progress.done = (progress.converged_at.is_some() && idle) || progress.episodes >= self.constants.most;
     }
 }
 
@@ -302,17 +340,21 @@ impl Trainer for Published {
         self.learn();
         self.progress.episodes += 1;
         self.window.push((mean / self.worth.r_max) as f32);
-        if self.window.len() == WINDOW || self.progress.episodes >= self.most {
+        if self.window.len() >= self.constants.window || self.progress.episodes >= self.constants.most {
             self.judge();
         }
         self.progress
     }
 
-    fn policy(&mut self, facts: Facts) -> Option<Policy> {
+    fn policy(&mut self, mut facts: Facts) -> Option<Policy> {
         if self.best.is_none() {
             self.best = Some((self.actor.clone(), self.critic.clone()));
         }
         let (actor, critic) = self.best.as_ref()?;
+        let production = self.constants.production_sigma;
+        if production != Constants::of(self.recipe).production_sigma {
+            facts.insert(SIGMA_FACTOR.to_owned(), production.to_string());
+        }
         Some(Policy {
             recipe: self.recipe,
             scales: self.scales,

@@ -67,6 +67,32 @@ pub struct Progress {
 /// Where a policy came from, for whoever reads its file.
 pub type Facts = BTreeMap<String, String>;
 
+/// Why a training cannot begin with a policy; always one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BeginError {
+    /// Of another recipe.
+    #[error("was trained by the recipe {found}, not {wanted}: give --recipe {found}")]
+    Recipe {
+        /// The policy's.
+        found: Recipe,
+        /// The training's.
+        wanted: Recipe,
+    },
+    /// Networks of other sizes.
+    #[error(
+        "its networks have other sizes: give the settings it was trained with, and a path with as many workers"
+    )]
+    Shape,
+}
+
+impl BeginError {
+    /// Whether a training by the recipe `wanted` can begin with `policy`, as far as recipes go.
+    pub(crate) fn check(policy: &Policy, wanted: Recipe) -> Result<(), Self> {
+        let found = policy.recipe;
+        if found == wanted { Ok(()) } else { Err(Self::Recipe { found, wanted }) }
+    }
+}
+
 /// Something that can be trained until it is done.
 pub trait Trainer {
     /// One batch of episodes.
@@ -135,6 +161,20 @@ impl<'a> Session<'a> {
             best_at: 0,
             examined_at: 0,
         }
+    }
+
+    /// Begins with the weights of `policy` in place of random ones, before the first batch.
+    ///
+    /// # Errors
+    /// A policy of another recipe, and one whose networks have other sizes.
+    pub fn begin_with(&mut self, policy: &Policy) -> Result<(), BeginError> {
+        BeginError::check(policy, self.recipe)?;
+        if !self.ppo.adopt(policy) {
+            return Err(BeginError::Shape);
+        }
+        // What it begins with is the best so far.
+        self.examine();
+        Ok(())
     }
 
     /// Judges the deterministic policy, and keeps it if it is the best so far.

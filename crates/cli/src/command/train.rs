@@ -10,18 +10,19 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::calibration::{calibrate, read_log};
-use tidegate_control::policy::Recipe;
 use tidegate_control::policy::network::MAX_WIDTH;
+use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{Concurrency, Scenario};
-use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathTask;
-use tidegate_train::published::{Constants, Published};
-use tidegate_train::session::{Facts, Progress, Session, Stop, Trainer};
+use tidegate_train::published::Published;
+use tidegate_train::session::{BeginError, Facts, Progress, Session, Trainer};
+use tidegate_train::settings::{Plan, PpoPlan};
 use tidegate_train::universal::{self, Universal};
 
 use crate::chart::{Chart, Line};
 use crate::drive::interrupt_on_signals;
 use crate::exit::{self, usage};
+use crate::settings::policy_of;
 use crate::terminal;
 use crate::whole_file::WholeFile;
 
@@ -34,7 +35,7 @@ use crate::whole_file::WholeFile;
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// The path, as a TOML file (docs/scenarios.md describes every key)
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["from", "universal"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["from", "universal", "list_settings"])]
     scenario: Option<PathBuf>,
     /// The path, fitted to a log of epochs, as `explore` and `--epochs` write it
     #[arg(long, value_name = "LOG", conflicts_with = "scenario")]
@@ -43,13 +44,23 @@ pub struct TrainArgs {
     #[arg(long, conflicts_with_all = ["scenario", "from", "recipe", "utility_k"])]
     universal: bool,
     /// Where to write the policy
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present = "list_settings")]
+    output: Option<PathBuf>,
     /// How to learn: fast, or for comparison ldm and automdt as published (minutes to hours),
     /// automdt_discrete, where automdt chooses among all numbers of workers (its paper's figure 4), or
     /// discrete_rl, steps up and down
     #[arg(long, value_name = "NAME", default_value_t = Recipe::Fast)]
     recipe: Recipe,
+    /// Begin with the weights of this policy, of the same recipe, in place of random ones
+    #[arg(long, value_name = "FILE", conflicts_with = "universal")]
+    policy: Option<PathBuf>,
+    /// Set a hyper-parameter of the recipe, its K, a limit or a penalty; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "universal")]
+    settings: Vec<String>,
+    /// Train nothing, and list what --set can set for RECIPE: default, range, and whether the default is of the
+    /// paper's text, only of its authors' program, or ours
+    #[arg(long, value_name = "RECIPE", conflicts_with_all = ["universal", "settings"])]
+    list_settings: Option<Recipe>,
     /// Seed of everything random; the same seed gives the same policy
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -111,20 +122,25 @@ struct Report<'a> {
 
 /// Runs the command: 0 when converged, 1 when not, 130 when interrupted.
 pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    if let Some(recipe) = args.list_settings {
+        terminal::print(&settings(recipe))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let output = args.output.as_deref().ok_or_else(|| usage("give --output FILE"))?;
     // Nothing is worse than learning for minutes and having nowhere to put it.
     if let Some(curve) = &args.curve {
         drop(WholeFile::begin(curve)?);
     }
     if args.universal {
-        drop(WholeFile::begin(&args.output)?);
+        drop(WholeFile::begin(output)?);
         let default = universal::UniversalConfig::default();
         let most = args.episodes.unwrap_or(default.most);
         let config = universal::UniversalConfig { threads: args.threads.into(), most, ..default };
-        return Training::new(args, "every path", Recipe::Universal)
+        return Training::new((args, output), "every path", Recipe::Universal)
             .run(&mut Universal::new(config, args.seed));
     }
     let (scenario, file) = path(args)?;
-    drop(WholeFile::begin(&args.output)?);
+    drop(WholeFile::begin(output)?);
     let bounds = scenario.bounds().into_array();
     if bounds.iter().all(|bounds| bounds.is_fixed()) {
         return Err(usage(format!("{}: no stage has a choice of workers", file.display())).into());
@@ -141,23 +157,80 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(usage(format!("{}: {why}", file.display())).into());
     }
-    if args.recipe == Recipe::Universal {
-        return Err(usage("the recipe universal learns no path of its own: use --universal").into());
-    }
-    let task = PathTask::of(&scenario, args.recipe, args.utility_k.unwrap_or(1.02));
-    let mut trainer: Box<dyn Trainer + '_> = if matches!(args.recipe, Recipe::Fast | Recipe::DiscreteRl) {
-        let config = PpoConfig { threads: args.threads.into(), ..PpoConfig::default() };
-        let mut stop = Stop::default();
-        stop.most = args.episodes.unwrap_or(stop.most);
-        Box::new(Session::new(&task, (args.recipe, task.scales), config, stop, args.seed))
-    } else {
-        let mut constants = Constants::of(args.recipe);
-        constants.k = args.utility_k.unwrap_or(constants.k);
-        constants.threads = args.threads.into();
-        constants.most = args.episodes.unwrap_or(constants.most);
-        Box::new(Published::new(&scenario, args.recipe, constants, args.seed))
+    let plan = plan(args)?;
+    let k = match &plan {
+        Plan::Published(constants) => constants.k,
+        Plan::Ppo(plan) => plan.k,
     };
-    Training::new(args, &scenario.name, args.recipe).run(trainer.as_mut())
+    let task = PathTask::of(&scenario, args.recipe, k);
+    let mut trainer: Box<dyn Trainer + '_> = match plan {
+        Plan::Ppo(PpoPlan { mut config, stop, .. }) => {
+            config.threads = args.threads.into();
+            let mut session = Session::new(&task, (args.recipe, task.scales), config, stop, args.seed);
+            begin(args, |policy| session.begin_with(policy))?;
+            Box::new(session)
+        }
+        Plan::Published(mut constants) => {
+            constants.threads = args.threads.into();
+            let mut published = Published::new(&scenario, args.recipe, constants, args.seed);
+            begin(args, |policy| published.begin_with(policy))?;
+            Box::new(published)
+        }
+    };
+    Training::new((args, output), &scenario.name, args.recipe).run(trainer.as_mut())
+}
+
+/// Begins `with` the policy that was given, if one was.
+fn begin(args: &TrainArgs, with: impl FnOnce(&Policy) -> Result<(), BeginError>) -> anyhow::Result<()> {
+    let Some(file) = &args.policy else { return Ok(()) };
+    with(&policy_of(file)?).map_err(|error| usage(format!("{}: {error}", file.display())).into())
+}
+
+/// The recipe's defaults, with what was asked for in their place.
+fn plan(args: &TrainArgs) -> anyhow::Result<Plan> {
+    let recipe = args.recipe;
+    let none = || usage(format!("the recipe {recipe} learns no path of its own: use --universal"));
+    let mut plan = Plan::of(recipe).ok_or_else(none)?;
+    let mut set =
+        |key: &str, value: &str| plan.set(recipe, key, value).map_err(|error| usage(error.to_string()));
+    let options =
+        [("k", args.utility_k.map(|k| k.to_string())), ("episodes", args.episodes.map(|n| n.to_string()))];
+    let mut seen: Vec<&str> = Vec::new();
+    for (key, value) in options {
+        if let Some(value) = value {
+            set(key, &value)?;
+            seen.push(key);
+        }
+    }
+    for setting in &args.settings {
+        let (key, value) = setting.split_once('=').ok_or_else(|| {
+            usage(format!("--set {setting}: must be KEY=VALUE; --list-settings {recipe} has the keys"))
+        })?;
+        if seen.contains(&key) {
+            return Err(usage(format!("--set {key}: is set twice, give it once")).into());
+        }
+        set(key, value)?;
+        seen.push(key);
+    }
+    Ok(plan)
+}
+
+/// What can be set for `recipe`, a line each.
+fn settings(recipe: Recipe) -> String {
+    let Some(plan) = Plan::of(recipe) else { return format!("the recipe {recipe} has no settings") };
+    let mut lines = vec![format!("{:<17} {:>7}  {:<7}  {:<18}  what", "key", "default", "from", "range")];
+    for setting in plan.settings(recipe) {
+        let (least, most) = setting.range;
+        let range = format!("{least} to {most}");
+        lines.push(format!(
+            "{:<17} {:>7}  {:<7}  {range:<18}  {}",
+            setting.key,
+            setting.value,
+            setting.source.name(),
+            setting.about
+        ));
+    }
+    lines.join("\n")
 }
 
 /// The path to learn, and the file it comes from.
@@ -179,6 +252,7 @@ const CHECKPOINT: Duration = Duration::from_secs(5);
 
 struct Training<'a> {
     args: &'a TrainArgs,
+    output: &'a Path,
     scenario: &'a str,
     recipe: Recipe,
     curve: Curve,
@@ -186,8 +260,8 @@ struct Training<'a> {
 }
 
 impl<'a> Training<'a> {
-    fn new(args: &'a TrainArgs, scenario: &'a str, recipe: Recipe) -> Self {
-        Self { args, scenario, recipe, curve: Curve::default(), begun: Instant::now() }
+    fn new((args, output): (&'a TrainArgs, &'a Path), scenario: &'a str, recipe: Recipe) -> Self {
+        Self { args, output, scenario, recipe, curve: Curve::default(), begun: Instant::now() }
     }
 
     fn run(mut self, trainer: &mut dyn Trainer) -> anyhow::Result<ExitCode> {
@@ -219,7 +293,7 @@ impl<'a> Training<'a> {
         };
         terminal::clear();
         self.save(trainer, &progress)?;
-        let curve = beside(&self.args.output);
+        let curve = beside(self.output);
         WholeFile::begin(&curve)?
             .commit(self.curve.chart(&self.title(), self.recipe == Recipe::Universal))?;
         if let Some(file) = &self.args.curve {
@@ -238,7 +312,7 @@ impl<'a> Training<'a> {
             episodes_per_second: (progress.episodes as f64 / duration.as_secs_f64().max(1e-9)).round(),
             utility_share: progress.best,
             setpoint: trainer.rest(),
-            policy: self.args.output.display().to_string(),
+            policy: self.output.display().to_string(),
             curve: curve.display().to_string(),
         };
         if self.args.json {
@@ -264,12 +338,18 @@ impl<'a> Training<'a> {
         if self.recipe == Recipe::Universal {
             fact("command", format!("tidegate train --universal -o FILE --seed {}", self.args.seed));
         }
+        if !self.args.settings.is_empty() {
+            fact("settings", self.args.settings.join(" "));
+        }
+        if let Some(file) = &self.args.policy {
+            fact("begun_with", file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
         fact("scenario", self.scenario.to_owned());
         fact("seed", self.args.seed.to_string());
         fact("episodes", progress.episodes.to_string());
         fact("utility_share", format!("{:.4}", progress.best));
         let policy = trainer.policy(facts).context("the weights are no longer numbers: try another seed")?;
-        Ok(WholeFile::begin(&self.args.output)?.commit(policy.to_bytes())?)
+        Ok(WholeFile::begin(self.output)?.commit(policy.to_bytes())?)
     }
 
     /// The view: how far the reward is from R_max.

@@ -7,7 +7,9 @@
 //! with its median, and the division with the least absolute error wins. Up to half of a side may
 //! be wrong before its median is. Then readings beyond three robust deviations are dropped, and
 //! the mean of the rest, which noise moves less than a median, is the answer. If epochs to
-//! which workers were added read less than the others of a side, they are left out.
+//! which workers were added read less than the others of a side, they are left out; and so are, of those that
+//! should show the total, the ones with hardly enough workers for it: a far stream has no one rate. Where the readings of a total
+//! reach far below their middle and hardly above, it is a limit that is often missed, and their upper quartile is it.
 
 /// What one epoch told of a stage that nothing else held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,8 +50,14 @@ const BELOW: f64 = 0.95;
 const CORNER: f64 = 0.99;
 /// The fewest readings that may be left when those of growing numbers are dropped.
 const STEADY: usize = 6;
+/// What workers could move, as a multiple of the total, for it to be full although half of them were slow.
+const SURELY: f64 = 2.0;
+/// Standard deviations by which a majority exceeds half: one of twenty that mean nothing passes.
+const BEYOND_CHANCE: f64 = 1.645;
+/// How many times as far readings lie below the middle as above for that to be no chance.
+const LOPSIDED: f64 = 2.5;
 /// By how much those must read less, at least.
-const SLOW: f64 = 0.01;
+pub const SLOW: f64 = 0.01;
 /// Readings beyond so many robust deviations are wrong.
 const BEYOND: f64 = 3.0;
 /// The standard deviation of a normal distribution by its median absolute deviation.
@@ -124,22 +132,41 @@ fn refined(law: Law, readings: &[Reading]) -> Law {
     let agree = |reading: &&Reading| law.error(**reading).abs() <= BEYOND * scale;
     let (many, few): (Vec<Reading>, Vec<Reading>) =
         readings.iter().filter(agree).partition(|reading| law.limits_at(reading.n));
-    let (many, few) = (settled(many, &law), settled(few, &law));
+    // The limit is nobody's who may only have been slow.
+    let unsure = |reading: &Reading| law.total.is_some_and(|total| reading.n * law.worker < SURELY * total);
+    let many = without(settled(many, &law), unsure, |low, high| {
+        let below = median(high.iter().map(|reading| reading.rate)).unwrap_or(0.0);
+        outnumber(low.iter().filter(|reading| reading.rate < (1.0 - SLOW) * below).count(), low.len())
+    });
+    let few = settled(few, &law);
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let totals: Vec<f64> = many.iter().map(|reading| reading.rate).collect();
+    // Where workers have no one rate, what is far from the law is not far from the total.
+    let middle = median(many.iter().map(|reading| reading.rate)).unwrap_or(0.0);
+    let far = |rate: f64| (rate / middle).max(f64::MIN_POSITIVE).ln().abs();
+    let deviation = NORMAL * median(many.iter().map(|reading| far(reading.rate))).unwrap_or(0.0);
+    let near = |rate: &f64| far(*rate) <= BEYOND * deviation.max(RESOLUTION);
+    let totals: Vec<f64> = many.iter().map(|reading| reading.rate).filter(near).collect();
     let workers: Vec<f64> = few.iter().map(|reading| reading.rate / reading.n).collect();
     Law {
         worker: mean(&workers).unwrap_or(law.worker),
-        total: law.total.map(|total| mean(&totals).unwrap_or(total)),
+        total: law.total.map(|total| often_missed(&many).or_else(|| mean(&totals)).unwrap_or(total)),
         worker_readings: workers.len(),
         total_readings: totals.len(),
     }
 }
 
+/// The limit that `readings` often fall short of, and so hardly any exceeds: then their mean is not it. None if they
+/// spread alike to both sides.
+fn often_missed(readings: &[Reading]) -> Option<f64> {
+    let at = |share| quantile(readings.iter().map(|reading| reading.rate), share);
+    let (low, middle, high) = (at(0.1)?, at(0.5)?, at(0.9)?);
+    let skewed = middle - low > LOPSIDED * (high - middle);
+    (readings.len() >= 2 * STEADY && skewed).then(|| at(0.75)).flatten()
+}
+
 /// One side's readings without those of added workers, if these read less: workers ramp up slowly then.
 fn settled(side: Vec<Reading>, law: &Law) -> Vec<Reading> {
-    let (grown, steady): (Vec<Reading>, Vec<Reading>) = side.iter().partition(|reading| reading.grown);
     let of = |readings: &[Reading]| {
         let errors: Vec<f64> = readings.iter().map(|&reading| law.error(reading)).collect();
         let middle = median(errors.iter().copied())?;
@@ -147,10 +174,29 @@ fn settled(side: Vec<Reading>, law: &Law) -> Vec<Reading> {
         // The standard error of a median, squared.
         Some((middle, (1.25 * spread).powi(2) / errors.len() as f64))
     };
-    let (Some((low, doubt_low)), Some((high, doubt_high))) = (of(&grown), of(&steady)) else { return side };
-    let doubt = (doubt_low + doubt_high).sqrt();
-    let slow = high - low > (BEYOND * doubt).max(SLOW) && steady.len() >= STEADY;
-    if slow { steady } else { side }
+    let slow = |grown: &[Reading], steady: &[Reading]| match (of(grown), of(steady)) {
+        (Some((low, doubt_low)), Some((high, doubt_high))) => {
+            high - low > (BEYOND * (doubt_low + doubt_high).sqrt()).max(SLOW)
+        }
+        _ => false,
+    };
+    without(side, |reading| reading.grown, slow)
+}
+
+/// One side's readings without the `doubtful` ones, if these are `less` than the others and the others enough.
+fn without(
+    side: Vec<Reading>,
+    doubtful: impl Fn(&Reading) -> bool,
+    less: impl Fn(&[Reading], &[Reading]) -> bool,
+) -> Vec<Reading> {
+    let (low, high): (Vec<Reading>, Vec<Reading>) = side.iter().partition(|&reading| doubtful(reading));
+    if high.len() >= STEADY && less(&low, &high) { high } else { side }
+}
+
+/// Whether `some` of `all` are more than half of them beyond chance.
+pub fn outnumber(some: usize, all: usize) -> bool {
+    let (some, all) = (some as f64, all as f64);
+    2.0 * some - all > BEYOND_CHANCE * all.sqrt()
 }
 
 /// The relative standard deviation of `readings` about `law`, wrong ones left out.
@@ -258,6 +304,36 @@ mod tests {
         let mut readings: Vec<Reading> = (0..8).map(|_| steady(1, 80.0)).collect();
         readings.extend((14..26).map(|n| Reading { grown: true, ..steady(n, 500.0) }));
         near(fit(&readings, &[]), 80.0, Some(500.0), 0.01);
+    }
+
+    #[test]
+    fn a_total_is_what_many_workers_move_where_no_worker_has_one_rate() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut readings = Vec::new();
+            for n in [1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 1, 10, 16, 20, 23, 26, 28, 30, 32] {
+                let worker = rng.log_uniform(100.0, 400.0);
+                readings.push(steady(n, (f64::from(n) * worker).min(1000.0) * rng.normal(1.0, 0.01)));
+            }
+            let total = fit(&readings, &[]).and_then(|law| law.total).expect("a limit");
+            assert!((950.0..=1050.0).contains(&total), "seed {seed}: {total}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_often_missed_is_not_their_mean() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let mut reading = |i: usize| {
+                let missed = if i.is_multiple_of(2) { rng.uniform(0.7, 1.0) } else { 1.0 };
+                steady(8 + i as i32, 1000.0 * missed * rng.normal(1.0, 0.005))
+            };
+            let mut readings: Vec<Reading> = (0..24).map(&mut reading).collect();
+            let mean = readings.iter().map(|reading| reading.rate).sum::<f64>() / 24.0;
+            assert!(mean < 960.0, "seed {seed}: {mean}");
+            readings.extend([steady(1, 200.0); 8]);
+            near(fit(&readings, &[]), 200.0, Some(1000.0), 0.02);
+        }
     }
 
     #[test]

@@ -5,21 +5,41 @@
 //! moves only while it has few, and the others so many that none of them is slower. Uniform draws rarely
 //! hit that (a stage that five of 32 workers fill: less than one epoch in ten), and that is why the papers
 //! need minutes. [`Draw::Isolate`] arranges for it.
+//!
+//! On a far path a stream that has just begun, or was parked, takes seconds to come to its rate. A draw that is
+//! kept for one epoch shows little else than that; [`Hold::Settled`] waits for it.
 
 use crate::environment::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::rng::Rng;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+use crate::units::BitRate;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExploreConfig {
-    /// Epochs a draw is kept. 1, as published; more where workers take long to reach their rate.
-    pub hold_epochs: u16,
+    /// How long a draw is kept.
+    pub hold: Hold,
     /// From which distribution.
     pub draw: Draw,
 }
+
+/// How long a draw is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// One epoch, as published.
+    #[default]
+    Epoch,
+    /// Two epochs, and more as long as each brings more than the one before; at most [`MAX_HOLD`].
+    Settled,
+}
+
+/// The most epochs that a draw is kept for.
+pub const MAX_HOLD: u16 = 8;
+
+/// A goodput that rose by less than this share has settled.
+const SETTLED: f64 = 0.05;
 
 /// How workers are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,18 +59,21 @@ pub struct Explore {
     config: ExploreConfig,
     rng: Rng,
     current: Concurrency,
+    /// Epochs for which the draw has been kept.
     age: u16,
+    /// What the epoch before brought under the same draw.
+    before: Option<BitRate>,
     draws: u64,
 }
 
 impl Explore {
     /// Draws from the stream of `seed`.
     pub fn new(config: ExploreConfig, seed: u64) -> Self {
-        Self { config, rng: Rng::new(seed), current: PerStage::all(1), age: 0, draws: 0 }
+        Self { config, rng: Rng::new(seed), current: PerStage::all(1), age: 0, before: None, draws: 0 }
     }
 
     fn draw(&mut self, bounds: PerStage<Bounds>) -> Concurrency {
-        self.age = 1;
+        (self.age, self.before) = (1, None);
         let isolated = self.isolated(bounds);
         let rng = &mut self.rng;
         self.current = PerStage::from_fn(|stage| {
@@ -70,6 +93,12 @@ impl Explore {
 }
 
 impl Explore {
+    /// Whether `goodput` is more than the epoch before brought, or the draw's first.
+    fn rises(&mut self, goodput: BitRate) -> bool {
+        let before = self.before.replace(goodput);
+        before.is_none_or(|before| goodput.0 as f64 > (1.0 + SETTLED) * before.0 as f64)
+    }
+
     /// The stage whose turn it is, and whether it is to have its fewest; none if it is nobody's turn.
     fn isolated(&mut self, bounds: PerStage<Bounds>) -> Option<(Stage, bool)> {
         let draw = self.draws;
@@ -90,8 +119,8 @@ impl Optimizer for Explore {
         self.draw(bounds).into()
     }
 
-    fn propose(&mut self, _seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
-        if self.age < self.config.hold_epochs {
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        if self.config.hold == Hold::Settled && self.age < MAX_HOLD && self.rises(seen.goodput()) {
             self.age += 1;
             return bounds.clamp(self.current).into();
         }

@@ -58,7 +58,7 @@ impl Learned {
                 *value -= (-(1.0 - self.rng.unit()).ln()).ln() as f32;
             }
         } else if self.choice == ActionChoice::Sampled {
-            let spread = self.features.spread();
+            let spread = self.policy.spread();
             for (value, log_sigma) in action.iter_mut().zip(&self.policy.log_sigma) {
                 *value += log_sigma.exp() * spread * self.rng.normal(0.0, 1.0) as f32;
             }

@@ -175,10 +175,9 @@ fn fts3_config(constants: &Constants) -> fts3::Fts3Config {
 }
 
 fn explore_config(constants: &Constants) -> explore::ExploreConfig {
-    let default = explore::ExploreConfig::default();
-    explore::ExploreConfig {
-        draw: if constants.has("isolate") { explore::Draw::Isolate } else { default.draw },
-        ..default
+    match constants.has("isolate") {
+        true => explore::ExploreConfig { hold: explore::Hold::Settled, draw: explore::Draw::Isolate },
+        false => explore::ExploreConfig::default(),
     }
 }
 

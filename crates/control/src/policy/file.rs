@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Policy;
 use crate::policy::features::{Actions, Recipe, Scales};
 use crate::policy::network::{Network, Shape};
+use crate::policy::{Policy, SIGMA_FACTOR};
 
 /// What `format` says in a policy's metadata.
 const FORMAT: &str = "tidegate-policy";
@@ -151,6 +151,10 @@ impl Policy {
         }
         let mut facts = file.header.metadata;
         facts.retain(|name, _| !FIELDS.contains(&name.as_str()));
+        let factor = facts.get(SIGMA_FACTOR).map(|text| text.parse::<f32>());
+        if factor.is_some_and(|factor| !factor.is_ok_and(|factor| factor > 0.0 && factor <= 1.0)) {
+            return Err(field(SIGMA_FACTOR, "must be a number above 0 and at most 1"));
+        }
         Ok(Self { recipe, scales, actor, log_sigma, critic, facts })
     }
 }

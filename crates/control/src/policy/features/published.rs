@@ -8,7 +8,7 @@ use crate::stage::{Bounds, Concurrency, PerStage, Stage};
 /// Bytes in a MiB, the published state's unit for staging (GB · 1024).
 const MIB: f32 = 1024.0 * 1024.0;
 
-/// Both papers halve σ in production.
+/// Both papers' programs halve σ in production; their texts do not say so.
 const SPREAD: f32 = 0.5;
 
 /// LDM: (T, n, ΔT, Δn), one number for all stages.
