@@ -65,8 +65,8 @@ def fig6(number: int, link_mbit: int, cap_mbit: int, paper: str) -> Case:
 CAPPED = Case("capped", f"{LINK_MBIT} Mbit/s link, {CAP_MBIT} Mbit/s a connection: twelve fill it", rate_mbit=LINK_MBIT,
               per_connection_mbit=CAP_MBIT, sets=SETS)
 LINK_ONLY = Case("link-only", f"{LINK_MBIT} Mbit/s link, no cap on a connection: one fills it", rate_mbit=LINK_MBIT,
-                 sets=SETS, remark="`tidegate` begins with eight connections, tries whether more bring more, and is down to "
-                 "the two that are enough after five seconds: its mean falls with the length of the run.")
+                 sets=SETS, remark="`tidegate` began with eight connections in these runs, tried whether more bring more, and was "
+                 "down to the two that are enough after five seconds: its mean falls with the length of the run.")
 BUSY = Case("busy", f"as capped, and the server answers 429 above {BUSY_ABOVE} requests at once", rate_mbit=LINK_MBIT,
             per_connection_mbit=CAP_MBIT, sets=SETS, busy_above=BUSY_ABOVE,
             remark=f"Each 429 says Retry-After: {RETRY_AFTER_S}. What is possible is {BUSY_ABOVE} connections' worth.")

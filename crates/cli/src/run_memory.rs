@@ -23,6 +23,11 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// Whether anything is to be remembered, and what was may be used.
+    pub fn is_wanted(self) -> bool {
+        !self.no_memory
+    }
+
     /// The memory of `path` in the state directory `state`. None where it is not wanted, where no rule looks for the
     /// numbers, or where others share out the path.
     pub fn of(self, path: Option<PathKey>, control: &ControlArgs, state: &Path) -> Option<RunMemory> {

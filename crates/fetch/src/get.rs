@@ -48,8 +48,9 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// So many times what an answer takes, a new connection takes to show what it brings.
 const ANSWERS: u32 = 4;
 
-/// Connections to begin with: no more than the ceiling for ENA, and far below what other downloaders open.
-const CONNECTIONS: u16 = 8;
+/// Connections to begin with: below the ceiling for ENA, so that the rule has something to find, and far below what other
+/// downloaders open.
+const CONNECTIONS: u16 = 4;
 
 /// A download that has begun.
 ///

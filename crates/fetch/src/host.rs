@@ -6,6 +6,7 @@
 //! that cannot be reached (`Host::lost`) is left alone altogether for a while.
 
 pub mod ceilings;
+pub mod held;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,6 +18,7 @@ use tidegate_transfer::outage::{self, Outage};
 use url::Url;
 
 use crate::host::ceilings::Ceilings;
+use crate::host::held::HeldCeilings;
 
 /// First and longest wait after a refusal or a lost connection; it doubles in between, and the time waited
 /// is drawn from zero up to it.
@@ -49,6 +51,8 @@ const REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Hosts {
     ceilings: Ceilings,
+    /// What pushed back in earlier runs, and is told what pushes back in this one.
+    held: Arc<HeldCeilings>,
     most: u16,
     known: Mutex<HashMap<String, Arc<Host>>>,
     rng: Mutex<Rng>,
@@ -56,8 +60,8 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// No host yet; none may have more than `most` connections.
-    pub fn new(ceilings: Ceilings, most: u16, seed: u64) -> Self {
-        Self { ceilings, most, known: Mutex::default(), rng: Mutex::new(Rng::new(seed)) }
+    pub fn new(ceilings: Ceilings, held: Arc<HeldCeilings>, most: u16, seed: u64) -> Self {
+        Self { ceilings, held, most, known: Mutex::default(), rng: Mutex::new(Rng::new(seed)) }
     }
 
     /// The host that a URL leads to.
@@ -75,7 +79,9 @@ impl Hosts {
             known.retain(|_, host| host.wanted.load(Relaxed) > 0);
         }
         let seed = self.rng.lock().expect("not poisoned").fork();
-        let host = Arc::new(Host::new(self.ceilings.of(name).min(self.most), seed));
+        let most = self.ceilings.of(name).min(self.most);
+        let host = Host::new(most, seed).remembering(&place, &self.held, Instant::now());
+        let host = Arc::new(host);
         known.insert(place, Arc::clone(&host));
         host
     }
@@ -95,6 +101,8 @@ pub(crate) struct Host {
     /// Files under way that lie there.
     wanted: AtomicUsize,
     state: Mutex<State>,
+    /// What remembers its push-back, and by what name.
+    held: Option<(Arc<HeldCeilings>, String)>,
 }
 
 /// What can be hoped for from a host.
@@ -129,6 +137,8 @@ struct State {
     raise_every: Duration,
     /// One connection more than is known to work is being tried.
     trying: bool,
+    /// In this run it bore some connections and refused others.
+    pushed_back: bool,
     /// Bytes a second of one connection; 0 while unknown.
     rate: f64,
     rng: Rng,
@@ -154,10 +164,31 @@ impl Host {
             raise_at: None,
             raise_every: FIRST_RAISE,
             trying: false,
+            pushed_back: false,
             rate: 0.0,
             rng,
         };
-        Self { wanted: AtomicUsize::new(0), state: Mutex::new(state) }
+        Self { wanted: AtomicUsize::new(0), state: Mutex::new(state), held: None }
+    }
+
+    /// Begins at what this host bore when it last pushed back, and lets `held` know when it does again. One connection
+    /// more is tried as after a refusal.
+    fn remembering(mut self, place: &str, held: &Arc<HeldCeilings>, now: Instant) -> Self {
+        let state = self.state.get_mut().expect("not poisoned");
+        if let Some(bore) = held.of(place).filter(|&bore| bore < state.most) {
+            state.ceiling = bore.max(1);
+            state.raise_at = Some(now + state.raise_every);
+        }
+        self.held = Some((Arc::clone(held), place.to_owned()));
+        self
+    }
+
+    /// What it bears now is to be remembered, if it has pushed back.
+    fn hold(&self, state: &State) {
+        if let Some((held, place)) = self.held.as_ref().filter(|_| state.pushed_back) {
+            // The one that is being tried has not worked yet.
+            held.note(place, (state.ceiling - u16::from(state.trying)).max(1));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -176,6 +207,7 @@ impl Host {
     pub fn ceiling(&self, now: Instant) -> u16 {
         let mut state = self.lock();
         state.raise(now);
+        self.hold(&state);
         state.ceiling
     }
 
@@ -207,6 +239,7 @@ impl Host {
         let worked = state.proven.min(state.active).min(state.most);
         if worked > state.ceiling {
             state.ceiling = worked;
+            self.hold(&state);
         }
         // It answers again: whom it answers goes on, the others wait as long as it asked.
         if let Some(rest) = &mut state.rest {
@@ -250,6 +283,9 @@ impl Host {
             state.trying = false;
         }
         state.ceiling = lowered;
+        // Who refuses everybody says nothing of a number.
+        state.pushed_back |= works > 0;
+        self.hold(&state);
         state.raise_at = Some(now + state.raise_every);
         // Refusals that come together count once.
         if state.rest.is_none_or(|rest| rest.until <= now) {
@@ -407,6 +443,25 @@ mod tests {
     }
 
     #[test]
+    fn what_pushed_back_is_remembered_and_tried_again_one_by_one() {
+        let held = Arc::new(HeldCeilings::new([("h:80".to_owned(), 6), ("wide:80".to_owned(), 40)]));
+        let hosts = Hosts::new(Ceilings::all(16), Arc::clone(&held), 100, 7);
+        let of = |url: &str| hosts.of(&Url::parse(url).expect("a URL"));
+        let now = Instant::now();
+        let host = of("http://h/f");
+        assert_eq!(host.ceiling(now), 6);
+        assert_eq!(of("http://other/f").ceiling(now), 16);
+        assert_eq!(of("http://wide/f").ceiling(now), 16, "never more than the settings say");
+        assert_eq!(held.noted(), [], "nothing has pushed back in this run");
+        let later = Instant::now() + FIRST_RAISE;
+        assert_eq!(host.ceiling(later), 7);
+        fill(&host, later, 5, 4);
+        host.refused(later, false, None);
+        host.leave();
+        assert_eq!(held.noted(), [("h:80".to_owned(), 4)]);
+    }
+
+    #[test]
     fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
         let (host, now) = host(4);
         assert!(host.enter(now, false));
@@ -475,7 +530,7 @@ mod tests {
         let mut ceilings = Ceilings::default();
         ceilings.set("a.example", 3);
         ceilings.set("b.example", 4);
-        let hosts = Hosts::new(ceilings, 100, 7);
+        let hosts = Hosts::new(ceilings, Arc::default(), 100, 7);
         let now = Instant::now();
         assert_eq!(hosts.room(now), 1);
         let url = |text| Url::parse(text).expect("a URL");

@@ -8,7 +8,7 @@
 //! | the files of an accession | [`archive::Archives::resolve`], [`archive::Accession`] |
 //! | one file to get | [`record::Record`], in a stream of [`record::Named`] |
 //! | to talk to servers | [`remote::servers::Servers`], which gives each worker a [`remote::Remote`] |
-//! | a bound of connections a host | [`host::ceilings::Ceilings`] |
+//! | a bound of connections a host | [`host::ceilings::Ceilings`], and what hosts bore before: [`host::held::HeldCeilings`] |
 //! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
 //! | to put files | [`put::Upload`], to a [`put::s3::S3Target`] or a [`put::dav::DavTarget`] |
 //! | tables beside the files | [`sidecar::Sidecars`] |

@@ -83,7 +83,7 @@ impl Upload {
         let shared = Arc::new(UploadState {
             queue: Arc::new(UploadQueue::new(settings.staging)),
             ledger: Arc::default(),
-            host: Hosts::new(Ceilings::all(most), most, settings.seed).of(&target.server()?),
+            host: Hosts::new(Ceilings::all(most), Arc::default(), most, settings.seed).of(&target.server()?),
             over: AtomicBool::new(false),
             read: AtomicU64::new(0),
             network: AtomicU64::new(0),

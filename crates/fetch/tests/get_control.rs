@@ -10,6 +10,7 @@ use scripted::{Item, Place, Rules, World, declared, drive, get, record, slow_fil
 use tidegate_control::{BitRate, Bounds, Concurrency, Environment};
 use tidegate_fetch::get::Download;
 use tidegate_fetch::host::ceilings::Ceilings;
+use tidegate_fetch::host::held::HeldCeilings;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::transfer::Paced;
 
@@ -86,6 +87,43 @@ fn bounds_are_what_hosts_with_work_bear() {
     assert_eq!(bounds.write, Bounds::new(1, 32));
     until(&mut download, 32, || world.served("a").active.load(Relaxed) == 3);
     assert_eq!(world.served("a").most.load(Relaxed), 3);
+}
+
+#[test]
+fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins_there() {
+    for bears in [6, 10, 20] {
+        let (world, place) = (World::new(1), Place::new());
+        let items: Vec<_> = (0..40).map(|i| (i.to_string(), Item::new(i, 4 * MIB))).collect();
+        for (name, item) in &items {
+            world.put(&format!("http://h/{name}"), item.clone());
+        }
+        let rules = Rules { bears: Some(bears), rate: Some(4 * MIB), ..Rules::default() };
+        world.rules("h", rules);
+        let declared = |(name, item): &(String, Item)| declared(name, &[&format!("http://h/{name}")], item);
+        let records = items.iter().map(declared).collect();
+        let held = Arc::new(HeldCeilings::default());
+        let (mut download, told) = start(&world, &place, records, |settings| {
+            settings.held = Arc::clone(&held);
+        });
+        drive(&mut download, |_| 32).unwrap();
+        assert_eq!(told.lock().unwrap().done.len(), items.len(), "bears {bears}");
+        for (name, item) in &items {
+            assert!(place.read(name) == Some(item.content()), "{name}, bears {bears}");
+        }
+        let noted = held.noted();
+        let [(server, bore)] = &noted[..] else { panic!("one server has pushed back: {noted:?}") };
+        assert_eq!(server, "h:80");
+        assert!((1..=bears).contains(&usize::from(*bore)), "{bore} of {bears}");
+
+        // The next run is allowed no more to begin with.
+        let next = Place::new();
+        let records = items.iter().map(declared).collect();
+        let (mut download, _) = start(&world, &next, records, |settings| {
+            settings.held = Arc::new(HeldCeilings::new(noted.clone()));
+        });
+        step(&mut download, 32);
+        assert_eq!(download.bounds().network, Bounds::new(1, *bore));
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
+mod held;
 mod names;
 mod preview;
 mod settings;
@@ -102,6 +103,10 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
     let state = args.state.state_dir()?;
+    if args.memory.is_wanted() {
+        settings.held = Arc::new(held::recall(&state));
+    }
+    let held = Arc::clone(&settings.held);
     let key = names::source(args)
         .zip(local(&directory))
         .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
@@ -125,8 +130,12 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         dry: false,
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
-    let job = Job { memory, ..args.output.job(work, &control, title, state) };
-    let ended = job.run()?;
+    let job = Job { memory, ..args.output.job(work, &control, title, state.clone()) };
+    let ended = job.run();
+    if args.memory.is_wanted() {
+        held::keep(&held, &state);
+    }
+    let ended = ended?;
     finish(ended, &results, args.output.json)
 }
 

@@ -12,6 +12,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use crate::checksum::Algorithm;
 use crate::get::memory::{self, Memory};
 use crate::host::ceilings::Ceilings;
+use crate::host::held::HeldCeilings;
 
 /// Everything that begins a download, besides what and from whom.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct DownloadSettings {
     pub max_workers: u16,
     /// Most connections to a host.
     pub ceilings: Ceilings,
+    /// What hosts bore that pushed back in earlier runs; those that do in this one are noted there.
+    pub held: Arc<HeldCeilings>,
     /// How often a file is tried again without a byte of progress before it fails, as long as its server answers.
     pub retries: u32,
     /// How long a server that does not answer is tried again, if it ever answered; else half a minute at most.
@@ -69,6 +72,7 @@ impl DownloadSettings {
             staging: ByteCount::mib(64),
             max_workers: 64,
             ceilings: Ceilings::default(),
+            held: Arc::default(),
             retries: 5,
             retry_for: Duration::from_secs(600),
             timeout: Duration::from_secs(60),

@@ -58,7 +58,7 @@ impl DownloadThreads {
         let most = settings.max_workers.max(1);
         let share = Share::own();
         let shared = Arc::new(DownloadState {
-            hosts: Hosts::new(settings.ceilings.clone(), most, settings.seed),
+            hosts: Hosts::new(settings.ceilings.clone(), Arc::clone(&settings.held), most, settings.seed),
             queue: Queue::new(settings.chunk, settings.verify),
             path: WritePath::new(WriteSettings {
                 sink: sink.clone(),

@@ -291,6 +291,7 @@ impl ServerArgs {
             staging: self.staging,
             max_workers: self.max_workers(control.max_workers),
             ceilings: self.ceilings(),
+            held: Arc::default(),
             retries: self.retries,
             retry_for: if self.retries == 0 { Duration::ZERO } else { self.retry_for },
             timeout: self.timeout,
