@@ -37,9 +37,12 @@ impl HeldCeilings {
         self.lock().get(place).or_else(|| self.earlier.get(place)).copied()
     }
 
-    /// The server at `place` has pushed back, and bears `connections`.
+    /// The server at `place` has pushed back, and bears `connections` by now. The most that it bore since counts: it pushes
+    /// back at the start as well, when few work yet.
     pub(crate) fn note(&self, place: &str, connections: u16) {
-        self.lock().insert(place.to_owned(), connections);
+        let mut now = self.lock();
+        let most = now.entry(place.to_owned()).or_default();
+        *most = connections.max(*most);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u16>> {
