@@ -112,13 +112,8 @@ struct State {
 
 impl Queue {
     pub(super) fn new(chunk: Option<ByteCount>, verify: bool) -> Self {
-        let state = State {
-            pieces: BTreeMap::new(),
-            claims: Vec::new(),
-            bytes: 0,
-            workers: 1,
-            closed: false,
-        };
+        let state =
+            State { pieces: BTreeMap::new(), claims: Vec::new(), bytes: 0, workers: 1, closed: false };
         let chunk = chunk.map(|chunk| chunk.0.max(SEGMENT).next_multiple_of(SEGMENT));
         Self { state: Mutex::new(state), changed: Condvar::new(), chunk, verify }
     }
