@@ -53,10 +53,11 @@ def of_the_sweep(levels: Sequence[Level]) -> list[str]:
             parts.append(f"Without others, {alone.most} streams bring {share:.3f} of what one brings; {spent}.")
     never = [level for level in beside if level.bps(level.most) >= FALLS * level.top_bps]
     if beside and len(never) == len(beside):
-        parts.append("Beside others, throughput rises to the end of the sweep at every level. If each stream took an "
-                     "equal share of the queue, n of n + m would get n/(n + m), and one more would always be a gain, "
-                     "if ever smaller; the second table says how near that is. The paper's fall beyond the best number "
-                     f"is not there up to {max(level.most for level in beside)} streams.")
+        parts.append(f"Beside others, the most streams bring at least {FALLS:g} of what the best number brings, at "
+                     "every level. If each stream took an equal share of the queue, n of n + m would get n/(n + m), "
+                     "and one more would always be a gain, if ever smaller; the second table says how near that is. "
+                     "The paper's fall beyond the best number is not there up to "
+                     f"{max(level.most for level in beside)} streams.")
     elif never:
         parts.append(f"Beside {named(never)} external streams throughput does not fall up to the most streams tried; "
                      "at the other levels it does.")

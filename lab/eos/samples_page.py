@@ -68,7 +68,7 @@ def explained(figure: Figure, cells: Sequence[Sampled]) -> str:
                  if cell.doubling < HIDDEN]:
         said += (f"Two streams measured less than {HIDDEN:g} times what one did for {', '.join(blind)}, though the path gives "
                  "twice as much: so small a sample fills hardly more than one of GridFTP's blocks, and the streams "
-                 "have nothing to share. The advice is too low there; samples that are not cut do not show it.\n")
+                 "have nothing to share. The advice is too low there.\n")
     return (f"{PAPER[figure.number]}\n\nHere: {figure.limits}. A file marked 1/x is cut by x, and its samples with it. "
             "Samples and optimized transfer are the wall time of `tidegate estimate --sampler gridftp --sample-size …` "
             "and then of `globus-url-copy -p n` with the n it advised; one stream is `globus-url-copy` as it is. What "

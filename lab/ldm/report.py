@@ -32,7 +32,9 @@ and what arrived by then counts; the paper's took minutes, so that climbing weig
 BARE = """\
 The paper's Falcon and DRL have neither chunks nor pipelining: every file has one connection and every connection one
 file. `bare` is that: the same rule with `--chunking off --pipelining off`. Without the word the rule runs in our
-engine like all others, so that what is the rule and what the engine can be told apart. `ldm` draws its action as
+engine like all others, so that what is the rule and what the engine can be told apart. (Runs of `bare` and `unchunked`
+before 25 November 2026 are of an engine whose staging let files without a connection hold up those that had one: what
+they moved is too little, and the ratios won against them too large.) `ldm` draws its action as
 published; `ldm, most likely action` is the same policy without drawing. Falcon, LDM-GD and Globus need no training;
 DRL and LDM were trained for this very path. What a connection moves on C and D, where nothing throttles it, is not
 written down anywhere: there they were trained for what `tidegate explore` finds in two minutes, as the paper's were
@@ -54,6 +56,7 @@ Small files are round trips: a new connection for each, and TCP's slow start, ag
 TAIL = """\
 Four large files remain when all others are done. With one stream a file the rate goes down by a stream's rate with
 each that ends; the paper shows 9, 6 and 3 Gbit/s, here 225, 150 and 75 Mbit/s (dashed).
+Runs that were ended at 90 s, before the large files were alone, have no such tail to show.
 
 """
 
@@ -172,7 +175,7 @@ def page() -> Page:
              INTRODUCTION, BARE, explored(records),
              "## What was to be reached\n\n",
              measured_bars(wanted),
-             "## Table II\n\n", "Mean ± standard deviation, and the mean number of connections.\n\n", table_two(found),
+             "## Table II\n\n", "Mean, ± the standard deviation where there was more than one run, and the mean number of connections.\n\n", table_two(found),
              SHARES, shares_table(found), FILES, files_table(found),
              "## Figure 3: how soon\n\n", figure_three(found),
              image(made, "ldm-figure3.svg", "goodput and connections of four methods over time on set A"),

@@ -166,8 +166,8 @@ fn page(rows: &[Row]) -> String {
          One thread of {}; the median of {RUNS} runs of {} ms of processor time. A step is one second of simulated\n\
          time with a set-point of its own. What each simulator is: [docs/simulators.md](../simulators.md).\n\n\
          {}\n\
-         The events have the published pause of 10 ms. The authors' own programs, in Python, take 57 to 2,880\n\
-         steps a second.\n\n\
+         The events have the published pause of 10 ms. The authors' own programs, in Python, took 57 to 2,880\n\
+         steps a second when they were run by hand, once, on two such cores; this bench does not run them.\n\n\
          Written by `cargo bench -p tidegate-control --bench simulators -- --write docs/results/simulators.md`\n\
          in the root of the repository (part of `make bench`).\n",
         processor(),

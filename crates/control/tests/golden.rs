@@ -1,6 +1,7 @@
 //! Traces of the published rules on an ideal link, T = min(n·α, BW), with K = 1.02.
 //!
-//! The sequences were obtained by running the authors' own programs.
+//! The sequences of the gradient and of Falcon were noted once from runs of the authors' own programs on such a link; those
+//! programs are not part of this repository, so that whoever doubts a sequence has to run them again.
 
 use std::time::Duration;
 
