@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, build, needs_policy};
+use tidegate_control::optimizer::{
+    Optimizer, OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon,
+};
 use tidegate_control::policy::Policy;
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, ByteCount, Share};
@@ -86,6 +88,9 @@ pub struct ControlArgs {
     /// as still bring something) [default: fair]
     #[arg(long, value_name = "NAME")]
     pub share: Option<Share>,
+    /// What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
+    #[arg(long, value_name = "SHARE")]
+    pub aimd_epsilon: Option<String>,
     /// Length of an epoch [default: 1s; 3s for the published rules]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     pub epoch: Option<Duration>,
@@ -275,7 +280,11 @@ impl ControlArgs {
         }
         let share = self.share.unwrap_or_default();
         let options = OptimizerOptions { seed: self.seed, utility, share, ..OptimizerOptions::default() };
-        rule(&self.optimizer, &options, self.policy.as_deref())
+        let name = match &self.aimd_epsilon {
+            Some(epsilon) => with_aimd_epsilon(&self.optimizer, epsilon).map_err(usage)?,
+            None => self.optimizer.clone(),
+        };
+        rule(&name, &options, self.policy.as_deref())
     }
 
     /// How the transfer is driven.
@@ -422,6 +431,13 @@ mod tests {
     fn only_the_rule_that_knows_how_is_told_how_to_share() {
         let said = |words: &[&str]| control(words).optimizer().err().map(|error| error.to_string());
         assert_eq!(said(&["--share", "full"]), None);
+        assert!(control(&["--optimizer", "aimd:hold", "--aimd-epsilon", "0.5%"]).optimizer().is_ok());
+        for (rule, epsilon, wanted) in
+            [("auto", "1%", "--optimizer aimd"), ("aimd", "200%", "epsilon must be")]
+        {
+            let refused = said(&["--optimizer", rule, "--aimd-epsilon", epsilon]).unwrap_or_default();
+            assert!(refused.contains(wanted), "{refused}");
+        }
         let refused = said(&["--optimizer", "aimd", "--share", "full"]).unwrap_or_default();
         assert!(refused.contains("--optimizer auto"), "{refused}");
     }

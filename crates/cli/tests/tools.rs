@@ -37,6 +37,27 @@ fn a_path_is_measured_in_every_direction() {
     assert_eq!((code, &seen["status"]), (1, &"failed".into()), "{seen}");
 }
 
+/// Streams that are capped, and a link that has room for many: each epoch adds one. With an ε that nothing exceeds the
+/// second stream, which is forced, is the last.
+#[test]
+fn aimd_adds_a_stream_an_epoch_on_a_live_path() {
+    let world = World::new();
+    let endpoint = world.endpoint("a", &[]);
+    let streams = |epsilon: &str| -> Vec<u64> {
+        let path = ["--limit-network", "4Mbit/s", "--time", "6s", "--epoch", "500ms"];
+        let rule = ["--optimizer", "aimd", "--aimd-epsilon", epsilon];
+        let (code, seen) = world.json(&[&["probe", &endpoint.address], &path[..], &rule].concat());
+        assert_eq!(code, 0, "{seen}");
+        let epochs = seen["epochs"].as_array().expect("a list");
+        epochs.iter().filter_map(|epoch| epoch["concurrency"]["network"].as_u64()).collect()
+    };
+    let climbs = streams("2%");
+    assert!(climbs.len() > 4 && climbs.iter().max() >= Some(&4), "{climbs:?}");
+    assert!(climbs.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 1), "{climbs:?}");
+    let holds = streams("99.9%");
+    assert!(holds.iter().max() <= Some(&3), "{holds:?}");
+}
+
 #[test]
 fn rules_are_compared_on_a_scenario() {
     let world = World::new();

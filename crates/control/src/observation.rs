@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Concurrency, Ends, PerStage};
+use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
 /// What is left to move.
@@ -107,6 +107,12 @@ impl Observation {
     pub fn goodput(&self) -> BitRate {
         let PerStage { read, network, write } = self.throughput;
         read.min(network).min(write)
+    }
+
+    /// What the slowest of the stages moved that may have more or fewer workers; nothing where none may.
+    pub fn free_goodput(&self, bounds: PerStage<Bounds>) -> BitRate {
+        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
+        free.map(|stage| self.throughput[stage]).min().unwrap_or_default()
     }
 
     /// The stages that run on a host without processor time to spare; the network's workers are on both.

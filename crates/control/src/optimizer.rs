@@ -28,7 +28,7 @@ pub mod policy;
 pub mod registry;
 
 pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, needs_policy};
-pub use rules::{RULES, RuleDescription};
+pub use rules::{RULES, RuleDescription, with_aimd_epsilon};
 
 /// How long an epoch lasts unless a rule asks for something else.
 pub const EPOCH: Duration = Duration::from_secs(1);

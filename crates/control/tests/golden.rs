@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use tidegate_control::optimizer::aimd::{Aimd, AimdConfig};
 use tidegate_control::optimizer::falcon::{self, Falcon};
 use tidegate_control::optimizer::gradient::{self, Gradient};
 use tidegate_control::optimizer::{StageOptimizer, StageSample};
@@ -65,6 +66,16 @@ fn falcon_probes_both_sides_of_its_centre() {
     let expected = [1, 3, 3, 5, 7, 9, 10, 12, 14, 16, 19, 21, 25, 27, 24, 26, 22, 24, 19, 21, 20, 22];
     let rule = Falcon::new(falcon::FalconConfig::default());
     assert_eq!(trace(rule, 500, 10_000, 64, expected.len()), expected);
+}
+
+/// By hand from the paper's equations with ε = 2 %: where n workers give n·α, one more adds 1/n, and the first that adds
+/// nothing is kept.
+#[test]
+fn aimd_climbs_one_stream_an_epoch_and_stays_where_one_more_adds_nothing() {
+    let aimd = |alpha, link, probes| trace(Aimd::new(AimdConfig::default()), alpha, link, 64, probes);
+    assert_eq!(aimd(75, 1000, 18), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 15, 15, 15]);
+    assert_eq!(aimd(1400, 10_000, 11), [1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9]);
+    assert_eq!(aimd(1000, 1000, 4), [1, 2, 2, 2]);
 }
 
 #[test]

@@ -206,3 +206,22 @@ fn the_same_seed_replays_the_same_run() {
         assert_ne!(play(&scenario, rule, 7, 40), play(&scenario, rule, 8, 40));
     }
 }
+
+/// Beside m streams, n get n/(n + m) of the link: one more adds m/(n·(n + m + 1)) of it. The rule stops where that is less
+/// than ε, one worker later.
+#[test]
+fn aimd_on_its_figure_1_adds_a_stream_an_epoch_until_one_more_adds_less_than_epsilon() {
+    let mut scenario = scenario("aimd-figure-1");
+    scenario.noise.throughput = 0.0;
+    for (epsilon, most) in [("5%", 13), ("2%", 23), ("1%", 34)] {
+        let streams: Vec<u16> = play(&scenario, &format!("aimd:epsilon={epsilon}"), 1, 60)
+            .epochs
+            .iter()
+            .map(|epoch| epoch.concurrency.network)
+            .collect();
+        assert!(streams.windows(2).all(|pair| pair[0].abs_diff(pair[1]) <= 1), "{streams:?}");
+        let last = streams.last().copied().unwrap_or_default();
+        let first = streams.iter().position(|&n| n == last).unwrap_or_default();
+        assert!(last.abs_diff(most) <= 1 && first < usize::from(last) + 2, "ε = {epsilon}: {streams:?}");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions};
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions, RuleDescription, with_aimd_epsilon};
 use tidegate_control::simulation::{Summary, simulate};
 use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, Share, SimulatorOptions};
 use tidegate_transfer::error::Error;
@@ -31,6 +31,9 @@ pub struct SimulateArgs {
     /// How hard the rule auto pushes beside the traffic of others: background, fair or full
     #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
     share: Share,
+    /// What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
+    #[arg(long, value_name = "SHARE")]
+    aimd_epsilon: Option<String>,
     /// Seed of the measurement noise and of rules that draw at random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -98,7 +101,17 @@ type Named<'a> = (&'a str, Box<dyn Optimizer>);
 
 fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
     let options = OptimizerOptions { seed: args.seed, share: args.share, ..OptimizerOptions::default() };
-    let build = |name: &String| rule(name, &options, args.policy.as_deref());
+    let is_aimd = |name: &str| RuleDescription::of(name).is_some_and(|rule| rule.name == "aimd");
+    if args.aimd_epsilon.is_some() && !args.optimizer.iter().any(|name| is_aimd(name)) {
+        return Err(usage("--aimd-epsilon goes with --optimizer aimd"));
+    }
+    let build = |name: &String| match &args.aimd_epsilon {
+        Some(epsilon) if is_aimd(name) => {
+            let name = with_aimd_epsilon(name, epsilon).map_err(usage)?;
+            rule(&name, &options, args.policy.as_deref())
+        }
+        _ => rule(name, &options, args.policy.as_deref()),
+    };
     args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
 }
 

@@ -120,7 +120,7 @@ impl Optimizer for Explore {
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
-        if self.config.hold == Hold::Settled && self.age < MAX_HOLD && self.rises(seen.goodput()) {
+        if self.config.hold == Hold::Settled && self.age < MAX_HOLD && self.rises(seen.free_goodput(bounds)) {
             self.age += 1;
             return bounds.clamp(self.current).into();
         }

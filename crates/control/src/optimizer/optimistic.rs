@@ -209,9 +209,8 @@ impl Optimizer for Optimistic {
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
-        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
-        let goodput = free.map(|stage| seen.throughput[stage].as_mbps()).fold(f64::INFINITY, f64::min);
-        if goodput <= 0.0 || goodput.is_infinite() {
+        let goodput = seen.free_goodput(bounds).as_mbps();
+        if goodput <= 0.0 {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
             return Proposal::from(bounds.clamp(seen.concurrency));
         }

@@ -214,12 +214,38 @@ pub const RULES: [RuleDescription; 11] = [
     },
 ];
 
+/// The rule `name`, which must be `aimd` in one of its forms, with this ε: the one parameter that its paper leaves to the
+/// user.
+///
+/// # Errors
+/// In one line: another rule.
+///
+/// ```
+/// use tidegate_control::optimizer::with_aimd_epsilon;
+///
+/// assert_eq!(with_aimd_epsilon("aimd:hold", "1%").as_deref(), Ok("aimd:hold,epsilon=1%"));
+/// assert!(with_aimd_epsilon("auto", "1%").is_err());
+/// ```
+pub fn with_aimd_epsilon(name: &str, epsilon: &str) -> Result<String, String> {
+    match RuleDescription::of(name) {
+        Some(rule) if rule.name == "aimd" => Ok(RuleDescription::with(name, "epsilon", epsilon)),
+        _ => Err(format!("--aimd-epsilon goes with --optimizer aimd, not {name}")),
+    }
+}
+
 impl RuleDescription {
     /// The rule that `name` asks for, whatever stands before and behind the rule's own name.
     pub fn of(name: &str) -> Option<&'static Self> {
         let one = name.strip_prefix("coupled:").or_else(|| name.strip_prefix("independent:"));
         let word = one.unwrap_or(name).split(':').next()?;
         RULES.iter().find(|rule| rule.name == word && (one.is_none() || rule.one_number))
+    }
+
+    /// `name` with `key=value` behind its rule's own name.
+    pub fn with(name: &str, key: &str, value: &str) -> String {
+        let one = name.strip_prefix("coupled:").or_else(|| name.strip_prefix("independent:"));
+        let separator = if one.unwrap_or(name).contains(':') { ',' } else { ':' };
+        format!("{name}{separator}{key}={value}")
     }
 
     /// Its keys and what they may be, for an error.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
-use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy};
+use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon};
 use tidegate_control::policy::Policy;
 use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
@@ -123,6 +123,10 @@ impl Request {
         if name == ONLINE {
             return Ok(());
         }
+        let name = match self.option("--aimd-epsilon") {
+            Some(epsilon) => &with_aimd_epsilon(name, epsilon)?,
+            None => name,
+        };
         build(name, &options).map(drop).map_err(|error| match error {
             OptimizerError::Recipe { name, recipe } => {
                 format!("the policy was trained by the recipe {recipe}, not {name}")
@@ -226,6 +230,8 @@ mod tests {
             (Request { policy: Some("!".into()), ..with(&["--optimizer", "policy"]) }, "base64"),
             (with(&["--share=greedy"]), "greedy"),
             (with(&["--share=fair", "--optimizer=aimd"]), "--share"),
+            (with(&["--aimd-epsilon=1%"]), "--optimizer aimd"),
+            (with(&["--aimd-epsilon=2", "--optimizer=aimd"]), "epsilon must be"),
         ] {
             let error = request.check().expect_err(wanted).to_string();
             assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");

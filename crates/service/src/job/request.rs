@@ -33,8 +33,9 @@ const MAX_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// Options that a job may pass on to what moves its data. What the service sets itself, what names files
 /// of the service's host, and what carries secrets is not among them.
-const OPTIONS: [(&str, bool); 24] = [
+const OPTIONS: [(&str, bool); 25] = [
     ("--optimizer", true),
+    ("--aimd-epsilon", true),
     ("--share", true),
     ("--epoch", true),
     ("--seed", true),

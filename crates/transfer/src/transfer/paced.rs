@@ -13,7 +13,7 @@ use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::sys::processors;
 use crate::transfer::pace::Pace;
-use crate::transfer::watch::{Span, Verdict, Watch};
+use crate::transfer::watch::{Judgement, Span, Watch};
 
 /// How often it is looked for the first bytes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -225,10 +225,10 @@ fn until_seen<R: Running>(
             return Ok(None);
         }
         watch.look(run.glimpse(), Instant::now());
-        match watch.verdict(&span) {
-            Verdict::TooLittle => {}
-            Verdict::Enough => return Ok(Some((before, watch))),
-            Verdict::Anew(later) => {
+        match watch.judge(&span) {
+            Judgement::TooLittle => {}
+            Judgement::Enough => return Ok(Some((before, watch))),
+            Judgement::Anew(later) => {
                 (before, span) = (run.counters()?, later);
                 watch = Watch::new(run.glimpse(), setpoint);
             }
