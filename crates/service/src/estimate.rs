@@ -297,10 +297,16 @@ impl Estimator {
         let mut free = pin!(tokio::time::timeout(WAITING, Arc::clone(&path.free).acquire_owned()));
         loop {
             tokio::select! {
-                free = &mut free => match free {
-                    Ok(Ok(permit)) => return Ok(Turn { waited, path, _permit: permit }),
-                    _ => return Err(EstimateError::Busy),
-                },
+                free = &mut free => {
+                    // What was said last came before the path was free.
+                    while let Ok(event) = told.try_recv() {
+                        tell(event);
+                    }
+                    return match free {
+                        Ok(Ok(permit)) => Ok(Turn { waited, path, _permit: permit }),
+                        _ => Err(EstimateError::Busy),
+                    };
+                }
                 // Whoever is too slow misses some.
                 Ok(event) = told.recv() => tell(event),
             }
