@@ -14,7 +14,7 @@ use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::policy::{ActionChoice, Learned};
-use crate::optimizer::rules::{Constants, RULES, RuleDescription};
+use crate::optimizer::rules::{Constants, RULES, RuleDescription, without_prefix};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::policy::{Policy, Recipe};
 use crate::share::Share;
@@ -266,11 +266,9 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     let rule = RuleDescription::of(name).ok_or_else(unknown)?;
-    let independent = name.strip_prefix("independent:");
-    let text = independent.or_else(|| name.strip_prefix("coupled:")).unwrap_or(name);
-    let text = text.split_once(':').map(|(_, text)| text);
+    let text = without_prefix(name).split_once(':').map(|(_, text)| text);
     let constants = Constants::read(rule, text).map_err(|why| wrong(&why))?;
-    if independent.is_some() {
+    if name.starts_with("independent:") {
         // A stream of its own for each copy: three stages that draw alike would learn less.
         let copy = |stage: Stage| {
             let seed = options.seed.wrapping_add(stage as u64);

@@ -233,18 +233,22 @@ pub fn with_aimd_epsilon(name: &str, epsilon: &str) -> Result<String, String> {
     }
 }
 
+/// The name of a one-number rule without what says how it sets three numbers.
+pub(super) fn without_prefix(name: &str) -> &str {
+    name.strip_prefix("coupled:").or_else(|| name.strip_prefix("independent:")).unwrap_or(name)
+}
+
 impl RuleDescription {
     /// The rule that `name` asks for, whatever stands before and behind the rule's own name.
     pub fn of(name: &str) -> Option<&'static Self> {
-        let one = name.strip_prefix("coupled:").or_else(|| name.strip_prefix("independent:"));
-        let word = one.unwrap_or(name).split(':').next()?;
-        RULES.iter().find(|rule| rule.name == word && (one.is_none() || rule.one_number))
+        let own = without_prefix(name);
+        let word = own.split(':').next()?;
+        RULES.iter().find(|rule| rule.name == word && (own.len() == name.len() || rule.one_number))
     }
 
     /// `name` with `key=value` behind its rule's own name.
     pub fn with(name: &str, key: &str, value: &str) -> String {
-        let one = name.strip_prefix("coupled:").or_else(|| name.strip_prefix("independent:"));
-        let separator = if one.unwrap_or(name).contains(':') { ',' } else { ':' };
+        let separator = if without_prefix(name).contains(':') { ',' } else { ':' };
         format!("{name}{separator}{key}={value}")
     }
 

@@ -98,8 +98,8 @@ impl Recovery {
         let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
-        let in_vain = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
-        self.spare = works && in_vain && self.until.is_none() && seen.at > refilled;
+        let clear = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
+        self.spare = works && clear && self.until.is_none() && seen.at > refilled;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
@@ -197,6 +197,20 @@ mod tests {
         }
         recovery.watch(&second(9, 8, 600, FAR));
         assert!(!recovery.is_under_way(), "8 s after the streams were taken");
+    }
+
+    #[test]
+    fn a_path_has_room_where_nothing_is_lost_or_queued_once_windows_have_grown() {
+        let path =
+            |loss, trip| (1..=12).map(move |at| Observation { loss: Some(loss), ..second(at, 8, 100, trip) });
+        let spare = |loss, trip| after(&path(loss, trip).collect::<Vec<_>>()).is_spare();
+        assert!(spare(0.0, FAR) && spare(0.0, NEAR));
+        assert!(!spare(1e-5, FAR), "a single loss");
+        assert!(!spare(0.0, (80, 90)), "a queue");
+        assert!(!after(&[second(1, 8, 100, FAR)]).is_spare(), "they may still grow");
+        // At 1 Mbit/s a stream, segments come 12 ms apart: a few ms are no queue.
+        let slow = (1..=12).map(|at| second(at, 8, 8, (2, 10))).collect::<Vec<_>>();
+        assert!(after(&slow).is_spare());
     }
 
     #[test]

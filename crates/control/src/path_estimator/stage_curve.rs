@@ -392,6 +392,22 @@ mod tests {
     }
 
     #[test]
+    fn room_makes_more_credible_and_full_less() {
+        let hoped = |spare: bool| {
+            let mut curve = seen(&[2.0, 8.0, 12.0, 32.0], link);
+            for _ in 0..4 {
+                curve.forget(0.02, 1e-4);
+                curve.observe(12.0, link(12.0), CLOSE);
+                if spare {
+                    curve.observe_spare(12.0, 1.0);
+                }
+            }
+            curve.possible(32.0, 0.05, 0.0)
+        };
+        assert!(hoped(true) > 1.5 * hoped(false), "{} and {}", hoped(true), hoped(false));
+    }
+
+    #[test]
     fn what_was_moved_at_least_lowers_no_belief() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);

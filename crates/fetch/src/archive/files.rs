@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_as_the_archive_sends_them_are_read() {
+    fn rows_of_file_reports_are_read() {
         let full = samples(include_str!("../../tests/samples/ena/SRR7706354.filereport.tsv"));
         let [(row, offer)] = &full[..] else { panic!("one row") };
         assert_eq!(row.get("study_accession"), "PRJNA480016");

@@ -41,8 +41,9 @@ impl HeldCeilings {
     /// back at the start as well, when few work yet.
     pub(crate) fn note(&self, place: &str, connections: u16) {
         let mut now = self.lock();
-        let most = now.entry(place.to_owned()).or_default();
-        *most = connections.max(*most);
+        if now.get(place).is_none_or(|&most| most < connections) {
+            now.insert(place.to_owned(), connections);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u16>> {
