@@ -26,6 +26,7 @@ use crate::recalled::Recalled;
 use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
 use crate::settings::ControlArgs;
+use crate::ssh::OverSsh;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
 /// What moves data once it has begun.
@@ -58,16 +59,33 @@ pub struct Work<'a> {
     pub dry: bool,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// Moves `from` there `to` here or elsewhere, between endpoints of ours.
     pub fn transfer(from: From, to: To, setup: Setup, retry_for: Duration) -> Self {
+        Self::between_endpoints(setup, retry_for, move |setup| begin(&from, &to, setup))
+    }
+
+    /// The same where ssh starts what is needed at one end or at both, for each try anew.
+    pub fn over_ssh(mut ends: OverSsh, (from, to): (From, To), setup: Setup, retry_for: Duration) -> Self {
+        let plane = setup.terms.data_plane;
+        Self::between_endpoints(setup, retry_for, move |setup| {
+            let (from, to) = ends.reach(&from, &to, setup, plane)?;
+            begin(&from, &to, setup)
+        })
+    }
+
+    fn between_endpoints(
+        mut setup: Setup,
+        retry_for: Duration,
+        mut begin: impl FnMut(&mut Setup) -> Result<Transfer> + 'a,
+    ) -> Self {
         Self {
             retry_for,
             stages: &Stage::ALL,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
             interrupt: setup.interrupt.clone(),
             dry: setup.terms.dry,
-            begin: Box::new(move || Ok(begin(&from, &to, &setup)?.into())),
+            begin: Box::new(move || Ok(begin(&mut setup)?.into())),
         }
     }
 }

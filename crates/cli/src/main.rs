@@ -22,6 +22,7 @@ mod s3;
 mod sampling;
 mod service;
 mod settings;
+mod ssh;
 mod summary;
 mod terminal;
 mod values;

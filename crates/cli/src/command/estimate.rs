@@ -201,6 +201,7 @@ fn address(argument: &OsStr) -> Result<String, Error> {
     Ok(match Place::parse(argument)? {
         Place::Endpoint(address) => String::from_utf8_lossy(&address.to_bytes()).into_owned(),
         Place::Local(path) => String::from_utf8_lossy(&path).into_owned(),
+        Place::Ssh(..) => return Place::endpoint(argument, "estimate").map(|address| address.public()),
     })
 }
 
