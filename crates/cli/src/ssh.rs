@@ -10,7 +10,7 @@ mod via;
 use std::sync::Arc;
 
 use clap::Args;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::Result;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To};
@@ -138,7 +138,7 @@ impl OverSsh {
                         "{} is reached through ssh only, and another host has no such way there: copy by way of this host, or open a port (--port-range)",
                         session.ssh.place()
                     );
-                    return Err(Error::new(ErrorKind::Connection, why));
+                    return Err(usage(why));
                 }
                 // ssh encrypts it already.
                 setup.terms.data_plane = DataPlane::Clear;

@@ -84,7 +84,7 @@ fn begin(asked: &Asked, trust: &TrustArgs) -> Result<(Arc<Endpoint>, Ready)> {
     std::env::set_current_dir(&home)
         .map_err(|error| Error::io("enter the home directory", home.as_os_str().as_bytes(), error))?;
     let destination = asked.destination.as_ref();
-    let destination = destination.map(|typed| beneath_root(&typed.0).map(Bytes)).transpose()?;
+    let destination = destination.map(|typed| beneath_root(in_home(&typed.0)).map(Bytes)).transpose()?;
     let endpoint = listen(asked, trust)?;
     let ready = Ready {
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -94,6 +94,14 @@ fn begin(asked: &Asked, trust: &TrustArgs) -> Result<(Arc<Endpoint>, Ready)> {
         destination,
     };
     Ok((endpoint, ready))
+}
+
+/// A path as the home directory has it.
+fn in_home(path: &[u8]) -> &[u8] {
+    match path.strip_prefix(b"~/").unwrap_or(path) {
+        b"" | b"~" => b".",
+        path => path,
+    }
 }
 
 /// Listens on the first port of those allowed that is free.
