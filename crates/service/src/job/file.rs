@@ -261,6 +261,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             "sampler" => request.sampler = Some(word().to_ascii_lowercase().parse().map_err(wrong)?),
             "iperf3" => request.iperf3 = Some(word()),
             "threshold" => request.threshold = Some(parse_threshold(value.as_word()).map_err(wrong)?),
+            "model" => request.model = word().to_ascii_lowercase().parse().map_err(wrong)?,
             "always_sample" => request.always_sample = switch()?,
             "policy" => request.policy = Some(word()),
             "bytes" | "size" => request.bytes = Some(size()?),
