@@ -87,3 +87,52 @@ impl<'a> Lesson<'a> {
 fn number(policy: &Policy, fact: &str) -> u64 {
     policy.facts.get(fact).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tidegate_control::{Scenario, SimulatorOptions, simulate};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        control: ControlArgs,
+    }
+
+    #[test]
+    fn what_one_try_taught_the_next_one_knows() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let saved = directory.path().join("saved");
+        let first = concat!(env!("CARGO_MANIFEST_DIR"), "/../control/policies/universal.safetensors");
+        let words = ["tidegate", "--optimizer=policy:online", "--policy", first, "--save-policy"];
+        let words = words.into_iter().map(std::ffi::OsStr::new).chain([saved.as_os_str()]);
+        let control = Line::try_parse_from(words).expect("understood").control;
+        let scenario =
+            Scenario::from_toml(include_str!("../../../scenarios/automdt-read.toml")).expect("a path");
+        let mut lesson = Lesson::begin(&control).expect("it can be kept");
+        // Two tries of 25 epochs: two lessons each.
+        let mut learned = Vec::new();
+        for seed in 0..2 {
+            let mut rule = lesson.rule().expect("a rule");
+            let options = SimulatorOptions::new(seed, std::time::Duration::from_secs(1), 25);
+            simulate(&scenario, rule.as_mut(), None, options);
+            lesson.take(rule.as_ref());
+            learned.push(rule.learned().expect("numbers"));
+        }
+        assert_eq!(learned.iter().map(|policy| number(policy, UPDATES)).collect::<Vec<_>>(), [2, 4]);
+        assert_ne!(learned[0].actor, learned[1].actor);
+        lesson.keep(50);
+        let kept = policy_of(&saved).expect("a policy");
+        assert_eq!(
+            (&kept.actor, &kept.critic, &kept.log_sigma),
+            (&learned[1].actor, &learned[1].critic, &learned[1].log_sigma)
+        );
+        assert_eq!((number(&kept, EPOCHS), number(&kept, RUNS)), (50, 1));
+        // Spreading its draws is left to who goes on from it.
+        let first = policy_of(std::path::Path::new(first)).expect("a policy");
+        let far = kept.log_sigma.iter().zip(&first.log_sigma).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-2 && kept.recipe == first.recipe && kept.scales == first.scales, "{far}");
+    }
+}

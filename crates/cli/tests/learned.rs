@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::process::Stdio;
 use std::time::Duration;
 
-use common::World;
+use common::{World, eventually, signal, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 use tidegate_contract::epoch_line;
 use tidegate_control::observation::Streams;
@@ -14,7 +16,7 @@ use tidegate_control::{Bounds, Epoch, Host, Observation, PerStage};
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 const SEED: u64 = 5;
-const MOST: u16 = 12;
+const MAX_WORKERS: u16 = 12;
 
 /// A policy of two episodes: it knows next to nothing, and drives all the same.
 fn train(world: &World, recipe: &str, scenario: &str, output: &str) -> Policy {
@@ -28,7 +30,7 @@ fn train(world: &World, recipe: &str, scenario: &str, output: &str) -> Policy {
 
 /// Copies `data` to `to` in a few seconds of short epochs; the summary, and the epochs.
 fn copy(world: &World, to: &str, more: &[&str]) -> (Value, Vec<Epoch>) {
-    let (seed, most) = (SEED.to_string(), MOST.to_string());
+    let (seed, most) = (SEED.to_string(), MAX_WORKERS.to_string());
     let fixed = [
         "copy",
         "data/",
@@ -91,7 +93,7 @@ fn seen(epoch: &Epoch) -> Observation {
 
 /// That `rule`, shown what the epochs show, decides what they say was decided, or in each stage up to `off` from it.
 fn decided_by(mut rule: Box<dyn Optimizer>, epochs: &[Epoch], off: u16) {
-    let bounds = PerStage::all(Bounds::new(1, MOST));
+    let bounds = PerStage::all(Bounds::new(1, MAX_WORKERS));
     let start = bounds.clamp(rule.start(bounds, &Host::default()).setpoint);
     assert!(epochs.len() >= 5 && epochs[0].concurrency == start, "seed {SEED}: {start:?}, then {epochs:?}");
     for (i, epoch) in epochs.iter().enumerate() {
@@ -172,6 +174,43 @@ fn what_a_transfer_taught_is_saved_and_gone_on_from() {
     assert!(Policy::from_bytes(&world.read("trained")).is_ok());
     let left = world.tree("").into_iter().filter(|name| name.ends_with(".new")).count();
     assert_eq!(left, 0, "nothing half-written stays");
+}
+
+#[test]
+fn what_was_learned_until_an_interrupt_is_kept_and_too_little_is_said_to_be() {
+    let world = world();
+    let server = world.endpoint("served", &[]);
+    let first = train(&world, "fast", "ldm-1g", "first");
+    let online = ["--optimizer=policy:online", "--policy=first"];
+    let mut command = world.command();
+    command.args([
+        "copy",
+        "data/",
+        &server.at("in/"),
+        "--limit-link=1Mbit/s",
+        "--epoch=100ms",
+        "--epochs=epochs",
+    ]);
+    command.args(online).arg("--save-policy=saved").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    let epochs = || std::fs::read_to_string(world.path("epochs")).map_or(0, |text| text.lines().count());
+    eventually(|| epochs() > 12);
+    assert!(!world.path("saved").exists(), "when the run ends, and no sooner");
+    signal(child.id(), Signal::INT);
+    let ran = wait(child);
+    assert_eq!(ran.code, 130, "{ran:?}");
+    let saved = Policy::from_bytes(&world.read("saved")).expect("a policy");
+    assert!(saved.actor != first.actor && saved.facts["online.updates"] != "0", "{:?}", saved.facts);
+    // A download of a moment.
+    let url = format!("file://{}", world.text("data/0"));
+    let got = ["get", &url, "--no-verify", "-o", "got", "--save-policy=short"];
+    let ran = world.run(&[&got[..], &online].concat());
+    assert!(ran.code == 0 && ran.err.contains("short is as it was before"), "{ran:?}");
+    let short = Policy::from_bytes(&world.read("short")).expect("a policy");
+    assert_eq!(
+        (short.actor, short.log_sigma, &short.facts["online.updates"][..]),
+        (first.actor, first.log_sigma, "0")
+    );
 }
 
 #[test]

@@ -158,6 +158,11 @@ fn a_policy_answers_and_learns_as_pytorch_has_it() {
         let mut tape = Tape::default();
         let answers = actor.net.forward(&case.states, &mut tape).to_vec();
         is_near(&what("answers"), &answers, &case.answers);
+        // And as it drives a transfer.
+        let network = actor.net.to_network().expect("numbers");
+        let driven: Vec<f32> =
+            case.states.chunks(case.shape.inputs).flat_map(|state| network.forward(state)).collect();
+        is_near(&what("answers in a transfer"), &driven, &case.answers);
         let (surrogate, entropy) = losses(&case, &actor.groups, &answers);
         is_loss(&what("clipped surrogate"), surrogate, case.surrogate);
         is_loss(&what("entropy"), entropy, case.mean_entropy);
