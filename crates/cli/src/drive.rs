@@ -21,6 +21,7 @@ use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
 use crate::capped::Capped;
 use crate::followed;
+use crate::lesson::Lesson;
 use crate::progress::{UnderWay, View};
 use crate::recalled::Recalled;
 use crate::recorder::Recorder;
@@ -148,6 +149,7 @@ impl Job<'_> {
     /// The same, and shows each epoch to `show`.
     pub fn run_and_show(mut self, mut show: impl FnMut(&Epoch)) -> Result<Ended> {
         raise_file_limit();
+        let mut lesson = Lesson::begin(self.control)?;
         let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
         let work = &self.work;
         let view = View::new(&self.title, work.stages, work.staging, !self.json && !self.quiet);
@@ -155,8 +157,9 @@ impl Job<'_> {
         let mut sum = Sum::default();
         let (mut outage, mut reached) = (Outage::default(), false);
         let error = loop {
-            let mut optimizer = self.control.optimizer()?;
+            let mut optimizer = lesson.rule()?;
             let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
+            lesson.take(optimizer.as_ref());
             let Err(error) = result else { break None };
             if sum.moved_this_time || (sum.began && !reached) {
                 outage.is_over();
@@ -193,6 +196,7 @@ impl Job<'_> {
         if let (Some(error), false) = (&error, sum.began) {
             return Err(error.clone());
         }
+        lesson.keep(record.epochs.len());
         let duration = started.elapsed();
         let moved = ByteCount(sum.last.bytes_moved);
         let summary = sum.summary(duration, &self, &record, error.as_ref());

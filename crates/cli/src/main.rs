@@ -7,6 +7,7 @@ mod drive;
 mod ends;
 mod exit;
 mod followed;
+mod lesson;
 mod loopback;
 mod output;
 mod path_key;

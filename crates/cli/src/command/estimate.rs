@@ -179,6 +179,7 @@ impl EstimateArgs {
             sample_ms: sampling.sample_ms(),
             sample_bytes: sampling.sample_size,
             threshold: sampling.threshold,
+            model: sampling.model.unwrap_or_default(),
             most_streams: self.max_streams,
             use_history: sampling.use_history.is_some(),
             history_age_s: sampling.use_history.unwrap_or_default().as_secs(),
