@@ -8,10 +8,11 @@ use std::time::Duration;
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::transfer::route::{From, Setup, To};
 
+use crate::beneath::beneath_root;
 use crate::drive::Work;
 use crate::loopback::Loopback;
 use crate::path_key::{PathKey, endpoint, local};
-use crate::place::{Paths, Place, Sources, beneath_root, refuse_servers, sources};
+use crate::place::{Paths, Place, Sources, refuse_servers, sources};
 use crate::settings::{ControlArgs, TrustArgs};
 use crate::ssh::target::Target;
 use crate::ssh::{OverSsh, SshArgs, placeholder};

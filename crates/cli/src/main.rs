@@ -1,6 +1,7 @@
 //! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
 //! writers the path can use.
 
+mod beneath;
 mod capped;
 mod chart;
 mod drive;

@@ -2,12 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use clap::Args;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::text::show;
-use tidegate_transfer::transfer::route::leads_nowhere;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
@@ -59,15 +57,17 @@ impl Place {
         if bytes.starts_with(SCHEME.as_bytes()) {
             return Target::of_url(bytes).map(|(target, path)| Self::Ssh(target, path));
         }
-        if let Some(read) = Target::of_path(bytes) {
-            return read.map(|(target, path)| Self::Ssh(target, path));
-        }
         let first = bytes.split(|&b| b == b'/').next().unwrap_or(bytes);
         let Some(colon) = first.iter().position(|&b| b == b':') else {
             return Ok(Self::Local(bytes.to_vec()));
         };
         let (name, path) = (&bytes[..colon], &bytes[colon + 1..]);
         let is_here = || std::fs::symlink_metadata(OsStr::from_bytes(first)).is_ok();
+        if let Some(read) = Target::of_path(bytes)
+            && !is_here()
+        {
+            return read.map(|(target, path)| Self::Ssh(target, path));
+        }
         if path.starts_with(b"//") && !is_here() {
             let why = format!(
                 "{} is a URL, which is neither a path here nor at an endpoint: `tidegate get` fetches URLs, `tidegate put` writes to S3 and WebDAV",
@@ -188,34 +188,4 @@ pub fn sources(texts: &[OsString]) -> Result<Sources, Error> {
         }
     }
     all.ok_or_else(|| usage("a source and a destination are needed"))
-}
-
-/// A local destination as a path beneath `/`, symlinks in its existing part resolved.
-pub fn beneath_root(path: &[u8]) -> Result<Vec<u8>, Error> {
-    use std::os::unix::ffi::OsStringExt;
-    let failed = |error| Error::io("use the destination", path, error);
-    let typed = Path::new(OsStr::from_bytes(path));
-    let mut existing = std::path::absolute(typed).map_err(failed)?;
-    let mut rest = Vec::new();
-    while !existing.exists() {
-        if existing.is_symlink() {
-            return Err(leads_nowhere(path));
-        }
-        let Some(name) = existing.file_name() else { break };
-        rest.push(name.to_owned());
-        existing.pop();
-    }
-    let mut resolved = existing.canonicalize().map_err(failed)?;
-    for name in rest.into_iter().rev() {
-        if name == ".." {
-            return Err(usage("the destination's path goes up out of a directory that does not exist"));
-        }
-        resolved.push(name);
-    }
-    let mut bytes = resolved.into_os_string().into_vec();
-    bytes.remove(0);
-    if path.ends_with(b"/") && !bytes.is_empty() {
-        bytes.push(b'/');
-    }
-    Ok(bytes)
 }

@@ -5,9 +5,9 @@ pub mod distrust;
 pub mod frame;
 pub mod handshake;
 pub mod stepped;
-pub mod way;
 
 pub mod message;
 pub mod session;
 pub mod ticket;
 pub mod tls;
+pub mod way;

@@ -15,8 +15,8 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::wire::ticket::Claims;
 
+use crate::beneath::beneath_root;
 use crate::exit::usage;
-use crate::place::beneath_root;
 use crate::settings::TrustArgs;
 use crate::ssh::conversation::{
     Answer, Asked, Bytes, Order, Question, Ready, Report, SILENCE, Wanted, hear, say,

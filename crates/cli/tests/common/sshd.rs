@@ -97,5 +97,5 @@ impl Drop for Sshd {
 
 /// Who we are, as ssh wants it.
 pub fn user() -> String {
-    finish(&mut Command::new("id").arg("-un")).out.trim().to_owned()
+    finish(Command::new("id").arg("-un")).out.trim().to_owned()
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::quota::Quota;
 use crate::transfer::link::{Link, check_ticket};
-use crate::wire::handshake::{Unopened, resolve};
+use crate::wire::handshake::Unopened;
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
-use crate::wire::way::Way;
+use crate::wire::way::{Way, resolve};
 
 /// Opens a session with the endpoint at `address`, at the addresses that were checked.
 ///

@@ -4,7 +4,6 @@
 //! [`Opening`]. Nothing else is looked at before it has been proved.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::sys::clock::Instant;
-use crate::sys::net::{self, TcpStream};
+use crate::sys::net::TcpStream;
 use crate::sys::random;
 use crate::sys::tcp;
 use crate::sys::thread;
@@ -111,12 +110,6 @@ impl Unopened {
             _ => Self::Failed(error),
         }
     }
-}
-
-/// Where the host of `address` is to be found.
-pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
-    net::resolve(&address.host, address.port)
-        .map_err(|error| Error::connection("cannot find", address.place(), error))
 }
 
 /// Connects within [`HANDSHAKE_TIME`] for each address that is tried; `address` names the endpoint in errors.
@@ -401,8 +394,11 @@ fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) 
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
     use crate::sys::clock::manual;
+    use crate::sys::net;
     use crate::wire::tls::{Identity, Trust};
 
     /// A listener that hangs up on `away` connections and welcomes who comes then; tells of how many came.

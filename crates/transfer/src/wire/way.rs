@@ -5,10 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sys::net::{self, TcpStream};
-use crate::wire::handshake;
 use crate::wire::ticket::Address;
+
+/// Where the host of `address` is to be found.
+pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
+    net::resolve(&address.host, address.port)
+        .map_err(|error| Error::connection("cannot find", address.place(), error))
+}
 
 /// Brings connections to one endpoint, which proves itself on them as on any other.
 pub trait Carrier: std::fmt::Debug + Send + Sync {
@@ -28,7 +33,7 @@ pub enum Way {
 impl Way {
     /// Dials the host of `address`, wherever it may be found by now.
     pub fn to(address: &Address) -> Result<Self> {
-        handshake::resolve(address).map(Self::Dial)
+        resolve(address).map(Self::Dial)
     }
 
     /// The same to where a connection was found to lead: a name may lead elsewhere by now, and there nobody knows the
