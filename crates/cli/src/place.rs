@@ -178,7 +178,7 @@ pub fn sources(texts: &[OsString]) -> Result<Sources, Error> {
                 paths.push(address.path);
             }
             (Place::Ssh(target, path), Some(Sources::Ssh(known, paths))) if target == *known => {
-                paths.push(path)
+                paths.push(path);
             }
             _ => {
                 return Err(usage(

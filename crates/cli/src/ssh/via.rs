@@ -82,7 +82,7 @@ pub fn find(
                 return Err(failed(&what, error));
             }
             Err(error) => {
-                tried.push(format!("port {} there is not reached ({error})", session.endpoint.port))
+                tried.push(format!("port {} there is not reached ({error})", session.endpoint.port));
             }
         }
     }
