@@ -2,10 +2,13 @@
 //! and how fast it is.
 //!
 //! Two things are kept apart. A server that refuses because too much is asked of it (`Host::refused`)
-//! keeps the connections that have worked; the others wait, and one more is tried now and then. A server
-//! that cannot be reached (`Host::lost`) is left alone altogether for a while.
+//! gets half as many connections, and none but those that have worked; the others wait, and one more is tried now and
+//! then. So does one that turns new connections away while it serves others (`Host::turned_away`), or that answers
+//! later for nothing (`first_bytes`). A server that cannot be reached (`Host::lost`) is left alone altogether for a
+//! while.
 
 pub mod ceilings;
+mod first_bytes;
 pub mod held;
 
 use std::collections::HashMap;
@@ -18,6 +21,7 @@ use tidegate_transfer::outage::{self, Outage};
 use url::Url;
 
 use crate::host::ceilings::Ceilings;
+use crate::host::first_bytes::FirstBytes;
 use crate::host::held::HeldCeilings;
 
 /// First and longest wait after a refusal or a lost connection; it doubles in between, and the time waited
@@ -135,12 +139,21 @@ struct State {
     outage: Outage,
     raise_at: Option<Instant>,
     raise_every: Duration,
+    /// What answers that a push-back overtook may bring the ceiling back to.
+    bound: u16,
+    /// When it was last lowered: requests from before speak of the same push-back.
+    lowered_at: Option<Instant>,
+    /// The ceiling before a push-back that may be a network that goes away.
+    doubt: Option<u16>,
     /// One connection more than is known to work is being tried.
     trying: bool,
+    /// So many were used since.
+    reached: bool,
     /// In this run it bore some connections and refused others.
     pushed_back: bool,
     /// Bytes a second of one connection; 0 while unknown.
     rate: f64,
+    first_bytes: FirstBytes,
     rng: Rng,
 }
 
@@ -163,9 +176,14 @@ impl Host {
             outage: Outage::default(),
             raise_at: None,
             raise_every: FIRST_RAISE,
+            bound: most.max(1),
+            lowered_at: None,
+            doubt: None,
             trying: false,
+            reached: false,
             pushed_back: false,
             rate: 0.0,
+            first_bytes: FirstBytes::default(),
             rng,
         };
         Self { wanted: AtomicUsize::new(0), state: Mutex::new(state), held: None }
@@ -177,6 +195,7 @@ impl Host {
         let state = self.state.get_mut().expect("not poisoned");
         if let Some(bore) = held.of(place).filter(|&bore| bore < state.most) {
             state.ceiling = bore.max(1);
+            state.bound = state.ceiling;
             state.raise_at = Some(now + state.raise_every);
         }
         self.held = Some((Arc::clone(held), place.to_owned()));
@@ -221,7 +240,13 @@ impl Host {
         let mut state = self.lock();
         let room = state.has_room(now, proven);
         state.active += u16::from(room);
+        state.reached |= state.active >= state.ceiling;
         room
+    }
+
+    /// Requests under way.
+    pub fn active(&self) -> u16 {
+        self.lock().active
     }
 
     /// A request has ended, however it did.
@@ -236,9 +261,11 @@ impl Host {
         (state.lost, state.refusals) = (0, 0);
         state.outage.is_over();
         // A refusal may overtake answers to others that asked at the same time.
-        let worked = state.proven.min(state.active).min(state.most);
-        if worked > state.ceiling {
-            state.ceiling = worked;
+        let worked = state.proven.min(state.active).min(state.bound);
+        let is_sure = state.doubt.take().is_some();
+        state.pushed_back |= is_sure;
+        if worked > state.ceiling || is_sure {
+            state.ceiling = state.ceiling.max(worked);
             self.hold(&state);
         }
         // It answers again: whom it answers goes on, the others wait as long as it asked.
@@ -247,10 +274,18 @@ impl Host {
         }
     }
 
-    /// Bytes of a request have come at `rate` a second.
-    pub fn measured(&self, rate: f64) {
+    /// Bytes of a request have come at `rate` a second. If its connection was warm, `first` is how long it waited for
+    /// the first of them, and among how many.
+    pub fn measured(&self, now: Instant, rate: f64, first: Option<(Duration, u16)>) {
         let mut state = self.lock();
         state.rate = if state.rate > 0.0 { state.rate + WEIGHT * (rate - state.rate) } else { rate };
+        let Some((wait, among)) = first else { return };
+        let connections = among.max(state.active);
+        let Some(too_many) = state.first_bytes.add(connections, wait, rate) else { return };
+        tracing::debug!("first bytes come later with {too_many} connections, and no more of them");
+        state.lower_to(now, too_many / 2, too_many / 2);
+        state.pushed_back = true;
+        self.hold(&state);
     }
 
     /// A worker no longer remembers that its last request here was answered.
@@ -270,31 +305,34 @@ impl Host {
         Promise { rate, active: state.active }
     }
 
-    /// The host asks for less. `proven` if the worker's last request here was answered, which counts no
-    /// more. Answers whether any other worker still gets on.
-    pub fn refused(&self, now: Instant, proven: bool, asked: Option<Duration>) -> bool {
+    /// The host asks for less, of a request that was made at `asked_at`. `proven` if the worker's last request here was
+    /// answered, which counts no more. `asked` is the wait it asks for. Answers whether any other worker still gets on.
+    pub fn refused(&self, now: Instant, asked_at: Instant, proven: bool, asked: Option<Duration>) -> bool {
         let mut state = self.lock();
         state.proven -= u16::from(proven);
-        let works = state.proven.min(state.active.saturating_sub(1));
-        let lowered = works.clamp(1, state.ceiling);
-        if state.trying || lowered < state.ceiling {
-            let every = if state.trying { 2 * state.raise_every } else { state.raise_every };
-            state.raise_every = every.min(LONGEST_RAISE);
-            state.trying = false;
-        }
-        state.ceiling = lowered;
+        let works = state.works();
+        state.lower(now, asked_at);
         // Who refuses everybody says nothing of a number.
         state.pushed_back |= works > 0;
         self.hold(&state);
-        state.raise_at = Some(now + state.raise_every);
-        // Refusals that come together count once.
-        if state.rest.is_none_or(|rest| rest.until <= now) {
-            state.refusals += 1;
-        }
-        let refusals = state.refusals;
-        let wait = asked.map_or_else(|| state.wait(refusals), |asked| asked.min(LONGEST_ASKED));
+        let wait = state.put_off(now, asked);
         state.rest(now + wait, works == 0);
         works > 0
+    }
+
+    /// A new connection was not made, or closed before it was answered. While others get on it is one too many, which
+    /// this answers; that is remembered once one of them is answered after it.
+    pub fn turned_away(&self, now: Instant, asked_at: Instant) -> bool {
+        let mut state = self.lock();
+        if state.works() == 0 {
+            state.is_away();
+            return false;
+        }
+        state.doubt = state.doubt.or(Some(state.ceiling));
+        state.lower(now, asked_at);
+        let wait = state.put_off(now, None);
+        state.rest(now + wait, false);
+        true
     }
 
     /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused). Answers with the
@@ -341,8 +379,58 @@ impl State {
         self.active < self.ceiling
     }
 
+    /// Workers that get on besides the one that asks.
+    fn works(&self) -> u16 {
+        self.proven.min(self.active.saturating_sub(1))
+    }
+
+    /// A request made at `asked_at` was one too many. What is refused of one connection more than works is that one.
+    /// Else as many are asked for as work, and at most half of what was: nobody knows who else wants the rest.
+    fn lower(&mut self, now: Instant, asked_at: Instant) {
+        let works = self.works();
+        // Refusals that come together are one push-back.
+        if self.lowered_at.is_none_or(|lowered| asked_at > lowered) {
+            let tried = std::mem::take(&mut self.trying);
+            let every = if tried { 2 * self.raise_every } else { self.raise_every };
+            self.raise_every = every.min(LONGEST_RAISE);
+            self.bound = if tried { self.ceiling - 1 } else { self.ceiling.min(self.active) / 2 };
+        }
+        self.lower_to(now, self.bound, works);
+    }
+
+    /// At most `n` connections from now on, or as many as are answered yet, up to `bound`, until one more is tried.
+    fn lower_to(&mut self, now: Instant, bound: u16, n: u16) {
+        self.bound = bound.clamp(1, self.ceiling.max(self.bound));
+        self.ceiling = n.min(bound).clamp(1, self.ceiling);
+        self.trying = false;
+        self.lowered_at = Some(now);
+        self.raise_at = Some(now + self.raise_every);
+    }
+
+    /// How long who was refused waits. Refusals that come together count once.
+    fn put_off(&mut self, now: Instant, asked: Option<Duration>) -> Duration {
+        if self.rest.is_none_or(|rest| rest.until <= now) {
+            self.refusals += 1;
+        }
+        let refusals = self.refusals;
+        asked.map_or_else(|| self.wait(refusals), |asked| asked.min(LONGEST_ASKED))
+    }
+
+    /// Nobody gets on: what looked like push-back was a server or a network that went away.
+    fn is_away(&mut self) {
+        if let Some(before) = self.doubt.take() {
+            (self.ceiling, self.bound) = (before, before);
+        }
+    }
+
     fn raise(&mut self, now: Instant) {
         let Some(at) = self.raise_at.filter(|&at| at <= now) else { return };
+        if self.trying && !self.reached {
+            // Nobody has asked for so many, so nobody knows.
+            self.raise_at = Some(at.max(now) + self.raise_every);
+            return;
+        }
+        self.reached = false;
         if self.trying {
             // The last one was not refused: it works, and the next is tried sooner.
             self.raise_every = (self.raise_every / 2).max(QUICKEST_RAISE);
@@ -351,6 +439,7 @@ impl State {
         self.raise_at = self.trying.then(|| at.max(now) + self.raise_every);
         if self.trying {
             self.ceiling += 1;
+            self.bound = self.bound.max(self.ceiling);
         } else {
             self.raise_every = FIRST_RAISE;
         }
@@ -358,6 +447,9 @@ impl State {
 
     fn lost(&mut self, now: Instant, proven: bool, longest: Duration) -> Option<Duration> {
         self.proven -= u16::from(proven);
+        if self.works() == 0 {
+            self.is_away();
+        }
         self.lost += 1;
         if self.lost < LOST_IN_A_ROW || self.rest.is_some_and(|rest| rest.until > now) {
             return None;
@@ -397,15 +489,27 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_lowers_the_ceiling_to_what_worked() {
+    fn a_refusal_halves_what_is_asked_for_and_lowers_it_to_what_worked() {
+        for (asked, answered, left) in [(12, 8, 6), (12, 6, 6), (12, 2, 2), (9, 8, 4)] {
+            let (host, now) = host(16);
+            fill(&host, now, asked, answered);
+            for _ in answered..asked {
+                assert!(host.refused(now, now, false, None));
+                host.leave();
+            }
+            assert_eq!(host.ceiling(now), left, "{answered} of {asked}");
+        }
+    }
+
+    #[test]
+    fn who_was_served_goes_on_after_a_refusal_and_others_wait() {
         let (host, now) = host(16);
-        fill(&host, now, 12, 8);
-        for _ in 0..4 {
-            assert!(host.refused(now, false, None));
+        fill(&host, now, 12, 6);
+        for _ in 0..6 {
+            assert!(host.refused(now, now, false, None));
             host.leave();
         }
-        assert_eq!(host.ceiling(now), 8);
-        assert!(!host.has_room(now, true), "all eight are in use");
+        assert!(!host.has_room(now, true), "all six are in use");
         host.leave();
         assert!(host.has_room(now, true), "one that worked goes on at once");
         assert!(host.has_room(now + LONGEST_WAIT, false), "and any other after a wait");
@@ -415,28 +519,33 @@ mod tests {
     fn answers_that_a_refusal_overtook_count() {
         let (host, now) = host(16);
         fill(&host, now, 12, 2);
-        host.refused(now, false, None);
+        host.refused(now, now, false, None);
         host.leave();
         assert_eq!(host.ceiling(now), 2);
         (0..6).for_each(|_| host.answered(true));
-        assert_eq!(host.ceiling(now), 8);
+        assert_eq!(host.ceiling(now), 6, "half of what was asked for");
     }
 
     #[test]
     fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
         let (host, mut now) = host(4);
-        fill(&host, now, 3, 2);
-        host.refused(now, false, None);
-        host.leave();
+        fill(&host, now, 4, 2);
+        for _ in 0..2 {
+            host.refused(now, now, false, None);
+            host.leave();
+        }
         assert_eq!(host.ceiling(now), 2);
         now += FIRST_RAISE;
         assert_eq!(host.ceiling(now), 3);
         assert!(host.enter(now, false));
-        host.refused(now, false, None);
+        host.refused(now, now, false, None);
         host.leave();
         assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
         now += 2 * FIRST_RAISE;
         assert_eq!(host.ceiling(now), 3);
+        now += 2 * FIRST_RAISE;
+        assert_eq!(host.ceiling(now), 3, "nobody has asked for so many");
+        assert!(host.enter(now, false));
         now += 2 * FIRST_RAISE;
         assert_eq!(host.ceiling(now), 4, "it worked");
         assert_eq!(host.ceiling(now + LONGEST_RAISE), 4, "never more than the settings say");
@@ -455,17 +564,66 @@ mod tests {
         assert_eq!(held.noted(), [], "nothing has pushed back in this run");
         let later = Instant::now() + FIRST_RAISE;
         assert_eq!(host.ceiling(later), 7);
-        fill(&host, later, 5, 4);
-        host.refused(later, false, None);
+        fill(&host, later, 7, 4);
+        host.refused(later, later, false, None);
         host.leave();
         assert_eq!(held.noted(), [("h:80".to_owned(), 4)]);
+    }
+
+    #[test]
+    fn connections_that_are_turned_away_while_others_are_served_are_too_many() {
+        let held = Arc::new(HeldCeilings::default());
+        let hosts = Hosts::new(Ceilings::all(16), Arc::clone(&held), 100, 7);
+        let host = hosts.of(&Url::parse("http://h/f").expect("a URL"));
+        let now = Instant::now();
+        fill(&host, now, 12, 6);
+        for _ in 0..6 {
+            assert!(host.turned_away(now, now));
+            host.leave();
+        }
+        assert_eq!((host.ceiling(now), held.noted()), (6, Vec::new()), "it may be a network that goes away");
+        host.answered(false);
+        assert_eq!(held.noted(), [("h:80".to_owned(), 6)]);
+    }
+
+    #[test]
+    fn a_network_that_goes_away_is_no_push_back() {
+        let (host, now) = host(16);
+        fill(&host, now, 12, 8);
+        assert!(host.turned_away(now, now));
+        host.leave();
+        assert_eq!(host.ceiling(now), 6);
+        for _ in 0..8 {
+            host.lost(now, true);
+            host.leave();
+        }
+        assert_eq!(host.ceiling(now), 16);
+        assert!(!host.lock().pushed_back);
+    }
+
+    #[test]
+    fn first_bytes_that_come_later_for_nothing_halve_the_ceiling() {
+        let (host, now) = host(16);
+        let ask = |connections: u16, ms: u64, rate| {
+            for _ in 0..8 {
+                host.measured(now, rate, Some((Duration::from_millis(ms), connections)));
+            }
+        };
+        ask(4, 20, 8e6);
+        ask(8, 20, 4e6);
+        assert_eq!(host.ceiling(now), 16, "no later");
+        ask(8, 50, 7e6);
+        assert_eq!(host.ceiling(now), 16, "later, and it brings more");
+        ask(8, 50, 4e6);
+        assert_eq!(host.ceiling(now), 4);
+        assert_eq!(host.ceiling(now + FIRST_RAISE), 5, "one more is tried later");
     }
 
     #[test]
     fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
         let (host, now) = host(4);
         assert!(host.enter(now, false));
-        assert!(!host.refused(now, false, Some(Duration::from_secs(7))));
+        assert!(!host.refused(now, now, false, Some(Duration::from_secs(7))));
         host.leave();
         assert_eq!(host.ceiling(now), 1);
         assert!(!host.has_room(now + Duration::from_secs(6), true));
@@ -476,7 +634,7 @@ mod tests {
     impl Host {
         fn refused_long(&self, now: Instant) -> bool {
             self.enter(now + LONGEST_ASKED, false);
-            self.refused(now, false, Some(Duration::from_secs(1 << 40)));
+            self.refused(now, now, false, Some(Duration::from_secs(1 << 40)));
             self.leave();
             !self.has_room(now + LONGEST_ASKED, false)
         }

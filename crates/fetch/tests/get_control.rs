@@ -97,7 +97,7 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
         for (name, item) in &items {
             world.put(&format!("http://h/{name}"), item.clone());
         }
-        let rules = Rules { bears: Some(bears), rate: Some(4 * MIB), ..Rules::default() };
+        let rules = Rules { bears: Some(bears), rate: Some(8 * MIB), ..Rules::default() };
         world.rules("h", rules);
         let declared = |(name, item): &(String, Item)| declared(name, &[&format!("http://h/{name}")], item);
         let records = items.iter().map(declared).collect();
@@ -114,6 +114,9 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
         let [(server, bore)] = &noted[..] else { panic!("one server has pushed back: {noted:?}") };
         assert_eq!(server, "h:80");
         assert!((bears / 2..=bears).contains(&usize::from(*bore)), "{bore} of {bears}");
+        // Those that asked before the first was refused, and hardly any after.
+        let refused = world.served("h").busy.load(Relaxed);
+        assert!(refused <= 32, "{refused} were refused by who bears {bears}");
 
         // The next run is allowed no more to begin with.
         let next = Place::new();

@@ -34,6 +34,16 @@ pub(super) struct Worker<'s> {
     proven: Vec<Arc<Host>>,
     /// Bytes a second.
     pub(super) rate: f64,
+    /// What it asks for, or asked for last.
+    pub(super) asked: Asked,
+}
+
+/// A request of a worker's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    at: Instant,
+    /// How long its first byte took, if its connection was warm, and among how many requests to the host.
+    pub(super) first_byte: Option<(Duration, u16)>,
 }
 
 /// A worker beside its gate.
@@ -64,7 +74,8 @@ impl Asker for AtGate<'_, '_> {
 impl<'s> Worker<'s> {
     pub(super) fn new(shared: &'s DownloadState, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(shared.settings.limits.network);
-        Self { shared, remotes, remote: remotes.remote(), throttle, proven: Vec::new(), rate: 0.0 }
+        let asked = Asked { at: Instant::now(), first_byte: None };
+        Self { shared, remotes, remote: remotes.remote(), throttle, proven: Vec::new(), rate: 0.0, asked }
     }
 
     /// Works until the download ends.
@@ -74,6 +85,7 @@ impl<'s> Worker<'s> {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
+            self.asked = Asked { at: Instant::now(), first_byte: None };
             match &job.order {
                 Order::Look => self.look(&job),
                 Order::First(end) => self.first(&job, *end, &parked),
@@ -92,6 +104,7 @@ impl<'s> Worker<'s> {
     fn answered(&mut self, host: &Arc<Host>) {
         let first = !self.is_proven(host);
         host.answered(first);
+        self.asked.first_byte = (!first).then(|| (self.asked.at.elapsed(), host.active()));
         if first {
             if self.proven.len() >= PROVEN {
                 self.proven.remove(0).forget();
@@ -341,7 +354,7 @@ impl<'s> Worker<'s> {
             Why::Changed => state.changed(body, &error),
             Why::Busy => {
                 let proven = self.unproven(host);
-                let others = host.refused(now, proven, retry_after);
+                let others = host.refused(now, self.asked.at, proven, retry_after);
                 drop(state);
                 // The host sees to the waiting; it counts only if nobody gets on.
                 if others {
@@ -357,6 +370,11 @@ impl<'s> Worker<'s> {
             }
             Why::Unreachable => {
                 let proven = self.unproven(host);
+                // Who served this worker a moment ago is away, rather than full.
+                if !proven && host.turned_away(now, self.asked.at) {
+                    drop(state);
+                    return again(None);
+                }
                 let next = host.unreachable(now, proven, shared.settings.retry_for);
                 if let outage::Next::Again { left, tell: true, .. } = next {
                     tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));

@@ -89,11 +89,12 @@ impl Worker<'_> {
             }
             thread::sleep(NAP);
         }
+        let asked_at = Instant::now();
         let result = what(self.connection.as_mut());
         let now = Instant::now();
         match &result {
             Err(refusal) if refusal.why == Why::Busy => {
-                host.refused(now, self.proven, refusal.retry_after);
+                host.refused(now, asked_at, self.proven, refusal.retry_after);
                 self.proven = false;
             }
             // A wrong checksum came on a sound connection.
