@@ -35,6 +35,7 @@ class Faults:
     slow: float = option(0.0, "before each answer of an interface", metavar="SECONDS")
     connection_rate: float = option(0.0, "a second, each connection", metavar="BYTES")
     no_runinfo_header: bool = option(False, "the run table without its first line")
+    lacks_column: str = option("", "ENA's tables are without it", metavar="COLUMN")
     cut: bool = option(False, "the last row of ENA's tables lacks its end")
     strict_ids: bool = option(False, "NCBI answers 400 to lists with an unknown run")
     at: str = option("", "the interface that refusals, pages, failures are of; all", choices=["ena", "eutils", "sdl"])

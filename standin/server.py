@@ -39,7 +39,8 @@ class Server(ThreadingHTTPServer):
         catalogue = Catalogue(root)
         # ENA names places without a scheme.
         at_ena, at_ncbi = (ENA_HOST, AWS_URL) if real_names else (self.data_url, self.data_url)
-        self.ena = Ena(catalogue, at_ena, faults.empty, faults.refuses, faults.search_lacks, faults.cut)
+        self.ena = Ena(catalogue, at_ena, faults.empty, faults.refuses, faults.search_lacks, faults.cut,
+                       faults.lacks_column)
         self.eutils = Eutils(catalogue, at_ncbi, faults.no_runinfo_header, faults.strict_ids)
         self.sdl = Sdl(catalogue, at_ncbi)
         self.counts: Counter[str] = Counter()

@@ -10,6 +10,7 @@
 pub mod ceilings;
 mod first_bytes;
 pub mod held;
+pub(crate) mod proven;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -5,6 +5,7 @@
 //! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
 use std::fmt;
+use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use tidegate_control::Rng;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
-use ureq::http::{Method, Request, Response};
+use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
@@ -28,6 +29,9 @@ use crate::remote::tls::{Tls, words};
 
 /// Largest answer that is read: a project of 100,000 runs is about 100 MB.
 const MAX_ANSWER: u64 = 256 << 20;
+
+/// Most that is read of an answer that is only looked at.
+const MAX_PROBE: u64 = 1 << 20;
 
 /// Longest wait that a server's `Retry-After` is obeyed for, and longest back-off.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -135,7 +139,8 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    fn new(name: &'static str, base: &str, rate: f64) -> Result<Self> {
+    /// One at `base` that is asked so often a second; 0 is no limit.
+    pub fn new(name: &'static str, base: &str, rate: f64) -> Result<Self> {
         let url = Url::parse(base.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(mut base) = url.filter(Url::has_host) else {
             let why = format!(
@@ -147,6 +152,16 @@ impl Service {
         base.set_fragment(None);
         base.set_query(None);
         Ok(Self { name, base, pace: Pace::new(rate), says_404: false, down: AtomicBool::new(false) })
+    }
+
+    /// What it is called.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Where something beneath it is, for people.
+    pub fn place(&self, path: &str) -> String {
+        place(&self.at(path))
     }
 
     /// The URL of something beneath it.
@@ -169,6 +184,25 @@ pub enum Answer {
     Nothing,
     /// The question was refused (400), in the server's words.
     Refused(String),
+}
+
+/// An answer as it is.
+#[derive(Debug)]
+pub struct Probe {
+    /// Its status.
+    pub status: u16,
+    /// Where it came from, if not from where it was asked for.
+    pub redirected_to: Option<String>,
+    /// Its body, or the beginning of it.
+    pub text: String,
+    headers: HeaderMap,
+}
+
+impl Probe {
+    /// The value of a header line.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
 }
 
 /// What a store says of a file.
@@ -257,20 +291,14 @@ impl ArchiveClient {
             url.query_pairs_mut().extend_pairs(form);
         }
         self.persist(service, &url, over, || {
-            let answer = if posts {
-                let agent = self.agent(service, &url, Reach::All)?;
-                // Its redirects are not followed: they would lose the form.
-                let response = agent.post(url.as_str()).send_form(form.iter().copied());
-                response.map_err(|error| self.lost(service, &url, &error))?
-            } else {
-                self.ask(service, method, &url)?
-            };
+            let answer =
+                if posts { self.post(service, &url, form)? } else { self.ask(service, method, &url)?.1 };
             self.text(service, &url, answer)
         })
     }
 
     /// One question without a body, and its answer wherever that is: redirects are followed as those of files are.
-    fn ask(&self, service: &Service, method: &Method, url: &Url) -> Result<Response<Body>, Failure> {
+    fn ask(&self, service: &Service, method: &Method, url: &Url) -> Result<(Url, Response<Body>), Failure> {
         let mut been = vec![url.clone()];
         loop {
             let at = &been[been.len() - 1];
@@ -284,11 +312,49 @@ impl ArchiveClient {
             let answer = answer.map_err(|error| self.lost(service, at, &error))?;
             let is_redirect = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
             if !is_redirect || header(&answer, "location").is_none() {
-                return Ok(answer);
+                return Ok((been.pop().unwrap_or_else(|| url.clone()), answer));
             }
             let next = redirected(at, &been, &answer, false);
             been.push(next.map_err(|refusal| self.refused(service, url, &refusal.error))?);
         }
+    }
+
+    /// One question that is asked once, and its answer whatever it is.
+    pub fn probe(
+        &self,
+        service: &Service,
+        method: &Method,
+        path: &str,
+        form: &[(&str, &str)],
+    ) -> Result<Probe> {
+        let mut url = service.at(path);
+        if method == Method::GET {
+            url.query_pairs_mut().extend_pairs(form);
+        }
+        let answer = match *method {
+            Method::POST => self.post(service, &url, form).map(|response| (url.clone(), response)),
+            _ => self.ask(service, method, &url),
+        };
+        let (from, mut response) = answer.map_err(|failure| failure.error)?;
+        let mut bytes = Vec::new();
+        response.body_mut().as_reader().take(MAX_PROBE).read_to_end(&mut bytes).map_err(|error| {
+            let why = self.words(&error.to_string());
+            let message = format!("cannot ask {} at {}: {why}", service.name, place(&url));
+            Error::new(ErrorKind::Connection, message)
+        })?;
+        Ok(Probe {
+            status: response.status().as_u16(),
+            redirected_to: (from != url).then(|| place(&from)),
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            headers: response.headers().clone(),
+        })
+    }
+
+    /// A form as the body of a request. Its redirects are not followed: they would lose the form.
+    fn post(&self, service: &Service, url: &Url, form: &[(&str, &str)]) -> Result<Response<Body>, Failure> {
+        let agent = self.agent(service, url, Reach::All)?;
+        let response = agent.post(url.as_str()).send_form(form.iter().copied());
+        response.map_err(|error| self.lost(service, url, &error))
     }
 
     fn lines(&self) -> MutexGuard<'_, AgentPool> {
@@ -320,7 +386,7 @@ impl ArchiveClient {
     pub fn head(&self, path: &str, over: &AtomicBool) -> Result<Option<Head>> {
         let url = self.aws.at(path);
         self.persist(&self.aws, &url, over, || {
-            let response = self.ask(&self.aws, &Method::HEAD, &url)?;
+            let (_, response) = self.ask(&self.aws, &Method::HEAD, &url)?;
             match response.status().as_u16() {
                 200 => {
                     let bytes = header(&response, "content-length").and_then(|text| text.parse().ok());

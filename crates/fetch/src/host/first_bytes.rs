@@ -103,7 +103,10 @@ mod tests {
     fn slower_first_bytes_for_nothing_are_push_back() {
         for seed in 0..50 {
             let (mut bytes, mut rng) = (FirstBytes::default(), Rng::new(seed));
-            assert!(!ask(&mut bytes, &mut rng, 64, 4, 20.0 * MS, 9e6), "seed {seed}: nothing to compare with");
+            assert!(
+                !ask(&mut bytes, &mut rng, 64, 4, 20.0 * MS, 9e6),
+                "seed {seed}: nothing to compare with"
+            );
             assert!(ask(&mut bytes, &mut rng, 24, 8, 60.0 * MS, 4e6), "seed {seed}");
         }
     }
