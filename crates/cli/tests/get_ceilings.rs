@@ -42,7 +42,7 @@ fn get(faults: &[&str], options: &[&str]) -> (Option<u64>, u64, u64) {
 
 fn bears(connections: u64, how: &str) {
     let faults = ["--connections", &connections.to_string(), "--busy", how];
-    let (held, _, refused) = get(&faults, &["--fixed", &ASKED.to_string(), "--retry-for", "1m"]);
+    let (held, _, refused) = get(&faults, &["--fixed", &ASKED.to_string()]);
     let held = held.expect("it pushed back");
     println!("bears {connections} ({how}): {held} are remembered, {refused} were refused");
     assert!(held <= connections, "{held} are remembered of a server that bears {connections}");
