@@ -131,8 +131,8 @@ struct State {
     most: u16,
     /// Requests under way.
     active: u16,
-    /// Workers whose last request here was answered with bytes.
-    proven: u16,
+    /// Of these, requests of workers whose last one here was answered: this one, or the one before.
+    good: u16,
     /// Until when those that are not proven wait, or everybody.
     rest: Option<Rest>,
     refusals: u32,
@@ -152,6 +152,8 @@ struct State {
     reached: bool,
     /// In this run it bore some connections and refused others.
     pushed_back: bool,
+    /// It did so after what was noted of it last, which so was too much.
+    is_news: bool,
     /// Bytes a second of one connection; 0 while unknown.
     rate: f64,
     first_bytes: FirstBytes,
@@ -170,7 +172,7 @@ impl Host {
             ceiling: most.max(1),
             most: most.max(1),
             active: 0,
-            proven: 0,
+            good: 0,
             rest: None,
             refusals: 0,
             lost: 0,
@@ -183,6 +185,7 @@ impl Host {
             trying: false,
             reached: false,
             pushed_back: false,
+            is_news: false,
             rate: 0.0,
             first_bytes: FirstBytes::default(),
             rng,
@@ -204,10 +207,11 @@ impl Host {
     }
 
     /// What it bears now is to be remembered, if it has pushed back.
-    fn hold(&self, state: &State) {
+    fn hold(&self, state: &mut State) {
         if let Some((held, place)) = self.held.as_ref().filter(|_| state.pushed_back) {
             // The one that is being tried has not worked yet.
-            held.note(place, (state.ceiling - u16::from(state.trying)).max(1));
+            let bears = (state.ceiling - u16::from(state.trying)).max(1);
+            held.note(place, bears, std::mem::take(&mut state.is_news));
         }
     }
 
@@ -227,7 +231,7 @@ impl Host {
     pub fn ceiling(&self, now: Instant) -> u16 {
         let mut state = self.lock();
         state.raise(now);
-        self.hold(&state);
+        self.hold(&mut state);
         state.ceiling
     }
 
@@ -241,6 +245,7 @@ impl Host {
         let mut state = self.lock();
         let room = state.has_room(now, proven);
         state.active += u16::from(room);
+        state.good += u16::from(room && proven);
         state.reached |= state.active >= state.ceiling;
         room
     }
@@ -250,24 +255,26 @@ impl Host {
         self.lock().active
     }
 
-    /// A request has ended, however it did.
-    pub fn leave(&self) {
-        self.lock().active -= 1;
+    /// A request has ended, however it did; `proven` if the worker's last one here was answered by now.
+    pub fn leave(&self, proven: bool) {
+        let mut state = self.lock();
+        state.active -= 1;
+        state.good -= u16::from(proven);
     }
 
     /// A worker's request was answered; `first` if its last one here was not.
     pub fn answered(&self, first: bool) {
         let mut state = self.lock();
-        state.proven += u16::from(first);
+        state.good += u16::from(first);
         (state.lost, state.refusals) = (0, 0);
         state.outage.is_over();
         // A refusal may overtake answers to others that asked at the same time.
-        let worked = state.proven.min(state.active).min(state.bound);
+        let worked = state.good.min(state.bound);
         let is_sure = state.doubt.take().is_some();
         state.pushed_back |= is_sure;
         if worked > state.ceiling || is_sure {
             state.ceiling = state.ceiling.max(worked);
-            self.hold(&state);
+            self.hold(&mut state);
         }
         // It answers again: whom it answers goes on, the others wait as long as it asked.
         if let Some(rest) = &mut state.rest {
@@ -285,13 +292,8 @@ impl Host {
         let Some(too_many) = state.first_bytes.add(connections, wait, rate) else { return };
         tracing::debug!("first bytes come later with {too_many} connections, and no more of them");
         state.lower_to(now, too_many / 2, too_many / 2);
-        state.pushed_back = true;
-        self.hold(&state);
-    }
-
-    /// A worker no longer remembers that its last request here was answered.
-    pub fn forget(&self) {
-        self.lock().proven -= 1;
+        (state.pushed_back, state.is_news) = (true, true);
+        self.hold(&mut state);
     }
 
     /// What another connection promises, beside other hosts': a host that nobody has tried is tried, then
@@ -310,12 +312,12 @@ impl Host {
     /// answered, which counts no more. `asked` is the wait it asks for. Answers whether any other worker still gets on.
     pub fn refused(&self, now: Instant, asked_at: Instant, proven: bool, asked: Option<Duration>) -> bool {
         let mut state = self.lock();
-        state.proven -= u16::from(proven);
-        let works = state.works();
+        state.good -= u16::from(proven);
+        let works = state.good;
         state.lower(now, asked_at);
         // Who refuses everybody says nothing of a number.
         state.pushed_back |= works > 0;
-        self.hold(&state);
+        self.hold(&mut state);
         let wait = state.put_off(now, asked);
         state.rest(now + wait, works == 0);
         works > 0
@@ -325,7 +327,7 @@ impl Host {
     /// this answers; that is remembered once one of them is answered after it.
     pub fn turned_away(&self, now: Instant, asked_at: Instant) -> bool {
         let mut state = self.lock();
-        if state.works() == 0 {
+        if state.good == 0 {
             state.is_away();
             return false;
         }
@@ -380,21 +382,17 @@ impl State {
         self.active < self.ceiling
     }
 
-    /// Workers that get on besides the one that asks.
-    fn works(&self) -> u16 {
-        self.proven.min(self.active.saturating_sub(1))
-    }
-
     /// A request made at `asked_at` was one too many. What is refused of one connection more than works is that one.
     /// Else as many are asked for as work, and at most half of what was: nobody knows who else wants the rest.
     fn lower(&mut self, now: Instant, asked_at: Instant) {
-        let works = self.works();
+        let works = self.good;
         // Refusals that come together are one push-back.
         if self.lowered_at.is_none_or(|lowered| asked_at > lowered) {
             let tried = std::mem::take(&mut self.trying);
             let every = if tried { 2 * self.raise_every } else { self.raise_every };
             self.raise_every = every.min(LONGEST_RAISE);
             self.bound = if tried { self.ceiling - 1 } else { self.ceiling.min(self.active) / 2 };
+            self.is_news |= works > 0;
         }
         self.lower_to(now, self.bound, works);
     }
@@ -447,8 +445,8 @@ impl State {
     }
 
     fn lost(&mut self, now: Instant, proven: bool, longest: Duration) -> Option<Duration> {
-        self.proven -= u16::from(proven);
-        if self.works() == 0 {
+        self.good -= u16::from(proven);
+        if self.good == 0 {
             self.is_away();
         }
         self.lost += 1;
@@ -496,7 +494,7 @@ mod tests {
             fill(&host, now, asked, answered);
             for _ in answered..asked {
                 assert!(host.refused(now, now, false, None));
-                host.leave();
+                host.leave(false);
             }
             assert_eq!(host.ceiling(now), left, "{answered} of {asked}");
         }
@@ -508,10 +506,10 @@ mod tests {
         fill(&host, now, 12, 6);
         for _ in 0..6 {
             assert!(host.refused(now, now, false, None));
-            host.leave();
+            host.leave(false);
         }
         assert!(!host.has_room(now, true), "all six are in use");
-        host.leave();
+        host.leave(true);
         assert!(host.has_room(now, true), "one that worked goes on at once");
         assert!(host.has_room(now + LONGEST_WAIT, false), "and any other after a wait");
     }
@@ -521,7 +519,7 @@ mod tests {
         let (host, now) = host(16);
         fill(&host, now, 12, 2);
         host.refused(now, now, false, None);
-        host.leave();
+        host.leave(false);
         assert_eq!(host.ceiling(now), 2);
         (0..6).for_each(|_| host.answered(true));
         assert_eq!(host.ceiling(now), 6, "half of what was asked for");
@@ -533,14 +531,14 @@ mod tests {
         fill(&host, now, 4, 2);
         for _ in 0..2 {
             host.refused(now, now, false, None);
-            host.leave();
+            host.leave(false);
         }
         assert_eq!(host.ceiling(now), 2);
         now += FIRST_RAISE;
         assert_eq!(host.ceiling(now), 3);
         assert!(host.enter(now, false));
         host.refused(now, now, false, None);
-        host.leave();
+        host.leave(false);
         assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
         now += 2 * FIRST_RAISE;
         assert_eq!(host.ceiling(now), 3);
@@ -567,7 +565,7 @@ mod tests {
         assert_eq!(host.ceiling(later), 7);
         fill(&host, later, 7, 4);
         host.refused(later, later, false, None);
-        host.leave();
+        host.leave(false);
         assert_eq!(held.noted(), [("h:80".to_owned(), 4)]);
     }
 
@@ -580,7 +578,7 @@ mod tests {
         fill(&host, now, 12, 6);
         for _ in 0..6 {
             assert!(host.turned_away(now, now));
-            host.leave();
+            host.leave(false);
         }
         assert_eq!((host.ceiling(now), held.noted()), (6, Vec::new()), "it may be a network that goes away");
         host.answered(false);
@@ -592,11 +590,11 @@ mod tests {
         let (host, now) = host(16);
         fill(&host, now, 12, 8);
         assert!(host.turned_away(now, now));
-        host.leave();
+        host.leave(false);
         assert_eq!(host.ceiling(now), 6);
         for _ in 0..8 {
             host.lost(now, true);
-            host.leave();
+            host.leave(false);
         }
         assert_eq!(host.ceiling(now), 16);
         assert!(!host.lock().pushed_back);
@@ -625,7 +623,7 @@ mod tests {
         let (host, now) = host(4);
         assert!(host.enter(now, false));
         assert!(!host.refused(now, now, false, Some(Duration::from_secs(7))));
-        host.leave();
+        host.leave(false);
         assert_eq!(host.ceiling(now), 1);
         assert!(!host.has_room(now + Duration::from_secs(6), true));
         assert!(host.has_room(now + Duration::from_secs(7), false));
@@ -636,7 +634,7 @@ mod tests {
         fn refused_long(&self, now: Instant) -> bool {
             self.enter(now + LONGEST_ASKED, false);
             self.refused(now, now, false, Some(Duration::from_secs(1 << 40)));
-            self.leave();
+            self.leave(false);
             !self.has_room(now + LONGEST_ASKED, false)
         }
     }
@@ -669,7 +667,6 @@ mod tests {
             let begun = Instant::now();
             let (mut now, mut told) = (begun, begun);
             host.answered(true);
-            host.forget();
             while let outage::Next::Again { failures, tell, .. } = host.unreachable(now, false, hour) {
                 let silent = now - told;
                 assert_eq!(tell, failures == 1 || silent >= Duration::from_secs(60));

@@ -93,11 +93,11 @@ fn bounds_are_what_hosts_with_work_bear() {
 fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins_there() {
     for bears in [6, 10, 20] {
         let (world, place) = (World::new(1), Place::new());
-        let items: Vec<_> = (0..40).map(|i| (i.to_string(), Item::new(i, 4 * MIB))).collect();
+        let items: Vec<_> = (0..40).map(|i| (i.to_string(), Item::new(i, 2 * MIB))).collect();
         for (name, item) in &items {
             world.put(&format!("http://h/{name}"), item.clone());
         }
-        let rules = Rules { bears: Some(bears), rate: Some(8 * MIB), ..Rules::default() };
+        let rules = Rules { bears: Some(bears), rate: Some(4 * MIB), ..Rules::default() };
         world.rules("h", rules);
         let declared = |(name, item): &(String, Item)| declared(name, &[&format!("http://h/{name}")], item);
         let records = items.iter().map(declared).collect();

@@ -96,7 +96,8 @@ impl<'s> Worker<'s> {
                 Order::First(end) => self.first(&job, *end, &parked),
                 Order::Part(held) => self.part(&job, held, &parked),
             }
-            job.file.hosts[job.mirror].leave();
+            let host = &job.file.hosts[job.mirror];
+            host.leave(self.proven.has(host));
             shared.queue.nudge();
         }
     }

@@ -23,7 +23,7 @@ impl Proven {
         host.answered(!known);
         if !known {
             if self.0.len() >= MAX_PROVEN {
-                self.0.remove(0).forget();
+                self.0.remove(0);
             }
             self.0.push(Arc::clone(host));
         }

@@ -36,7 +36,7 @@ impl<'s> PipeWorker<'s> {
     pub fn work(&mut self) {
         while let Some(claim) = self.state.claim(&self.proven) {
             self.fetch(&claim);
-            claim.host().leave();
+            claim.host().leave(self.proven.has(claim.host()));
         }
     }
 

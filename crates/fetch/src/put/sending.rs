@@ -59,14 +59,6 @@ struct Worker<'a> {
     proven: bool,
 }
 
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        if self.proven {
-            self.shared.host.forget();
-        }
-    }
-}
-
 impl Worker<'_> {
     /// Closes its connection; the next request opens another.
     fn disconnect(&mut self) {
@@ -112,7 +104,7 @@ impl Worker<'_> {
                 self.proven = true;
             }
         }
-        host.leave();
+        host.leave(self.proven);
         result
     }
 
