@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use common::{World, finish};
 use serde_json::Value;
-use standin::{Standin, data, id};
+use standin::{Standin, data, run_of};
 
 /// A world with an archive of its own.
 struct Lab {
@@ -28,14 +28,7 @@ impl Lab {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.world.command();
-        for (variable, key) in [
-            ("TIDEGATE_ENA_URL", "ena_url"),
-            ("TIDEGATE_EUTILS_URL", "eutils_url"),
-            ("TIDEGATE_SDL_URL", "sdl_url"),
-            ("TIDEGATE_AWS_URL", "aws_url"),
-        ] {
-            command.env(variable, self.archive.url(key));
-        }
+        self.archive.lead(&mut command);
         command.arg("get").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -46,11 +39,6 @@ impl Lab {
         let err = String::from_utf8(output.stderr).expect("text");
         (output.stdout, output.status.code().unwrap_or(-1), err)
     }
-}
-
-/// The accession of the first run of a shape.
-fn run_of(shape: &str) -> &'static str {
-    id(data().shape(shape), "run_accession")
 }
 
 /// The files of a run in a format, one after the other.

@@ -27,7 +27,7 @@ fn get(faults: &[&str], options: &[&str]) -> (Option<u64>, u64, u64) {
     let world = World::new();
     let names: Vec<&str> = runs().runs.iter().map(|run| id(run, "run_accession")).collect();
     let mut command = world.command();
-    command.env("TIDEGATE_ENA_URL", archive.url("ena_url"));
+    archive.lead(&mut command);
     command.args(["get", "--quiet", "--json", "-o", "out", "--epoch", "200ms"]).args(options).args(names);
     let ran = finish(&mut command);
     let all: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));

@@ -10,9 +10,10 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::checksum::{Algorithm, Checksums, Hashers};
@@ -35,8 +36,8 @@ pub struct PipeSettings {
     pub ceilings: Ceilings,
     /// What hosts bore that pushed back in earlier runs; those that do in this one are noted there.
     pub held: Arc<HeldCeilings>,
-    /// Rate of all connections together.
-    pub limit: Option<BitRate>,
+    /// Rates to keep: a connection's, and all connections' together.
+    pub limits: Limits,
     /// How often a file is tried again without a byte of progress.
     pub retries: u32,
     /// How long a server that does not answer is tried again.

@@ -14,6 +14,7 @@ use tidegate_fetch::pipe::{PipeEnd, PipeSettings, Piped, pipe};
 use tidegate_fetch::record::Record;
 use tidegate_fetch::remote::{Remotes, Why};
 use tidegate_transfer::error::{ErrorKind, Result};
+use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 
 const MIB: u64 = 1 << 20;
@@ -24,7 +25,7 @@ fn settings() -> PipeSettings {
         window: ByteCount::mib(4),
         ceilings: Ceilings::default(),
         held: Arc::default(),
-        limit: None,
+        limits: Limits::default(),
         retries: 4,
         retry_for: Duration::from_secs(20),
         verify: true,

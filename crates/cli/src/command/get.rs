@@ -18,6 +18,7 @@ use clap::Args;
 use tidegate_control::Stage;
 use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
 use tidegate_fetch::record::{Names, Record};
+use tidegate_fetch::remote::Remotes;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind};
@@ -106,7 +107,8 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         return Ok(preview::dry_run(names, args.output.json)?);
     }
     if args.pipe {
-        return pipe(args, names, servers);
+        let remotes: Arc<dyn Remotes> = servers;
+        return pipe(args, names, &remotes);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
@@ -167,7 +169,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes what was named to standard output.
-fn pipe(args: &GetArgs, names: Names, servers: Arc<Servers>) -> anyhow::Result<ExitCode> {
+fn pipe(args: &GetArgs, names: Names, servers: &Arc<dyn Remotes>) -> anyhow::Result<ExitCode> {
     let interrupt = interrupt_on_signals();
     let here = std::env::current_dir()?;
     let pace = args.control.pace(args.control.optimizer()?.as_ref());

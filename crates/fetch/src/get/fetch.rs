@@ -32,12 +32,12 @@ pub(super) struct Worker<'s> {
     /// Bytes a second.
     pub(super) rate: f64,
     /// What it asks for, or asked for last.
-    pub(super) asked: Asked,
+    pub(super) asked: CurrentRequest,
 }
 
 /// A request of a worker's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct CurrentRequest {
     at: Instant,
     /// How long its first byte took, if its connection was warm, and among how many requests to the host.
     pub(super) first_byte: Option<(Duration, u16)>,
@@ -71,7 +71,7 @@ impl Asker for AtGate<'_, '_> {
 impl<'s> Worker<'s> {
     pub(super) fn new(shared: &'s DownloadState, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(shared.settings.limits.network);
-        let asked = Asked { at: Instant::now(), first_byte: None };
+        let asked = CurrentRequest { at: Instant::now(), first_byte: None };
         Self {
             shared,
             remotes,
@@ -90,7 +90,7 @@ impl<'s> Worker<'s> {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
-            self.asked = Asked { at: Instant::now(), first_byte: None };
+            self.asked = CurrentRequest { at: Instant::now(), first_byte: None };
             match &job.order {
                 Order::Look => self.look(&job),
                 Order::First(end) => self.first(&job, *end, &parked),

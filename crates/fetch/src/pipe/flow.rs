@@ -162,7 +162,7 @@ impl PipeState {
         let window = settings.window.0.max(2 * n * BLOCK);
         Self {
             hosts,
-            throttle: Throttle::new(settings.limit),
+            throttle: Throttle::new(settings.limits.link),
             stopped: AtomicBool::new(false),
             window,
             // Two for each: while one is written the next one comes.
@@ -331,7 +331,7 @@ impl PipeState {
     }
 
     /// A request failed, which may pass; it is tried again after `wait`.
-    pub fn try_again(&self, claim: &PipeClaim, error: Error, wait: impl FnOnce(u32) -> Duration) {
+    pub fn try_again(&self, claim: &PipeClaim, error: &Error, wait: impl FnOnce(u32) -> Duration) {
         let (mixes, retries) = (self.mixes(&claim.record), self.settings.retries);
         self.with(claim.number, |flow| {
             flow.tries += 1;
@@ -345,7 +345,7 @@ impl PipeState {
     }
 
     /// A host does not answer, and `next` says how long that is borne.
-    pub fn outlast(&self, claim: &PipeClaim, error: Error, next: outage::Next) {
+    pub fn outlast(&self, claim: &PipeClaim, error: &Error, next: outage::Next) {
         match next {
             outage::Next::GiveUp(time) => {
                 let why = format!("{} (given up after {})", error.message, duration_in_words(time));

@@ -17,6 +17,7 @@ pub struct PipeWorker<'s> {
     state: &'s PipeState,
     remote: Box<dyn Remote>,
     proven: Proven,
+    throttle: Option<Throttle>,
 }
 
 /// How a piece ended.
@@ -29,7 +30,8 @@ enum End {
 impl<'s> PipeWorker<'s> {
     /// Without a connection yet.
     pub fn new(state: &'s PipeState, remotes: &dyn Remotes) -> Self {
-        Self { state, remote: remotes.remote(), proven: Proven::default() }
+        let throttle = Throttle::new(state.settings.limits.network);
+        Self { state, remote: remotes.remote(), proven: Proven::default(), throttle }
     }
 
     /// Works until the pipe ends.
@@ -126,21 +128,23 @@ impl<'s> PipeWorker<'s> {
     fn fill(&self, source: &mut dyn Read, buffer: &mut [u8]) -> (usize, Option<std::io::Error>) {
         let mut filled = 0;
         while filled < buffer.len() {
-            let portion = self.state.throttle.as_ref().map_or(usize::MAX, Throttle::portion);
+            let portion = self.throttles().map(Throttle::portion).min().unwrap_or(usize::MAX);
             let until = buffer.len().min(filled.saturating_add(portion));
             match source.read(&mut buffer[filled..until]) {
                 Ok(0) => break,
                 Ok(n) => {
                     filled += n;
-                    if let Some(throttle) = &self.state.throttle {
-                        throttle.take(n, &self.state.stopped);
-                    }
+                    self.throttles().for_each(|throttle| throttle.take(n, &self.state.stopped));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return (filled, Some(error)),
             }
         }
         (filled, None)
+    }
+
+    fn throttles(&self) -> impl Iterator<Item = &Throttle> {
+        [&self.throttle, &self.state.throttle].into_iter().flatten()
     }
 
     /// Does what a refusal asks for; the piece is given back already.
@@ -155,19 +159,19 @@ impl<'s> PipeWorker<'s> {
             Why::Busy => {
                 let proven = self.proven.lost(host);
                 if !host.refused(now, asked_at, proven, retry_after) {
-                    state.outlast(claim, error, host.kept_waiting(now, retry_for));
+                    state.outlast(claim, &error, host.kept_waiting(now, retry_for));
                 }
             }
             Why::Unreachable => {
                 let proven = self.proven.lost(host);
                 if proven || !host.turned_away(now, asked_at) {
-                    state.outlast(claim, error, host.unreachable(now, proven, retry_for));
+                    state.outlast(claim, &error, host.unreachable(now, proven, retry_for));
                 }
             }
             Why::Broken => {
                 let proven = self.proven.lost(host);
                 let rest = host.lost(now, proven).unwrap_or(Duration::ZERO);
-                state.try_again(claim, error, |tries| rest.max(host.jitter(tries)));
+                state.try_again(claim, &error, |tries| rest.max(host.jitter(tries)));
             }
         }
     }

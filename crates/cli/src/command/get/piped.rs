@@ -30,7 +30,7 @@ const SHOWN_EVERY: Duration = Duration::from_millis(250);
 /// byte is written: half of a stream helps nobody.
 pub fn run(
     names: Names,
-    remotes: Arc<dyn Remotes>,
+    remotes: &Arc<dyn Remotes>,
     settings: DownloadSettings,
     connections: Option<u16>,
     quiet: bool,
@@ -41,7 +41,7 @@ pub fn run(
         window: settings.staging,
         ceilings: settings.ceilings,
         held: settings.held,
-        limit: settings.limits.link,
+        limits: settings.limits,
         retries: settings.retries,
         retry_for: settings.retry_for,
         verify: settings.verify,
@@ -61,7 +61,7 @@ pub fn run(
     let failed =
         |error: io::Error| Error::new(ErrorKind::Io, format!("cannot write to standard output: {error}"));
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
-    let end = pipe(records, &remotes, settings, &mut out, &mut show);
+    let end = pipe(records, remotes, settings, &mut out, &mut show);
     terminal::clear();
     match end? {
         PipeEnd::ReaderLeft(_) => Ok(ExitCode::from(READER_LEFT)),
