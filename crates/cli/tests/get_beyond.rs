@@ -1,7 +1,9 @@
-//! What `tidegate get` does besides keeping files: a stream to standard output, a look at the archives, and conversion
-//! of what has arrived. Against the stand-in archive.
+//! What `tidegate get` does besides keeping files: a stream to standard output, a look at the archives, conversion of
+//! what has arrived; and stores whose requesters pay.
 
 mod common;
+#[path = "../../fetch/tests/common/mod.rs"]
+mod servers;
 #[path = "../../fetch/tests/common/standin.rs"]
 #[allow(dead_code, reason = "much of it is for the tests of resolving")]
 mod standin;
@@ -13,6 +15,7 @@ use std::process::{Command, Stdio};
 
 use common::{World, finish};
 use serde_json::Value;
+use servers::scripted::{Scripted, Then, http};
 use standin::{Standin, data, run_of};
 
 /// A world with an archive of its own.
@@ -231,4 +234,40 @@ fn a_conversion_that_fails_leaves_the_archive_and_says_so() {
     let ran = finish(lab.command(&get).env("PATH", &path));
     assert_eq!((ran.code, lab.world.path(format!("out/{run}_1.fastq")).exists()), (0, true), "{ran:?}");
     assert!(!lab.world.path("out/.tidegate-convert").exists(), "nothing else is left");
+}
+
+// Who pays -------------------------------------------------------------------------------------------------
+
+/// What the header lines and the query of each request say when `url` is got with these options.
+fn asked(url: &str, options: &[&str]) -> (String, i32) {
+    let head = [("Content-Length", "9"), ("ETag", "\"v\""), ("x-goog-hash", "crc32c=4waSgw==")];
+    let server = Scripted::http(move |_| (http("200 OK", &head, b"123456789"), Then::Keep));
+    let world = World::new();
+    let mut command = world.command();
+    command.env("STORAGE_EMULATOR_HOST", server.url("").as_str()).env("GOOGLE_OAUTH_ACCESS_TOKEN", "t0ken");
+    command.env("AWS_ENDPOINT_URL_S3", server.url("").as_str());
+    command.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE").env("AWS_SECRET_ACCESS_KEY", "hush");
+    let ran = finish(command.args(["get", url, "-o", "out"]).args(options));
+    assert!(!format!("{ran:?}").contains("t0ken"), "{ran:?}");
+    if ran.code == 0 {
+        assert_eq!(world.read("out/x"), b"123456789");
+    }
+    let lines: Vec<String> = server.requests().into_iter().flat_map(|request| request.lines).collect();
+    (lines.join("\n").to_lowercase(), ran.code)
+}
+
+#[test]
+fn nobody_pays_unless_asked_to() {
+    let (lines, code) = asked("gs://bucket/x", &[]);
+    assert!(
+        code == 0 && lines.contains("get /bucket/x http") && lines.contains("authorization: bearer t0ken")
+    );
+    assert!(!lines.contains("userproject"), "{lines}");
+    let (lines, code) = asked("gs://bucket/x", &["--billing-project", "who-pays"]);
+    assert!(code == 0 && lines.contains("get /bucket/x?userproject=who-pays http"), "{lines}");
+    let (lines, code) = asked("s3://bucket/x", &[]);
+    assert!(code == 0 && !lines.contains("x-amz-request-payer") && !lines.contains("t0ken"), "{lines}");
+    let (lines, code) = asked("s3://bucket/x", &["--requester-pays"]);
+    assert!(code == 0 && lines.contains("x-amz-request-payer: requester"), "{lines}");
+    assert!(lines.contains("signedheaders=host%3bx-amz-request-payer"), "{lines}");
 }

@@ -4,8 +4,9 @@
 //! after 1, 2, 4 s and jitter. NCBI's rate limit inside status 200 counts as 429, and a page in place of data
 //! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
+mod probe;
+
 use std::fmt;
-use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,10 +16,11 @@ use std::time::{Duration, SystemTime};
 use tidegate_control::Rng;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
-use ureq::http::{HeaderMap, Method, Request, Response};
+use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
+pub use self::probe::Probe;
 use super::pace::{Pace, sleep};
 use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
@@ -29,9 +31,6 @@ use crate::remote::tls::{Tls, words};
 
 /// Largest answer that is read: a project of 100,000 runs is about 100 MB.
 const MAX_ANSWER: u64 = 256 << 20;
-
-/// Most that is read of an answer that is only looked at.
-const MAX_PROBE: u64 = 1 << 20;
 
 /// Longest wait that a server's `Retry-After` is obeyed for, and longest back-off.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -186,25 +185,6 @@ pub enum Answer {
     Refused(String),
 }
 
-/// An answer as it is.
-#[derive(Debug)]
-pub struct Probe {
-    /// Its status.
-    pub status: u16,
-    /// Where it came from, if not from where it was asked for.
-    pub redirected_to: Option<String>,
-    /// Its body, or the beginning of it.
-    pub text: String,
-    headers: HeaderMap,
-}
-
-impl Probe {
-    /// The value of a header line.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-}
-
 /// What a store says of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -317,37 +297,6 @@ impl ArchiveClient {
             let next = redirected(at, &been, &answer, false);
             been.push(next.map_err(|refusal| self.refused(service, url, &refusal.error))?);
         }
-    }
-
-    /// One question that is asked once, and its answer whatever it is.
-    pub fn probe(
-        &self,
-        service: &Service,
-        method: &Method,
-        path: &str,
-        form: &[(&str, &str)],
-    ) -> Result<Probe> {
-        let mut url = service.at(path);
-        if method == Method::GET {
-            url.query_pairs_mut().extend_pairs(form);
-        }
-        let answer = match *method {
-            Method::POST => self.post(service, &url, form).map(|response| (url.clone(), response)),
-            _ => self.ask(service, method, &url),
-        };
-        let (from, mut response) = answer.map_err(|failure| failure.error)?;
-        let mut bytes = Vec::new();
-        response.body_mut().as_reader().take(MAX_PROBE).read_to_end(&mut bytes).map_err(|error| {
-            let why = self.words(&error.to_string());
-            let message = format!("cannot ask {} at {}: {why}", service.name, place(&url));
-            Error::new(ErrorKind::Connection, message)
-        })?;
-        Ok(Probe {
-            status: response.status().as_u16(),
-            redirected_to: (from != url).then(|| place(&from)),
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-            headers: response.headers().clone(),
-        })
     }
 
     /// A form as the body of a request. Its redirects are not followed: they would lose the form.
