@@ -185,6 +185,8 @@ struct GsPages {
 }
 
 impl Pages for GsPages {
+    const SCHEME: &'static str = SCHEME;
+
     fn within(&self) -> &Object {
         &self.within
     }

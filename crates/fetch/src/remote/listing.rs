@@ -45,6 +45,8 @@ pub struct Page {
 
 /// A store that lists what it has.
 pub(crate) trait Pages: Send {
+    /// How its URLs begin.
+    const SCHEME: &'static str;
     /// The prefix that is listed.
     fn within(&self) -> &Object;
     /// The URL of an object there.
@@ -121,7 +123,9 @@ impl<P: Pages + 'static> Listing<P> {
 impl<P: Pages> Listing<P> {
     fn shown(&self) -> String {
         let within = self.pages.within();
-        self.pages.url(within).map_or_else(|_| within.bucket.clone(), |url| url.to_string())
+        self.pages
+            .url(within)
+            .map_or_else(|_| format!("{}://{}", P::SCHEME, within.bucket), |url| url.to_string())
     }
 
     /// Gets the next page; answers with what ends the listing early.
@@ -182,7 +186,7 @@ impl<P: Pages> Listing<P> {
         };
         match record() {
             Ok(record) => Named::Record(Box::new(record)),
-            Err(error) => Named::problem(&format!("{}/{}", within.bucket, item.key), error),
+            Err(error) => Named::problem(&format!("{}://{}/{}", P::SCHEME, within.bucket, item.key), error),
         }
     }
 }

@@ -25,6 +25,8 @@ struct S3Pages {
 }
 
 impl Pages for S3Pages {
+    const SCHEME: &'static str = "s3";
+
     fn within(&self) -> &Object {
         &self.within
     }
