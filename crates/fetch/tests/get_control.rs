@@ -130,6 +130,30 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
 }
 
 #[test]
+fn a_server_that_only_answers_later_when_more_is_asked_of_it_is_asked_for_less() {
+    let (world, place) = (World::new(1), Place::new());
+    let items: Vec<_> = (0..120).map(|i| (i.to_string(), Item::new(i, MIB / 4))).collect();
+    for (name, item) in &items {
+        world.put(&format!("http://h/{name}"), item.clone());
+    }
+    let crowd = Some((4, Duration::from_millis(300)));
+    world.rules(
+        "h",
+        Rules { rate: Some(4 * MIB), latency: Duration::from_millis(20), crowd, ..Rules::default() },
+    );
+    let records = items.iter().map(|(name, _)| record(name, &[&format!("http://h/{name}")])).collect();
+    let held = Arc::new(HeldCeilings::default());
+    let (mut download, told) = start(&world, &place, records, |settings| settings.held = Arc::clone(&held));
+    let served = world.served("h");
+    drive(&mut download, |_| if served.opens.load(Relaxed) < 30 { 4 } else { 16 }).unwrap();
+    assert_eq!(told.lock().unwrap().done.len(), items.len());
+    let noted = held.noted();
+    let [(server, bears)] = &noted[..] else { panic!("it has pushed back: {noted:?}") };
+    assert!(server == "h:80" && (4..=8).contains(bears), "{noted:?}");
+    assert_eq!(served.busy.load(Relaxed), 0, "and has refused nothing");
+}
+
+#[test]
 fn an_idle_connection_takes_half_of_the_last_part() {
     let (world, place, item) = slow_file();
     let (mut download, told) = start(&world, &place, vec![record("f", &["http://h/f"])], |_| {});
