@@ -22,9 +22,10 @@ CONDITION = re.compile(r'(\w+)\s*=\s*"?([\w.]+)"?')
 class Ena:
     """Answers as ENA does."""
 
-    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, lacks: str, cut: bool) -> None:
+    def __init__(self, catalogue: Catalogue, place: str, empty: str, refuses: str, lacks: str, cut: bool,
+                 lacks_column: str) -> None:
         self.catalogue, self.place, self.empty, self.refuses, self.cut = catalogue, place, empty, refuses, cut
-        self.lacks = set(lacks.split(","))
+        self.lacks, self.lacks_column = set(lacks.split(",")), lacks_column
 
     def cell(self, run: dict, field: str) -> str:
         """One cell of the table; lists are joined by semicolons."""
@@ -48,7 +49,7 @@ class Ena:
         unknown = [name for name in asked if name not in FIELDS]
         if unknown:
             return refuse(f"Invalid field(s) supplied: {', '.join(unknown)}")
-        fields = list(dict.fromkeys(["run_accession", *asked]))
+        fields = [name for name in dict.fromkeys(["run_accession", *asked]) if name != self.lacks_column]
         limit = int(arguments.get("limit", "0") or 0) or len(runs)
         runs = [run for run in runs if at_ena(run)][:limit]
         rows = [{field: self.cell(run, field) for field in fields} for run in runs]

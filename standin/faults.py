@@ -18,7 +18,7 @@ class Faults:
 
     requests_a_second: float = option(0.0, "more to the interfaces get status 429")
     connections: int = option(0, "more bodies of files at once are refused")
-    busy: int = option(429, "the status they get", choices=[421, 429, 503])
+    busy: int = option(429, "the status they get; 0 resets their connections", choices=[0, 421, 429, 503])
     retry_after: float = option(0.0, "seconds, in refusals")
     drop_after: int = option(0, "drop bodies about there", metavar="BYTES")
     drop_share: float = option(1.0, "which share of them")
@@ -35,6 +35,7 @@ class Faults:
     slow: float = option(0.0, "before each answer of an interface", metavar="SECONDS")
     connection_rate: float = option(0.0, "a second, each connection", metavar="BYTES")
     no_runinfo_header: bool = option(False, "the run table without its first line")
+    lacks_column: str = option("", "ENA's tables are without it", metavar="COLUMN")
     cut: bool = option(False, "the last row of ENA's tables lacks its end")
     strict_ids: bool = option(False, "NCBI answers 400 to lists with an unknown run")
     at: str = option("", "the interface that refusals, pages, failures are of; all", choices=["ena", "eutils", "sdl"])
@@ -42,6 +43,8 @@ class Faults:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     window: list[float] = field(default_factory=list, repr=False)
     open: int = 0
+    most: int = 0
+    refused: int = 0
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed} faults")
@@ -70,8 +73,10 @@ class Faults:
         """Opens a body; `False` if that is one too many."""
         with self.lock:
             if self.connections and self.open >= self.connections:
+                self.refused += 1
                 return False
             self.open += 1
+            self.most = max(self.most, self.open)
             return True
 
     def leave(self) -> None:

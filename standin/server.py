@@ -1,6 +1,8 @@
 """The server: interfaces and files at one address, with the faults that were asked for, and a count of requests."""
 
 import json
+import socket
+import struct
 import threading
 import time
 from collections import Counter
@@ -37,7 +39,8 @@ class Server(ThreadingHTTPServer):
         catalogue = Catalogue(root)
         # ENA names places without a scheme.
         at_ena, at_ncbi = (ENA_HOST, AWS_URL) if real_names else (self.data_url, self.data_url)
-        self.ena = Ena(catalogue, at_ena, faults.empty, faults.refuses, faults.search_lacks, faults.cut)
+        self.ena = Ena(catalogue, at_ena, faults.empty, faults.refuses, faults.search_lacks, faults.cut,
+                       faults.lacks_column)
         self.eutils = Eutils(catalogue, at_ncbi, faults.no_runinfo_header, faults.strict_ids)
         self.sdl = Sdl(catalogue, at_ncbi)
         self.counts: Counter[str] = Counter()
@@ -88,7 +91,9 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.counts[parts.path if parts.path.startswith((ENA, EUTILS, SDL)) else "data"] += 1
         if parts.path == COUNTS:
-            return self.send(text(json.dumps(self.server.counts), "application/json"))
+            faults = self.server.faults
+            bodies = {"bodies_at_once": faults.most, "bodies_refused": faults.refused}
+            return self.send(text(json.dumps(self.server.counts | bodies), "application/json"))
         if parts.path.startswith((ENA, EUTILS)) or parts.path == SDL:
             return self.send(self.interface(parts.path, arguments))
         return self.file(unquote(parts.path))
@@ -143,12 +148,20 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return self.body(path)
         if not faults.enter():
+            if not faults.busy:
+                return self.reset()
             patience = {"Retry-After": f"{faults.retry_after:g}"} if faults.retry_after else {}
             return self.send(Answer(faults.busy, b"too many connections", "text/plain", patience))
         try:
             return self.body(path)
         finally:
             faults.leave()
+
+    def reset(self) -> None:
+        """Ends the connection without an answer: to close with no time to linger resets it."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
 
     def body(self, path: Path) -> None:
         """Header lines and bytes."""

@@ -176,7 +176,11 @@ class Interfaces(Serving):
         while self.server.faults.open == 0 and time.monotonic() < deadline:
             time.sleep(0.005)
         self.assertEqual(self.ask(f"/{entry['path']}")[0].status, 503)
+        self.server.faults.busy = 0
+        self.assertRaises(ConnectionError, self.ask, f"/{entry['path']}")
         slow.join()
+        counts = json.loads(self.ask("/standin/requests")[1])
+        self.assertEqual((counts["bodies_at_once"], counts["bodies_refused"]), (1, 2))
 
     def test_requests_are_counted(self) -> None:
         self.serve()

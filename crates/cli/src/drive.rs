@@ -313,6 +313,7 @@ impl Sum {
             log: record.path.as_ref().map(|path| path.display().to_string()),
             unchecked: 0,
             sidecars: Vec::new(),
+            converted: Vec::new(),
         };
         Summary {
             printed,

@@ -118,8 +118,8 @@ impl Command {
     fn asks_for_json(&self) -> Option<&str> {
         let (json, control) = match self {
             Self::Copy(args) => (args.output.json, &args.route.control),
-            // A dry run prints a list.
-            Self::Get(args) => (args.output.json && !args.dry_run, &args.control),
+            // A dry run prints a list, and a check what it found.
+            Self::Get(args) => (args.output.json && !args.dry_run && !args.self_check, &args.control),
             Self::Put(args) => (args.output.json, &args.control),
             Self::Verify(args) => (args.output.json, &args.route.control),
             Self::Demo(args) => (args.output.json, &args.route.control),

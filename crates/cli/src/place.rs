@@ -144,8 +144,9 @@ pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), E
 /// The scheme of a store's or web server's URL, unless a file is called so.
 fn scheme(text: &OsStr) -> Option<&'static str> {
     let (name, _) = text.to_str()?.split_once("://")?;
-    let known =
-        ["s3", "http", "https", "ftp", "ftps"].into_iter().find(|known| name.eq_ignore_ascii_case(known));
+    let known = ["s3", "gs", "http", "https", "ftp", "ftps"]
+        .into_iter()
+        .find(|known| name.eq_ignore_ascii_case(known));
     known.filter(|_| std::fs::symlink_metadata(text).is_err())
 }
 

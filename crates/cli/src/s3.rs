@@ -21,9 +21,9 @@ pub struct S3Args {
     /// Send requests unsigned, whatever keys there are
     #[arg(long, hide_short_help = true)]
     s3_anonymous: bool,
-    /// Agree to pay for requests to buckets whose owners charge for them
-    #[arg(long, hide_short_help = true)]
-    s3_requester_pays: bool,
+    /// Agree to pay for requests to buckets of S3 whose owners charge for them; never agreed to otherwise
+    #[arg(long, alias = "s3-requester-pays")]
+    requester_pays: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,7 +50,7 @@ impl S3Args {
             Some(S3Style::Virtual) => Some(Style::Virtual),
             None => s3.style,
         };
-        s3.requester_pays = self.s3_requester_pays;
+        s3.requester_pays = self.requester_pays;
         Ok(s3)
     }
 
@@ -60,7 +60,7 @@ impl S3Args {
             && self.s3_region.is_none()
             && self.s3_style.is_none()
             && !self.s3_anonymous
-            && !self.s3_requester_pays;
+            && !self.requester_pays;
         if nothing { Ok(None) } else { self.settings().map(Some) }
     }
 }

@@ -190,6 +190,9 @@ impl Summary {
         if !self.sidecars.is_empty() {
             text.push_str(&format!("\n  beside   {}", self.sidecars.join(", ")));
         }
+        if !self.converted.is_empty() {
+            text.push_str(&format!("\n  made     {}", self.converted.join(", ")));
+        }
         text
     }
 }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use common::{Ran, World, finish, skip};
 use serde_json::Value;
 use servers::nginx::Nginx;
-use standin::{Standin, data, id};
+use standin::{Standin, data, id, run_of};
 
 /// A world with an archive of its own.
 struct Lab {
@@ -32,14 +32,7 @@ impl Lab {
 
     fn command(&self) -> Command {
         let mut command = self.world.command();
-        for (variable, key) in [
-            ("TIDEGATE_ENA_URL", "ena_url"),
-            ("TIDEGATE_EUTILS_URL", "eutils_url"),
-            ("TIDEGATE_SDL_URL", "sdl_url"),
-            ("TIDEGATE_AWS_URL", "aws_url"),
-        ] {
-            command.env(variable, self.archive.url(key));
-        }
+        self.archive.lead(&mut command);
         command.arg("get");
         command
     }
@@ -59,11 +52,6 @@ impl Lab {
             serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("no JSON ({error}): {ran:?}"));
         (ran.code, object)
     }
-}
-
-/// The accession of the first run of a shape.
-fn run_of(shape: &str) -> &'static str {
-    id(data().shape(shape), "run_accession")
 }
 
 /// Names and contents of a run's files in a format.

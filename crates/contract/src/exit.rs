@@ -39,7 +39,8 @@ pub const HELP: &str = "Exit codes: 0 everything verified, 1 some files failed, 
 
 /// Shown below `get --help`.
 pub const GET_HELP: &str = "Exit codes: 0 everything there, 1 some files failed, 2 usage, or nothing but malformed names, \
-3 nothing found, 4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable";
+3 nothing found, 4 no space left, 5 permission, ticket or credentials refused, 130 interrupted and resumable; \
+141 the reader of --pipe has left";
 
 impl Exit {
     /// Each of them, in the order of codes.

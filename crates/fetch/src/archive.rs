@@ -15,6 +15,7 @@ mod pace;
 mod report;
 mod resolve;
 mod sdl;
+pub mod self_check;
 mod table;
 
 pub use accession::{Accession, Kind, words};

@@ -2,11 +2,15 @@
 //! and how fast it is.
 //!
 //! Two things are kept apart. A server that refuses because too much is asked of it (`Host::refused`)
-//! keeps the connections that have worked; the others wait, and one more is tried now and then. A server
-//! that cannot be reached (`Host::lost`) is left alone altogether for a while.
+//! gets half as many connections, and none but those that have worked; the others wait, and one more is tried now and
+//! then. So does one that turns new connections away while it serves others (`Host::turned_away`), or that answers
+//! later for nothing (`first_bytes`). A server that cannot be reached (`Host::lost`) is left alone altogether for a
+//! while.
 
 pub mod ceilings;
+mod first_bytes;
 pub mod held;
+pub(crate) mod proven;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,6 +22,7 @@ use tidegate_transfer::outage::{self, Outage};
 use url::Url;
 
 use crate::host::ceilings::Ceilings;
+use crate::host::first_bytes::FirstBytes;
 use crate::host::held::HeldCeilings;
 
 /// First and longest wait after a refusal or a lost connection; it doubles in between, and the time waited
@@ -126,8 +131,8 @@ struct State {
     most: u16,
     /// Requests under way.
     active: u16,
-    /// Workers whose last request here was answered with bytes.
-    proven: u16,
+    /// Of these, requests of workers whose last one here was answered: this one, or the one before.
+    good: u16,
     /// Until when those that are not proven wait, or everybody.
     rest: Option<Rest>,
     refusals: u32,
@@ -135,12 +140,23 @@ struct State {
     outage: Outage,
     raise_at: Option<Instant>,
     raise_every: Duration,
+    /// What answers that a push-back overtook may bring the ceiling back to.
+    bound: u16,
+    /// When it was last lowered: requests from before speak of the same push-back.
+    lowered_at: Option<Instant>,
+    /// The ceiling before a push-back that may be a network that goes away.
+    doubt: Option<u16>,
     /// One connection more than is known to work is being tried.
     trying: bool,
+    /// So many were used since.
+    reached: bool,
     /// In this run it bore some connections and refused others.
     pushed_back: bool,
+    /// It did so after what was noted of it last, which so was too much.
+    is_news: bool,
     /// Bytes a second of one connection; 0 while unknown.
     rate: f64,
+    first_bytes: FirstBytes,
     rng: Rng,
 }
 
@@ -156,16 +172,22 @@ impl Host {
             ceiling: most.max(1),
             most: most.max(1),
             active: 0,
-            proven: 0,
+            good: 0,
             rest: None,
             refusals: 0,
             lost: 0,
             outage: Outage::default(),
             raise_at: None,
             raise_every: FIRST_RAISE,
+            bound: most.max(1),
+            lowered_at: None,
+            doubt: None,
             trying: false,
+            reached: false,
             pushed_back: false,
+            is_news: false,
             rate: 0.0,
+            first_bytes: FirstBytes::default(),
             rng,
         };
         Self { wanted: AtomicUsize::new(0), state: Mutex::new(state), held: None }
@@ -177,6 +199,7 @@ impl Host {
         let state = self.state.get_mut().expect("not poisoned");
         if let Some(bore) = held.of(place).filter(|&bore| bore < state.most) {
             state.ceiling = bore.max(1);
+            state.bound = state.ceiling;
             state.raise_at = Some(now + state.raise_every);
         }
         self.held = Some((Arc::clone(held), place.to_owned()));
@@ -184,10 +207,11 @@ impl Host {
     }
 
     /// What it bears now is to be remembered, if it has pushed back.
-    fn hold(&self, state: &State) {
+    fn hold(&self, state: &mut State) {
         if let Some((held, place)) = self.held.as_ref().filter(|_| state.pushed_back) {
             // The one that is being tried has not worked yet.
-            held.note(place, (state.ceiling - u16::from(state.trying)).max(1));
+            let bears = (state.ceiling - u16::from(state.trying)).max(1);
+            held.note(place, bears, std::mem::take(&mut state.is_news));
         }
     }
 
@@ -207,7 +231,7 @@ impl Host {
     pub fn ceiling(&self, now: Instant) -> u16 {
         let mut state = self.lock();
         state.raise(now);
-        self.hold(&state);
+        self.hold(&mut state);
         state.ceiling
     }
 
@@ -221,25 +245,36 @@ impl Host {
         let mut state = self.lock();
         let room = state.has_room(now, proven);
         state.active += u16::from(room);
+        state.good += u16::from(room && proven);
+        state.reached |= state.active >= state.ceiling;
         room
     }
 
-    /// A request has ended, however it did.
-    pub fn leave(&self) {
-        self.lock().active -= 1;
+    /// Requests under way.
+    pub fn active(&self) -> u16 {
+        self.lock().active
+    }
+
+    /// A request has ended, however it did; `proven` if the worker's last one here was answered by now.
+    pub fn leave(&self, proven: bool) {
+        let mut state = self.lock();
+        state.active -= 1;
+        state.good -= u16::from(proven);
     }
 
     /// A worker's request was answered; `first` if its last one here was not.
     pub fn answered(&self, first: bool) {
         let mut state = self.lock();
-        state.proven += u16::from(first);
+        state.good += u16::from(first);
         (state.lost, state.refusals) = (0, 0);
         state.outage.is_over();
         // A refusal may overtake answers to others that asked at the same time.
-        let worked = state.proven.min(state.active).min(state.most);
-        if worked > state.ceiling {
-            state.ceiling = worked;
-            self.hold(&state);
+        let worked = state.good.min(state.bound);
+        let is_sure = state.doubt.take().is_some();
+        state.pushed_back |= is_sure;
+        if worked > state.ceiling || is_sure {
+            state.ceiling = state.ceiling.max(worked);
+            self.hold(&mut state);
         }
         // It answers again: whom it answers goes on, the others wait as long as it asked.
         if let Some(rest) = &mut state.rest {
@@ -247,15 +282,18 @@ impl Host {
         }
     }
 
-    /// Bytes of a request have come at `rate` a second.
-    pub fn measured(&self, rate: f64) {
+    /// Bytes of a request have come at `rate` a second. If its connection was warm, `first` is how long it waited for
+    /// the first of them, and among how many.
+    pub fn measured(&self, now: Instant, rate: f64, first: Option<(Duration, u16)>) {
         let mut state = self.lock();
         state.rate = if state.rate > 0.0 { state.rate + WEIGHT * (rate - state.rate) } else { rate };
-    }
-
-    /// A worker no longer remembers that its last request here was answered.
-    pub fn forget(&self) {
-        self.lock().proven -= 1;
+        let Some((wait, among)) = first else { return };
+        let connections = among.max(state.active);
+        let Some(too_many) = state.first_bytes.add(connections, wait, rate) else { return };
+        tracing::debug!("first bytes come later with {too_many} connections, and no more of them");
+        state.lower_to(now, too_many / 2, too_many / 2);
+        (state.pushed_back, state.is_news) = (true, true);
+        self.hold(&mut state);
     }
 
     /// What another connection promises, beside other hosts': a host that nobody has tried is tried, then
@@ -270,31 +308,34 @@ impl Host {
         Promise { rate, active: state.active }
     }
 
-    /// The host asks for less. `proven` if the worker's last request here was answered, which counts no
-    /// more. Answers whether any other worker still gets on.
-    pub fn refused(&self, now: Instant, proven: bool, asked: Option<Duration>) -> bool {
+    /// The host asks for less, of a request that was made at `asked_at`. `proven` if the worker's last request here was
+    /// answered, which counts no more. `asked` is the wait it asks for. Answers whether any other worker still gets on.
+    pub fn refused(&self, now: Instant, asked_at: Instant, proven: bool, asked: Option<Duration>) -> bool {
         let mut state = self.lock();
-        state.proven -= u16::from(proven);
-        let works = state.proven.min(state.active.saturating_sub(1));
-        let lowered = works.clamp(1, state.ceiling);
-        if state.trying || lowered < state.ceiling {
-            let every = if state.trying { 2 * state.raise_every } else { state.raise_every };
-            state.raise_every = every.min(LONGEST_RAISE);
-            state.trying = false;
-        }
-        state.ceiling = lowered;
+        state.good -= u16::from(proven);
+        let works = state.good;
+        state.lower(now, asked_at);
         // Who refuses everybody says nothing of a number.
         state.pushed_back |= works > 0;
-        self.hold(&state);
-        state.raise_at = Some(now + state.raise_every);
-        // Refusals that come together count once.
-        if state.rest.is_none_or(|rest| rest.until <= now) {
-            state.refusals += 1;
-        }
-        let refusals = state.refusals;
-        let wait = asked.map_or_else(|| state.wait(refusals), |asked| asked.min(LONGEST_ASKED));
+        self.hold(&mut state);
+        let wait = state.put_off(now, asked);
         state.rest(now + wait, works == 0);
         works > 0
+    }
+
+    /// A new connection was not made, or closed before it was answered. While others get on it is one too many, which
+    /// this answers; that is remembered once one of them is answered after it.
+    pub fn turned_away(&self, now: Instant, asked_at: Instant) -> bool {
+        let mut state = self.lock();
+        if state.good == 0 {
+            state.is_away();
+            return false;
+        }
+        state.doubt = state.doubt.or(Some(state.ceiling));
+        state.lower(now, asked_at);
+        let wait = state.put_off(now, None);
+        state.rest(now + wait, false);
+        true
     }
 
     /// A connection was not made or was lost. `proven` as for [`refused`](Self::refused). Answers with the
@@ -341,8 +382,54 @@ impl State {
         self.active < self.ceiling
     }
 
+    /// A request made at `asked_at` was one too many. What is refused of one connection more than works is that one.
+    /// Else as many are asked for as work, and at most half of what was: nobody knows who else wants the rest.
+    fn lower(&mut self, now: Instant, asked_at: Instant) {
+        let works = self.good;
+        // Refusals that come together are one push-back.
+        if self.lowered_at.is_none_or(|lowered| asked_at > lowered) {
+            let tried = std::mem::take(&mut self.trying);
+            let every = if tried { 2 * self.raise_every } else { self.raise_every };
+            self.raise_every = every.min(LONGEST_RAISE);
+            self.bound = if tried { self.ceiling - 1 } else { self.ceiling.min(self.active) / 2 };
+            self.is_news |= works > 0;
+        }
+        self.lower_to(now, self.bound, works);
+    }
+
+    /// At most `n` connections from now on, or as many as are answered yet, up to `bound`, until one more is tried.
+    fn lower_to(&mut self, now: Instant, bound: u16, n: u16) {
+        self.bound = bound.clamp(1, self.ceiling.max(self.bound));
+        self.ceiling = n.min(bound).clamp(1, self.ceiling);
+        self.trying = false;
+        self.lowered_at = Some(now);
+        self.raise_at = Some(now + self.raise_every);
+    }
+
+    /// How long who was refused waits. Refusals that come together count once.
+    fn put_off(&mut self, now: Instant, asked: Option<Duration>) -> Duration {
+        if self.rest.is_none_or(|rest| rest.until <= now) {
+            self.refusals += 1;
+        }
+        let refusals = self.refusals;
+        asked.map_or_else(|| self.wait(refusals), |asked| asked.min(LONGEST_ASKED))
+    }
+
+    /// Nobody gets on: what looked like push-back was a server or a network that went away.
+    fn is_away(&mut self) {
+        if let Some(before) = self.doubt.take() {
+            (self.ceiling, self.bound) = (before, before);
+        }
+    }
+
     fn raise(&mut self, now: Instant) {
         let Some(at) = self.raise_at.filter(|&at| at <= now) else { return };
+        if self.trying && !self.reached {
+            // Nobody has asked for so many, so nobody knows.
+            self.raise_at = Some(at.max(now) + self.raise_every);
+            return;
+        }
+        self.reached = false;
         if self.trying {
             // The last one was not refused: it works, and the next is tried sooner.
             self.raise_every = (self.raise_every / 2).max(QUICKEST_RAISE);
@@ -351,13 +438,17 @@ impl State {
         self.raise_at = self.trying.then(|| at.max(now) + self.raise_every);
         if self.trying {
             self.ceiling += 1;
+            self.bound = self.bound.max(self.ceiling);
         } else {
             self.raise_every = FIRST_RAISE;
         }
     }
 
     fn lost(&mut self, now: Instant, proven: bool, longest: Duration) -> Option<Duration> {
-        self.proven -= u16::from(proven);
+        self.good -= u16::from(proven);
+        if self.good == 0 {
+            self.is_away();
+        }
         self.lost += 1;
         if self.lost < LOST_IN_A_ROW || self.rest.is_some_and(|rest| rest.until > now) {
             return None;
@@ -381,166 +472,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn host(most: u16) -> (Host, Instant) {
-        (Host::new(most, Rng::new(1)), Instant::now())
-    }
-
-    /// Lets `n` workers ask; the first `answered` of them get an answer.
-    fn fill(host: &Host, now: Instant, n: u16, answered: u16) {
-        for i in 0..n {
-            assert!(host.enter(now, false), "room for {i}");
-        }
-        (0..answered).for_each(|_| host.answered(true));
-    }
-
-    #[test]
-    fn a_refusal_lowers_the_ceiling_to_what_worked() {
-        let (host, now) = host(16);
-        fill(&host, now, 12, 8);
-        for _ in 0..4 {
-            assert!(host.refused(now, false, None));
-            host.leave();
-        }
-        assert_eq!(host.ceiling(now), 8);
-        assert!(!host.has_room(now, true), "all eight are in use");
-        host.leave();
-        assert!(host.has_room(now, true), "one that worked goes on at once");
-        assert!(host.has_room(now + LONGEST_WAIT, false), "and any other after a wait");
-    }
-
-    #[test]
-    fn answers_that_a_refusal_overtook_count() {
-        let (host, now) = host(16);
-        fill(&host, now, 12, 2);
-        host.refused(now, false, None);
-        host.leave();
-        assert_eq!(host.ceiling(now), 2);
-        (0..6).for_each(|_| host.answered(true));
-        assert_eq!(host.ceiling(now), 8);
-    }
-
-    #[test]
-    fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
-        let (host, mut now) = host(4);
-        fill(&host, now, 3, 2);
-        host.refused(now, false, None);
-        host.leave();
-        assert_eq!(host.ceiling(now), 2);
-        now += FIRST_RAISE;
-        assert_eq!(host.ceiling(now), 3);
-        assert!(host.enter(now, false));
-        host.refused(now, false, None);
-        host.leave();
-        assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
-        now += 2 * FIRST_RAISE;
-        assert_eq!(host.ceiling(now), 3);
-        now += 2 * FIRST_RAISE;
-        assert_eq!(host.ceiling(now), 4, "it worked");
-        assert_eq!(host.ceiling(now + LONGEST_RAISE), 4, "never more than the settings say");
-    }
-
-    #[test]
-    fn what_pushed_back_is_remembered_and_tried_again_one_by_one() {
-        let held = Arc::new(HeldCeilings::new([("h:80".to_owned(), 6), ("wide:80".to_owned(), 40)]));
-        let hosts = Hosts::new(Ceilings::all(16), Arc::clone(&held), 100, 7);
-        let of = |url: &str| hosts.of(&Url::parse(url).expect("a URL"));
-        let now = Instant::now();
-        let host = of("http://h/f");
-        assert_eq!(host.ceiling(now), 6);
-        assert_eq!(of("http://other/f").ceiling(now), 16);
-        assert_eq!(of("http://wide/f").ceiling(now), 16, "never more than the settings say");
-        assert_eq!(held.noted(), [], "nothing has pushed back in this run");
-        let later = Instant::now() + FIRST_RAISE;
-        assert_eq!(host.ceiling(later), 7);
-        fill(&host, later, 5, 4);
-        host.refused(later, false, None);
-        host.leave();
-        assert_eq!(held.noted(), [("h:80".to_owned(), 4)]);
-    }
-
-    #[test]
-    fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
-        let (host, now) = host(4);
-        assert!(host.enter(now, false));
-        assert!(!host.refused(now, false, Some(Duration::from_secs(7))));
-        host.leave();
-        assert_eq!(host.ceiling(now), 1);
-        assert!(!host.has_room(now + Duration::from_secs(6), true));
-        assert!(host.has_room(now + Duration::from_secs(7), false));
-        assert!(!host.refused_long(now), "a wait has an end");
-    }
-
-    impl Host {
-        fn refused_long(&self, now: Instant) -> bool {
-            self.enter(now + LONGEST_ASKED, false);
-            self.refused(now, false, Some(Duration::from_secs(1 << 40)));
-            self.leave();
-            !self.has_room(now + LONGEST_ASKED, false)
-        }
-    }
-
-    #[test]
-    fn a_host_that_cannot_be_reached_rests_until_it_answers() {
-        let (host, now) = host(8);
-        let mut told = None;
-        for _ in 0..LOST_IN_A_ROW {
-            assert_eq!(told, None);
-            assert!(host.has_room(now, false));
-            told = host.lost(now, false);
-        }
-        let waits = host.lock().rest.expect("it rests").until - now;
-        assert_eq!(told, Some(waits));
-        assert!(waits <= FIRST_WAIT);
-        let again = now + waits;
-        assert!(host.enter(again, false));
-        assert!(host.lost(again, false).is_some());
-        assert!(host.lock().rest.expect("it rests again").everybody);
-        host.answered(true);
-        assert!(host.has_room(again, true), "whom it answers goes on");
-    }
-
-    #[test]
-    fn a_host_that_is_away_is_looked_for_often_enough_to_say_so_every_minute() {
-        let hour = Duration::from_secs(3600);
-        for seed in 0..20 {
-            let host = Host::new(8, Rng::new(seed));
-            let begun = Instant::now();
-            let (mut now, mut told) = (begun, begun);
-            host.answered(true);
-            host.forget();
-            while let outage::Next::Again { failures, tell, .. } = host.unreachable(now, false, hour) {
-                let silent = now - told;
-                assert_eq!(tell, failures == 1 || silent >= Duration::from_secs(60));
-                assert!(
-                    silent <= Duration::from_secs(60) + LONGEST_AWAY,
-                    "seed {seed}: silent for {silent:?}"
-                );
-                told = if tell { now } else { told };
-                now = host.lock().rest.map_or(now, |rest| rest.until.max(now));
-            }
-            assert_eq!(now - begun, hour, "seed {seed}: the last try is at the end");
-        }
-    }
-
-    #[test]
-    fn room_is_that_of_hosts_with_work() {
-        let mut ceilings = Ceilings::default();
-        ceilings.set("a.example", 3);
-        ceilings.set("b.example", 4);
-        let hosts = Hosts::new(ceilings, Arc::default(), 100, 7);
-        let now = Instant::now();
-        assert_eq!(hosts.room(now), 1);
-        let url = |text| Url::parse(text).expect("a URL");
-        let (a, b) = (hosts.of(&url("http://a.example/x")), hosts.of(&url("http://b.example/x")));
-        a.want(true);
-        b.want(true);
-        assert_eq!(hosts.room(now), 7);
-        a.want(false);
-        assert_eq!(hosts.room(now), 4);
-        assert!(Arc::ptr_eq(&hosts.of(&url("http://b.example/other")), &b));
-        assert!(!Arc::ptr_eq(&hosts.of(&url("https://b.example/other")), &b));
-    }
-}
+mod tests;

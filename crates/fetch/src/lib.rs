@@ -10,6 +10,7 @@
 //! | to talk to servers | [`remote::servers::Servers`], which gives each worker a [`remote::Remote`] |
 //! | a bound of connections a host | [`host::ceilings::Ceilings`], and what hosts bore before: [`host::held::HeldCeilings`] |
 //! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
+//! | their content as one stream | [`pipe::pipe`] |
 //! | to put files | [`put::Upload`], to a [`put::s3::S3Target`] or a [`put::dav::DavTarget`] |
 //! | tables beside the files | [`sidecar::Sidecars`] |
 //!
@@ -35,6 +36,7 @@ pub mod archive;
 pub mod host;
 
 pub mod get;
+pub mod pipe;
 
 // Files to others' servers.
 pub mod put;

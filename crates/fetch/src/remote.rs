@@ -3,7 +3,10 @@
 //! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
 
 // What all protocols share.
+pub mod gs_settings;
+pub(crate) mod listing;
 pub(crate) mod login;
+pub(crate) mod object;
 mod public;
 mod reach;
 pub mod s3_credentials;
@@ -13,6 +16,7 @@ pub(crate) mod tls;
 
 // One protocol each.
 pub(crate) mod ftp;
+pub(crate) mod gs;
 pub(crate) mod http;
 pub(crate) mod local;
 pub mod request;
@@ -159,6 +163,13 @@ impl Refusal {
     /// A refusal for a reason of another kind. Servers choose words of it, which are escaped here.
     pub fn of(why: Why, error: Error) -> Self {
         Self { why, error: foreign::error(error), retry_after: None }
+    }
+
+    /// The same refusal, speaking of `object` rather than of the URL it was asked for by.
+    #[must_use]
+    pub(crate) fn speaking_of(mut self, asked: &Url, object: &Url) -> Self {
+        self.error.message = self.error.message.replace(&shown(asked), &shown(object));
+        self
     }
 
     /// The same refusal with a wait that the server asks for.

@@ -3,6 +3,7 @@
 
 mod common;
 #[path = "common/standin.rs"]
+#[allow(dead_code, reason = "some of it is for the tests of the command")]
 mod standin;
 
 use std::fs;

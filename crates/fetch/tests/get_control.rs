@@ -93,7 +93,7 @@ fn bounds_are_what_hosts_with_work_bear() {
 fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins_there() {
     for bears in [6, 10, 20] {
         let (world, place) = (World::new(1), Place::new());
-        let items: Vec<_> = (0..40).map(|i| (i.to_string(), Item::new(i, 4 * MIB))).collect();
+        let items: Vec<_> = (0..40).map(|i| (i.to_string(), Item::new(i, 2 * MIB))).collect();
         for (name, item) in &items {
             world.put(&format!("http://h/{name}"), item.clone());
         }
@@ -114,6 +114,9 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
         let [(server, bore)] = &noted[..] else { panic!("one server has pushed back: {noted:?}") };
         assert_eq!(server, "h:80");
         assert!((bears / 2..=bears).contains(&usize::from(*bore)), "{bore} of {bears}");
+        // Those that asked before the first was refused, and hardly any after.
+        let refused = world.served("h").busy.load(Relaxed);
+        assert!(refused <= 32, "{refused} were refused by who bears {bears}");
 
         // The next run is allowed no more to begin with.
         let next = Place::new();
@@ -124,6 +127,30 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
         step(&mut download, 32);
         assert_eq!(download.bounds().network, Bounds::new(1, *bore));
     }
+}
+
+#[test]
+fn a_server_that_only_answers_later_when_more_is_asked_of_it_is_asked_for_less() {
+    let (world, place) = (World::new(1), Place::new());
+    let items: Vec<_> = (0..120).map(|i| (i.to_string(), Item::new(i, MIB / 4))).collect();
+    for (name, item) in &items {
+        world.put(&format!("http://h/{name}"), item.clone());
+    }
+    let crowd = Some((4, Duration::from_millis(300)));
+    world.rules(
+        "h",
+        Rules { rate: Some(4 * MIB), latency: Duration::from_millis(20), crowd, ..Rules::default() },
+    );
+    let records = items.iter().map(|(name, _)| record(name, &[&format!("http://h/{name}")])).collect();
+    let held = Arc::new(HeldCeilings::default());
+    let (mut download, told) = start(&world, &place, records, |settings| settings.held = Arc::clone(&held));
+    let served = world.served("h");
+    drive(&mut download, |_| if served.opens.load(Relaxed) < 30 { 4 } else { 16 }).unwrap();
+    assert_eq!(told.lock().unwrap().done.len(), items.len());
+    let noted = held.noted();
+    let [(server, bears)] = &noted[..] else { panic!("it has pushed back: {noted:?}") };
+    assert!(server == "h:80" && (4..=8).contains(bears), "{noted:?}");
+    assert_eq!(served.busy.load(Relaxed), 0, "and has refused nothing");
 }
 
 #[test]

@@ -316,3 +316,29 @@ fn who_pays_and_who_does_not_is_said_and_signed() {
     let request = &server.requests()[1];
     assert_eq!((request.path(), request.header("x-amz-request-payer")), ("/bucket/x%3F", None));
 }
+
+#[test]
+fn the_requester_agrees_to_pay_only_where_that_was_asked_for() {
+    let head = [("Content-Length", "1"), ("ETag", "\"a\"")];
+    for agrees in [false, true] {
+        let server = Scripted::http(move |request| {
+            let is_head = request.lines[0].starts_with("HEAD");
+            (http("200 OK", &head, if is_head { b"" } else { b"x" }), Then::Keep)
+        });
+        let mut settings = moto::settings(server.url("").as_str(), true);
+        if let Some(s3) = &mut settings.s3 {
+            s3.requester_pays = agrees;
+        }
+        let (servers, url) = (Servers::new(&settings), moto::url("k"));
+        let mut remote = servers.remote();
+        remote.look(&ask(&url, 0..u64::MAX)).expect("an answer");
+        remote.open(&ask(&url, 0..1)).expect("an answer");
+        assert_eq!(server.requests().len(), 2);
+        for request in server.requests() {
+            let said: Vec<_> =
+                request.lines.iter().filter(|line| line.contains("x-amz-request-payer:")).collect();
+            let signed = request.path().contains("X-Amz-SignedHeaders=host%3Bx-amz-request-payer");
+            assert_eq!((said.len(), signed), (usize::from(agrees), agrees), "{request:?}");
+        }
+    }
+}

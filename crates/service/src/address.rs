@@ -40,12 +40,13 @@ impl Route {
             Some("gsiftp") => Some(End::GridFtp),
             Some("http" | "https") => Some(End::Web),
             Some("s3") => Some(End::Store),
+            Some("gs") => Some(End::Bucket),
             Some("ftp" | "ftps") => Some(End::Ftp),
             Some(_) => None,
         };
         let unknown = |scheme: &Option<String>| {
             format!(
-                "{}:// is not known; there are paths, file, tg, http, https, ftp, ftps, s3 and gsiftp",
+                "{}:// is not known; there are paths, file, tg, http, https, ftp, ftps, s3, gs and gsiftp",
                 scheme.as_deref().unwrap_or_default()
             )
         };
@@ -53,7 +54,7 @@ impl Route {
         let b = of(&to).ok_or_else(|| unknown(&to))?;
         match (a, b) {
             (End::Local | End::Endpoint, End::Local | End::Endpoint) => Ok(Self::Copy),
-            (End::Web | End::Store | End::Ftp, End::Local) => Ok(Self::Get),
+            (End::Web | End::Store | End::Bucket | End::Ftp, End::Local) => Ok(Self::Get),
             (End::Local, End::Web | End::Store) => Ok(Self::Put),
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
             | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Ok(Self::GridFtp),
@@ -77,6 +78,7 @@ enum End {
     GridFtp,
     Web,
     Store,
+    Bucket,
     Ftp,
 }
 

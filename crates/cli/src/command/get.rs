@@ -1,8 +1,11 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
+mod convert;
 mod held;
 mod names;
+mod piped;
 mod preview;
+mod self_check;
 mod settings;
 
 use std::ffi::OsString;
@@ -14,11 +17,13 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_control::Stage;
 use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
-use tidegate_fetch::record::Record;
+use tidegate_fetch::record::{Names, Record};
+use tidegate_fetch::remote::Remotes;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 
 use crate::drive::{Begun, Ended, Job, Work, interrupt_on_signals};
@@ -30,13 +35,14 @@ use crate::run_memory::MemoryArgs;
 use crate::settings::{ControlArgs, StateArgs};
 use crate::summary::Status;
 use crate::terminal;
+use convert::{ConvertTo, Converter};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
 /// Get public data by accession, URL or list, verified and resumable.
 ///
 /// NAME is an accession of a sequence archive (run, experiment, sample, study, project, submission,
-/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, file; s3://bucket/prefix/
-/// for all beneath it), a file that lists any of these,
+/// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, gs, file; s3://bucket/prefix/
+/// or gs://bucket/prefix/ for all beneath it), a file that lists any of these,
 /// or '-' for such a list on standard input. Lists may be in aria2's syntax, checksum files beside a
 /// --base-url, tables (ENA's file reports as they are), JSON, BagIt's fetch.txt, or Metalink 4. Files get
 /// their names only when they are complete and verified; what is there already is skipped.
@@ -45,7 +51,7 @@ use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 #[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct GetArgs {
     /// Accessions, URLs, files that list them, or '-'
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required_unless_present = "self_check")]
     names: Vec<OsString>,
     /// Where files go
     #[arg(short, long, value_name = "DIR", default_value = ".")]
@@ -59,6 +65,16 @@ pub struct GetArgs {
     /// Write what is known of the runs, and get no file of theirs
     #[arg(long, conflicts_with = "dry_run")]
     metadata_only: bool,
+    /// Write the content to standard output, one file after the other, and keep nothing; it is verified while it flows,
+    /// so whoever reads has to look at the exit status
+    #[arg(long, conflicts_with_all = ["dry_run", "metadata_only", "json", "epochs", "outdir", "overwrite", "convert"])]
+    pipe: bool,
+    /// Ask each archive for one known run, or for NAME, and tell what of the answers is not as expected
+    #[arg(long, conflicts_with_all = ["pipe", "dry_run", "metadata_only", "convert"])]
+    pub self_check: bool,
+    /// Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["dry_run", "metadata_only"])]
+    convert: Option<ConvertTo>,
     #[command(flatten)]
     pub output: OutputArgs,
     /// Use N connections and let no rule change that
@@ -82,13 +98,24 @@ pub struct GetArgs {
 
 /// Runs the command.
 pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
+    if args.self_check {
+        return self_check::run(args);
+    }
     let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
         return Ok(preview::dry_run(names, args.output.json)?);
     }
+    if args.pipe {
+        let remotes: Arc<dyn Remotes> = servers;
+        return pipe(args, names, &remotes);
+    }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
+    let interrupt = interrupt_on_signals();
+    let converter =
+        args.convert.map(|ConvertTo::Fastq| Converter::find(&directory, args.overwrite, interrupt.clone()));
+    let converter = converter.transpose()?;
     let sidecars = args.sidecars.sidecars(&directory)?;
     if args.metadata_only {
         return Ok(preview::metadata_only(names, sidecars, args.output.json)?);
@@ -99,7 +126,6 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         control.max_workers = control.max_workers.max(n);
     }
     let pace = control.pace(control.optimizer()?.as_ref());
-    let interrupt = interrupt_on_signals();
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
     let state = args.state.state_dir()?;
@@ -111,7 +137,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         .zip(local(&directory))
         .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
     let memory = args.memory.of(key, &control, &state);
-    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None }));
+    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None, archives: Vec::new() }));
     let staging = settings.staging;
     let mut begun = Some((names, settings, tell(&results)));
     let begin = move || {
@@ -135,8 +161,61 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     if args.memory.is_wanted() {
         held::keep(&held, &state);
     }
-    let ended = ended?;
+    let mut ended = ended?;
+    if let Some(converter) = &converter {
+        convert(converter, &mut ended, &results);
+    }
     finish(ended, &results, args.output.json)
+}
+
+/// Writes what was named to standard output.
+fn pipe(args: &GetArgs, names: Names, servers: &Arc<dyn Remotes>) -> anyhow::Result<ExitCode> {
+    let interrupt = interrupt_on_signals();
+    let here = std::env::current_dir()?;
+    let pace = args.control.pace(args.control.optimizer()?.as_ref());
+    let mut settings = args.server.download(&here, &args.control, pace, interrupt, &args.state)?;
+    let state = args.state.state_dir()?;
+    if args.memory.is_wanted() {
+        settings.held = Arc::new(held::recall(&state));
+    }
+    let held = Arc::clone(&settings.held);
+    let code = piped::run(names, servers, settings, args.fixed, args.output.quiet);
+    if args.memory.is_wanted() {
+        held::keep(&held, &state);
+    }
+    Ok(code?)
+}
+
+/// Converts the archives that are there, and tells of each that cannot be.
+fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>) {
+    let archives = std::mem::take(&mut results.lock().expect("not poisoned").archives);
+    if ended.error.is_some() {
+        return;
+    }
+    if archives.is_empty() {
+        terminal::complain("there is nothing to convert: --format sra gets SRA archives");
+    }
+    for archive in archives {
+        match converter.convert(&archive) {
+            Ok(made) => ended.summary.converted.extend(made),
+            Err(error) if error.kind == ErrorKind::Interrupted => {
+                ended.summary.status = Status::Interrupted;
+                ended.summary.error = Some(error.to_string());
+                ended.summary.error_kind = Some(error.kind);
+                ended.error = Some(error);
+                return;
+            }
+            Err(error) => {
+                if ended.summary.status == Status::Complete {
+                    ended.summary.status = Status::Incomplete;
+                }
+                // The last one is told of at the end.
+                if let Some(before) = results.lock().expect("not poisoned").error.replace(error) {
+                    terminal::complain(&before.message);
+                }
+            }
+        }
+    }
 }
 
 /// What is kept while files arrive.
@@ -144,13 +223,18 @@ struct Results {
     sidecars: Option<Sidecars>,
     /// Files of which no checksum was known.
     unchecked: u64,
-    /// Why the sidecars cannot be written.
+    /// Why the sidecars cannot be written, or what was not converted.
     error: Option<Error>,
+    /// SRA archives that are there.
+    archives: Vec<RelPath>,
 }
 
 impl Results {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
         self.unchecked += u64::from(!got.checked);
+        if Converter::takes(&record.path) {
+            self.archives.push(record.path.clone());
+        }
         let arrived = Arrived {
             url: &got.url,
             bytes: Some(got.bytes),

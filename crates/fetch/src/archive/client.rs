@@ -4,6 +4,8 @@
 //! after 1, 2, 4 s and jitter. NCBI's rate limit inside status 200 counts as 429, and a page in place of data
 //! as a failure of the server. Nothing found (204, 404) is an answer; a refusal (400) is final.
 
+mod probe;
+
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -18,6 +20,7 @@ use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
+pub use self::probe::Probe;
 use super::pace::{Pace, sleep};
 use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
@@ -135,7 +138,8 @@ impl fmt::Debug for Service {
 }
 
 impl Service {
-    fn new(name: &'static str, base: &str, rate: f64) -> Result<Self> {
+    /// One at `base` that is asked so often a second; 0 is no limit.
+    pub fn new(name: &'static str, base: &str, rate: f64) -> Result<Self> {
         let url = Url::parse(base.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(mut base) = url.filter(Url::has_host) else {
             let why = format!(
@@ -147,6 +151,16 @@ impl Service {
         base.set_fragment(None);
         base.set_query(None);
         Ok(Self { name, base, pace: Pace::new(rate), says_404: false, down: AtomicBool::new(false) })
+    }
+
+    /// What it is called.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Where something beneath it is, for people.
+    pub fn place(&self, path: &str) -> String {
+        place(&self.at(path))
     }
 
     /// The URL of something beneath it.
@@ -257,20 +271,14 @@ impl ArchiveClient {
             url.query_pairs_mut().extend_pairs(form);
         }
         self.persist(service, &url, over, || {
-            let answer = if posts {
-                let agent = self.agent(service, &url, Reach::All)?;
-                // Its redirects are not followed: they would lose the form.
-                let response = agent.post(url.as_str()).send_form(form.iter().copied());
-                response.map_err(|error| self.lost(service, &url, &error))?
-            } else {
-                self.ask(service, method, &url)?
-            };
+            let answer =
+                if posts { self.post(service, &url, form)? } else { self.ask(service, method, &url)?.1 };
             self.text(service, &url, answer)
         })
     }
 
     /// One question without a body, and its answer wherever that is: redirects are followed as those of files are.
-    fn ask(&self, service: &Service, method: &Method, url: &Url) -> Result<Response<Body>, Failure> {
+    fn ask(&self, service: &Service, method: &Method, url: &Url) -> Result<(Url, Response<Body>), Failure> {
         let mut been = vec![url.clone()];
         loop {
             let at = &been[been.len() - 1];
@@ -284,11 +292,18 @@ impl ArchiveClient {
             let answer = answer.map_err(|error| self.lost(service, at, &error))?;
             let is_redirect = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
             if !is_redirect || header(&answer, "location").is_none() {
-                return Ok(answer);
+                return Ok((been.pop().unwrap_or_else(|| url.clone()), answer));
             }
             let next = redirected(at, &been, &answer, false);
             been.push(next.map_err(|refusal| self.refused(service, url, &refusal.error))?);
         }
+    }
+
+    /// A form as the body of a request. Its redirects are not followed: they would lose the form.
+    fn post(&self, service: &Service, url: &Url, form: &[(&str, &str)]) -> Result<Response<Body>, Failure> {
+        let agent = self.agent(service, url, Reach::All)?;
+        let response = agent.post(url.as_str()).send_form(form.iter().copied());
+        response.map_err(|error| self.lost(service, url, &error))
     }
 
     fn lines(&self) -> MutexGuard<'_, AgentPool> {
@@ -320,7 +335,7 @@ impl ArchiveClient {
     pub fn head(&self, path: &str, over: &AtomicBool) -> Result<Option<Head>> {
         let url = self.aws.at(path);
         self.persist(&self.aws, &url, over, || {
-            let response = self.ask(&self.aws, &Method::HEAD, &url)?;
+            let (_, response) = self.ask(&self.aws, &Method::HEAD, &url)?;
             match response.status().as_u16() {
                 200 => {
                     let bytes = header(&response, "content-length").and_then(|text| text.parse().ok());

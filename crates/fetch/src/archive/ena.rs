@@ -43,7 +43,7 @@ const METADATA: &str = "library_layout,library_strategy,library_source,library_s
                         nominal_length";
 
 /// The value of `fields` in a request.
-fn fields(wanted: &[String]) -> String {
+pub fn fields(wanted: &[String]) -> String {
     if wanted.iter().any(|field| field == "all") {
         return "all".to_owned();
     }

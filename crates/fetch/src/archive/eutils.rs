@@ -23,7 +23,7 @@ const MAX_PAGES: usize = 200;
 
 /// The run table's columns in their usual order, for answers that come without them, and what ENA calls them.
 /// Those that ENA has no name for keep their own.
-const RUNINFO: [(&str, &str); 47] = [
+pub const RUN_COLUMNS: [(&str, &str); 47] = [
     ("Run", "run_accession"),
     ("ReleaseDate", "first_public"),
     ("LoadDate", "last_updated"),
@@ -232,7 +232,7 @@ fn table(answer: Answer) -> Result<Vec<Row>> {
         return Err(said(text[from..].split("</").next().unwrap_or_default()));
     }
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
-    let mut header: Vec<String> = RUNINFO.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut header: Vec<String> = RUN_COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|error| said(&format!("a run table that is no CSV: {error}")))?;
@@ -252,7 +252,7 @@ fn table(answer: Answer) -> Result<Vec<Row>> {
 
 /// A cell under ENA's name of its column; ENA leaves empty what NCBI calls 0, and gives days without hours.
 fn cell((name, cell): (&String, &str)) -> (String, String) {
-    let known = RUNINFO.iter().find(|(theirs, ours)| theirs == name && !ours.is_empty());
+    let known = RUN_COLUMNS.iter().find(|(theirs, ours)| theirs == name && !ours.is_empty());
     let name = known.map_or(name.as_str(), |(_, ours)| ours);
     let cell = match name {
         "nominal_length" | "nominal_sdev" if cell == "0" => "",
@@ -291,7 +291,7 @@ mod tests {
             }
         }
         let names: Vec<&str> = header.split(',').collect();
-        assert_eq!(names, RUNINFO.map(|(name, _)| name));
+        assert_eq!(names, RUN_COLUMNS.map(|(name, _)| name));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Worker<'_> {
             return;
         }
         let rate = moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);
-        host.measured(rate);
+        host.measured(Instant::now(), rate, self.asked.first_byte);
         self.rate = if self.rate > 0.0 { self.rate + WEIGHT * (rate - self.rate) } else { rate };
     }
 }

@@ -19,10 +19,8 @@ use crate::get::memory::fingerprint;
 use crate::get::queue::{ActiveClaim, Asker, Job, Order, Task};
 use crate::get::state::DownloadState;
 use crate::host::Host;
+use crate::host::proven::Proven;
 use crate::remote::{Ask, Refusal, Remote, Remotes, Version, WARM, Why};
-
-/// Hosts whose answers a worker remembers.
-const PROVEN: usize = 64;
 
 /// One network worker.
 pub(super) struct Worker<'s> {
@@ -30,10 +28,19 @@ pub(super) struct Worker<'s> {
     remotes: &'s dyn Remotes,
     pub(super) remote: Box<dyn Remote>,
     pub(super) throttle: Option<Throttle>,
-    /// Hosts that answered its last request.
-    proven: Vec<Arc<Host>>,
+    proven: Proven,
     /// Bytes a second.
     pub(super) rate: f64,
+    /// What it asks for, or asked for last.
+    pub(super) asked: CurrentRequest,
+}
+
+/// A request of a worker's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CurrentRequest {
+    at: Instant,
+    /// How long its first byte took, if its connection was warm, and among how many requests to the host.
+    pub(super) first_byte: Option<(Duration, u16)>,
 }
 
 /// A worker beside its gate.
@@ -49,7 +56,7 @@ impl Asker for AtGate<'_, '_> {
     }
 
     fn is_proven(&self, host: &Arc<Host>) -> bool {
-        self.worker.is_proven(host)
+        self.worker.proven.has(host)
     }
 
     fn rate(&self) -> f64 {
@@ -64,7 +71,16 @@ impl Asker for AtGate<'_, '_> {
 impl<'s> Worker<'s> {
     pub(super) fn new(shared: &'s DownloadState, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(shared.settings.limits.network);
-        Self { shared, remotes, remote: remotes.remote(), throttle, proven: Vec::new(), rate: 0.0 }
+        let asked = CurrentRequest { at: Instant::now(), first_byte: None };
+        Self {
+            shared,
+            remotes,
+            remote: remotes.remote(),
+            throttle,
+            proven: Proven::default(),
+            rate: 0.0,
+            asked,
+        }
     }
 
     /// Works until the download ends.
@@ -74,36 +90,22 @@ impl<'s> Worker<'s> {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
             let parked = || !gate.is_open(index);
+            self.asked = CurrentRequest { at: Instant::now(), first_byte: None };
             match &job.order {
                 Order::Look => self.look(&job),
                 Order::First(end) => self.first(&job, *end, &parked),
                 Order::Part(held) => self.part(&job, held, &parked),
             }
-            job.file.hosts[job.mirror].leave();
+            let host = &job.file.hosts[job.mirror];
+            host.leave(self.proven.has(host));
             shared.queue.nudge();
         }
     }
 
-    fn is_proven(&self, host: &Arc<Host>) -> bool {
-        self.proven.iter().any(|known| Arc::ptr_eq(known, host))
-    }
-
     /// The host answered.
     fn answered(&mut self, host: &Arc<Host>) {
-        let first = !self.is_proven(host);
-        host.answered(first);
-        if first {
-            if self.proven.len() >= PROVEN {
-                self.proven.remove(0).forget();
-            }
-            self.proven.push(Arc::clone(host));
-        }
-    }
-
-    /// The host did not answer; says whether it had before.
-    fn unproven(&mut self, host: &Arc<Host>) -> bool {
-        let known = self.proven.iter().position(|known| Arc::ptr_eq(known, host));
-        known.map(|index| self.proven.remove(index)).is_some()
+        let known = self.proven.answered(host);
+        self.asked.first_byte = known.then(|| (self.asked.at.elapsed(), host.active()));
     }
 
     fn ask<'a>(
@@ -340,8 +342,8 @@ impl<'s> Worker<'s> {
             Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
             Why::Changed => state.changed(body, &error),
             Why::Busy => {
-                let proven = self.unproven(host);
-                let others = host.refused(now, proven, retry_after);
+                let proven = self.proven.lost(host);
+                let others = host.refused(now, self.asked.at, proven, retry_after);
                 drop(state);
                 // The host sees to the waiting; it counts only if nobody gets on.
                 if others {
@@ -356,7 +358,12 @@ impl<'s> Worker<'s> {
                 state.outlast(body, job.mirror, error, next, retries, mixes)
             }
             Why::Unreachable => {
-                let proven = self.unproven(host);
+                let proven = self.proven.lost(host);
+                // Who served this worker a moment ago is away, rather than full.
+                if !proven && host.turned_away(now, self.asked.at) {
+                    drop(state);
+                    return again(None);
+                }
                 let next = host.unreachable(now, proven, shared.settings.retry_for);
                 if let outage::Next::Again { left, tell: true, .. } = next {
                     tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
@@ -364,7 +371,7 @@ impl<'s> Worker<'s> {
                 state.outlast(body, job.mirror, error, next, retries, mixes)
             }
             Why::Broken => {
-                let proven = self.unproven(host);
+                let proven = self.proven.lost(host);
                 if let Some(wait) = host.lost(now, proven) {
                     tracing::warn!("{error}; trying again in {:.1} s", wait.as_secs_f64());
                 }

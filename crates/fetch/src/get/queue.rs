@@ -344,7 +344,7 @@ impl Queue {
         } else {
             let least = if late(&held) > LATE { 1 } else { LEAST };
             let Some(range) = held.claim.split(least) else {
-                host.leave();
+                host.leave(asker.is_proven(host));
                 return None;
             };
             range

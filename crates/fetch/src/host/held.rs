@@ -38,10 +38,10 @@ impl HeldCeilings {
     }
 
     /// The server at `place` has pushed back, and bears `connections` by now. The most that it bore since counts: it pushes
-    /// back at the start as well, when few work yet.
-    pub(crate) fn note(&self, place: &str, connections: u16) {
+    /// back at the start as well, when few work yet. `anew` if it has done so again, which what was noted led to.
+    pub(crate) fn note(&self, place: &str, connections: u16, anew: bool) {
         let mut now = self.lock();
-        if now.get(place).is_none_or(|&most| most < connections) {
+        if anew || now.get(place).is_none_or(|&most| most < connections) {
             now.insert(place.to_owned(), connections);
         }
     }

@@ -59,14 +59,6 @@ struct Worker<'a> {
     proven: bool,
 }
 
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        if self.proven {
-            self.shared.host.forget();
-        }
-    }
-}
-
 impl Worker<'_> {
     /// Closes its connection; the next request opens another.
     fn disconnect(&mut self) {
@@ -89,11 +81,12 @@ impl Worker<'_> {
             }
             thread::sleep(NAP);
         }
+        let asked_at = Instant::now();
         let result = what(self.connection.as_mut());
         let now = Instant::now();
         match &result {
             Err(refusal) if refusal.why == Why::Busy => {
-                host.refused(now, self.proven, refusal.retry_after);
+                host.refused(now, asked_at, self.proven, refusal.retry_after);
                 self.proven = false;
             }
             // A wrong checksum came on a sound connection.
@@ -111,7 +104,7 @@ impl Worker<'_> {
                 self.proven = true;
             }
         }
-        host.leave();
+        host.leave(self.proven);
         result
     }
 

@@ -14,9 +14,8 @@ use std::sync::{Arc, OnceLock};
 use rusty_s3::Method;
 use tidegate_transfer::error::Result;
 use ureq::http::HeaderMap;
-use url::Url;
 
-use self::calls::{S3Client, S3Failure, S3Request};
+use self::calls::{PAYER, S3Client, S3Failure, S3Request};
 use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
@@ -72,9 +71,8 @@ impl S3 {
         let lower = |(name, value): &(String, String)| (name.to_lowercase(), value.clone());
         let mut headers: Vec<_> =
             ask.headers.iter().map(lower).filter(|(name, _)| name.starts_with("x-amz-")).collect();
-        let pays = "x-amz-request-payer";
-        if signer.settings().requester_pays && !headers.iter().any(|(name, _)| name == pays) {
-            headers.push((pays.to_owned(), "requester".to_owned()));
+        if signer.settings().requester_pays && !headers.iter().any(|(name, _)| name == PAYER) {
+            headers.push((PAYER.to_owned(), "requester".to_owned()));
         }
         headers.sort();
         headers
@@ -88,7 +86,7 @@ impl S3 {
         let mut said = HeaderMap::new();
         let opened =
             self.http.open_hearing(&Ask { url: &url, headers: &headers, ..ask.clone() }, Some(&mut said));
-        let mut opened = opened.map_err(|refusal| renamed(refusal, &url, ask.url))?;
+        let mut opened = opened.map_err(|refusal| refusal.speaking_of(&url, ask.url))?;
         head::add(&said, &object.bucket, &mut opened.version);
         Ok(opened)
     }
@@ -164,12 +162,6 @@ impl Remote for S3 {
             _ => Ok(version),
         }
     }
-}
-
-/// The same refusal, speaking of the object rather than of its signed URL.
-fn renamed(mut refusal: Refusal, signed: &Url, object: &Url) -> Refusal {
-    refusal.error.message = refusal.error.message.replace(&shown(signed), &shown(object));
-    refusal
 }
 
 fn senseless(error: tidegate_transfer::error::Error) -> Refusal {

@@ -6,6 +6,7 @@ use tidegate_transfer::error::Result;
 use url::Url;
 
 use super::ftp::{self, Ftp};
+use super::gs::{Gs, GsContext};
 use super::http::{self, Http};
 use super::local::Local;
 use super::login::Logins;
@@ -23,6 +24,7 @@ use crate::record::Names;
 pub struct Servers {
     http: Arc<http::HttpContext>,
     s3: Arc<s3::S3Context>,
+    gs: Arc<GsContext>,
     ftp: Arc<ftp::FtpContext>,
 }
 
@@ -32,23 +34,26 @@ impl Servers {
         let tls = Arc::new(Tls::new(settings.ca.clone()));
         let logins = Arc::new(settings.netrc.as_deref().map(Logins::read).unwrap_or_default());
         let http = Arc::new(http::HttpContext::new(settings, &tls, &logins));
-        let requests = Requests::of(Arc::clone(&http));
+        let requests = || Requests::of(Arc::clone(&http));
         Self {
-            http,
-            s3: Arc::new(s3::S3Context::new(settings.s3.clone(), requests)),
+            s3: Arc::new(s3::S3Context::new(settings.s3.clone(), requests())),
+            gs: Arc::new(GsContext::new(settings.gs.clone(), requests())),
             ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
+            http,
         }
     }
 
-    /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`.
+    /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`, `gs://bucket/prefix/`.
     pub fn list(&self, url: &Url) -> Option<Result<Names>> {
         let object = match url.scheme() {
             "s3" => Object::of(url),
+            "gs" => GsContext::object(url),
             _ => return None,
         };
         let is_prefix = |object: &Object| object.key.is_empty() || object.key.ends_with('/');
         match object {
             Ok(object) if !is_prefix(&object) => None,
+            Ok(object) if url.scheme() == "gs" => Some(self.gs.names(object)),
             Ok(object) => {
                 let client = self.s3.client(&object.bucket);
                 Some(client.map(|client| s3::list::names(client, object)))
@@ -62,7 +67,8 @@ impl Remotes for Servers {
     fn remote(&self) -> Box<dyn Remote> {
         let http = || Http::new(Arc::clone(&self.http));
         let s3 = s3::S3::new(Arc::clone(&self.s3), http());
-        Box::new(Everything { http: http(), s3, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
+        let gs = Gs::new(Arc::clone(&self.gs), http());
+        Box::new(Everything { http: http(), s3, gs, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
     }
 }
 
@@ -70,6 +76,7 @@ impl Remotes for Servers {
 struct Everything {
     http: Http,
     s3: s3::S3,
+    gs: Gs,
     ftp: Ftp,
     local: Local,
 }
@@ -79,6 +86,7 @@ impl Everything {
         match ask.url.scheme() {
             "http" | "https" => Ok(&mut self.http),
             "s3" => Ok(&mut self.s3),
+            "gs" => Ok(&mut self.gs),
             "ftp" | "ftps" => Ok(&mut self.ftp),
             "file" => Ok(&mut self.local),
             other => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::gs_settings::GsSettings;
 use super::s3_settings::S3Settings;
 
 /// How servers are spoken to.
@@ -30,6 +31,8 @@ pub struct ServerSettings {
     pub ftp_active: bool,
     /// Which servers `s3://` means, and who we are there; `None` for what the environment and `~/.aws` say.
     pub s3: Option<S3Settings>,
+    /// Which server `gs://` means, and who we are and who pays there; `None` for what the environment says.
+    pub gs: Option<GsSettings>,
     /// The port at which `ftps` begins with TLS at once; elsewhere it asks for it by `AUTH TLS`.
     pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
@@ -48,6 +51,7 @@ impl Default for ServerSettings {
             allow_pages: false,
             ftp_active: false,
             s3: None,
+            gs: None,
             ftps_implicit_port: 990,
             netrc: None,
         }

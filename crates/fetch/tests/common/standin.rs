@@ -75,6 +75,11 @@ pub fn id<'a>(run: &'a Value, column: &str) -> &'a str {
     run["columns"][column].as_str().expect("a column")
 }
 
+/// The accession of the first run of a shape.
+pub fn run_of(shape: &str) -> &'static str {
+    id(data().shape(shape), "run_accession")
+}
+
 pub struct Standin {
     child: Child,
     urls: BTreeMap<String, String>,
@@ -105,6 +110,13 @@ impl Standin {
     /// A base URL by its key in the line that it prints.
     pub fn url(&self, key: &str) -> &str {
         &self.urls[key]
+    }
+
+    /// Leads a command to it by the environment.
+    pub fn lead(&self, command: &mut Command) {
+        for name in ["ena_url", "eutils_url", "sdl_url", "aws_url"] {
+            command.env(format!("TIDEGATE_{}", name.to_uppercase()), self.url(name));
+        }
     }
 
     pub fn settings(&self) -> ArchiveSettings {

@@ -105,6 +105,8 @@ pub struct Rules {
     /// Requests at once above which it says that it is busy.
     pub bears: Option<usize>,
     pub retry_after: Option<Duration>,
+    /// Requests at once above which it answers so much later, and all together get no more.
+    pub crowd: Option<(usize, Duration)>,
     /// One request in so many is refused as broken, and one body in so many breaks off.
     pub breaks: Option<u64>,
     pub drops: Option<u64>,
@@ -248,6 +250,11 @@ impl Remote for Link {
             return Err(refusal(Why::Busy, ask.url, rules.retry_after));
         }
         served.most.fetch_max(active, Relaxed);
+        let mut rate = rules.rate;
+        if let Some((crowd, later)) = rules.crowd.filter(|(crowd, _)| active > *crowd) {
+            std::thread::sleep(later);
+            rate = rate.map(|rate| rate * crowd as u64 / active as u64);
+        }
         let version = item.version();
         let promised = item.promises.unwrap_or(item.bytes);
         let range = match (item.ranges, item.sized) {
@@ -267,7 +274,7 @@ impl Remote for Link {
             real: item.bytes + item.surplus,
             drops_at,
             seed: item.seed,
-            rate: rules.rate,
+            rate,
             begun: Instant::now(),
             given: 0,
             guard,

@@ -15,6 +15,7 @@ use tidegate_fetch::get::DownloadSettings as Settings;
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::list;
+use tidegate_fetch::remote::gs_settings::GsSettings;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::{Shape, Sidecars};
 use tidegate_transfer::error::{Error, Result};
@@ -154,6 +155,12 @@ pub struct ServerArgs {
     chunking: String,
     #[command(flatten)]
     s3: S3Args,
+    /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or https://storage.googleapis.com]
+    #[arg(long, help_heading = "Google Cloud Storage", value_name = "URL", hide_short_help = true)]
+    gs_endpoint: Option<String>,
+    /// A project of yours that pays for requests to buckets of Google's whose owners charge for them; none otherwise
+    #[arg(long, help_heading = "Google Cloud Storage", value_name = "PROJECT")]
+    billing_project: Option<String>,
 }
 
 /// Most connections to one host, or to each.
@@ -258,6 +265,7 @@ impl ServerArgs {
     pub fn servers(&self) -> Result<ServerSettings> {
         Ok(ServerSettings {
             s3: self.s3.asked()?,
+            gs: self.gs()?,
             timeout: self.timeout,
             ca: self.ca.clone(),
             allow_downgrade: self.allow_downgrade,
@@ -265,6 +273,16 @@ impl ServerArgs {
             ftp_active: self.ftp_active,
             ..ServerSettings::from_env()
         })
+    }
+
+    /// What was asked for of Google's storage, if anything was: else the environment is read when it is needed.
+    fn gs(&self) -> Result<Option<GsSettings>> {
+        if self.gs_endpoint.is_none() && self.billing_project.is_none() {
+            return Ok(None);
+        }
+        let found =
+            GsSettings::from_environment(&|name| std::env::var(name).ok(), self.gs_endpoint.as_deref())?;
+        Ok(Some(GsSettings { project: self.billing_project.clone(), ..found }))
     }
 
     /// How files are got into `directory`.

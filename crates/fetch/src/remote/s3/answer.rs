@@ -5,6 +5,8 @@ use percent_encoding::percent_decode_str;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
+pub use crate::remote::listing::{Item, Page};
+
 /// Most bytes of an answer: a thousand keys of 1 KiB, percent-encoded, with what surrounds them.
 pub(crate) const MAX_ANSWER: u64 = 8 << 20;
 
@@ -90,26 +92,6 @@ pub fn error(xml: &str) -> (String, String) {
     }
     let of = |name| element(xml, name).unwrap_or_default();
     (of("Code"), of("Message"))
-}
-
-/// One object of a listing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Item {
-    /// Its key.
-    pub key: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Its tag without quotes.
-    pub tag: String,
-}
-
-/// A page of a listing, and where the next one begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
-    /// The objects.
-    pub items: Vec<Item>,
-    /// What continues it.
-    pub next: Option<String>,
 }
 
 /// Reads a page of ListObjectsV2.

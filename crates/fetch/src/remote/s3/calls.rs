@@ -18,6 +18,9 @@ const SKEW: Duration = Duration::from_secs(240);
 /// Most bytes of an error's document that are read.
 const MAX_ERROR: u64 = 64 << 10;
 
+/// The header line by which the requester agrees to pay.
+pub const PAYER: &str = "x-amz-request-payer";
+
 /// Most parts that an upload has.
 const MAX_PARTS: usize = 10_000;
 
@@ -113,8 +116,9 @@ impl S3Client {
     pub fn once(&self, request: &S3Request<'_>, payload: Payload<'_>) -> Result<Reply, S3Failure> {
         let S3Request { what, method, object, query, headers } = *request;
         let mut headers = headers.to_vec();
-        if self.signer.settings().requester_pays {
-            headers.push(("x-amz-request-payer".to_owned(), "requester".to_owned()));
+        // Whoever asks for an object has said so already.
+        if self.signer.settings().requester_pays && !headers.iter().any(|(name, _)| name == PAYER) {
+            headers.push((PAYER.to_owned(), "requester".to_owned()));
             headers.sort();
         }
         let url = self.signer.url(method, object, query, &headers)?;
@@ -227,6 +231,9 @@ impl S3Client {
                 "; check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile in ~/.aws".to_owned()
             }
             ("ExpiredToken" | "InvalidToken", _) => "; get fresh temporary credentials".to_owned(),
+            ("AccessDenied", _) if signed && !self.signer.settings().requester_pays => {
+                "; if its owner lets requesters pay, --requester-pays agrees to".to_owned()
+            }
             (_, 401 | 403) if !signed => {
                 "; no credentials were found (AWS_ACCESS_KEY_ID, AWS_PROFILE, ~/.aws)".to_owned()
             }

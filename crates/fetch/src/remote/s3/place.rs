@@ -4,81 +4,16 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rusty_s3::{Bucket, Method, UrlStyle};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
+pub use crate::remote::object::Object;
 use crate::remote::s3_settings::{S3Settings, Style, endpoint};
-use crate::remote::shown;
 
 /// How long a signed request is valid: servers look when it begins.
 const VALID_SECONDS: u64 = 900;
-
-/// What stays as it is in a key that is shown as a URL.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// An object, or with an empty key or a slash at the end what lies beneath.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// The bucket.
-    pub bucket: String,
-    /// The key, decoded; does not begin with a slash of its own unless the URL has two.
-    pub key: String,
-    /// One of its versions, if not the latest.
-    pub version: Option<String>,
-}
-
-impl Object {
-    /// Reads `s3://bucket/key`. A key is percent-encoded as in any URL: `?` is `%3F`, `%` is `%25`.
-    pub fn of(url: &Url) -> Result<Self> {
-        let refuse = |why: &str| Err(Error::new(ErrorKind::Usage, format!("{}: {why}", shown(url))));
-        if url.scheme() != "s3" {
-            return refuse("no s3://bucket/key");
-        }
-        let Some(bucket) = url.host_str().filter(|bucket| !bucket.is_empty()) else {
-            return refuse("the bucket is missing: s3://bucket/key");
-        };
-        if !url.username().is_empty() || url.port().is_some() {
-            return refuse(
-                "keys and servers do not belong into the URL: use the environment and --s3-endpoint",
-            );
-        }
-        let path = url.path().strip_prefix('/').unwrap_or_default();
-        let Ok(key) = percent_decode_str(path).decode_utf8() else {
-            return refuse("keys are UTF-8");
-        };
-        let version = url.query_pairs().find(|(name, _)| name == "versionId");
-        let version = version.map(|(_, value)| value.into_owned());
-        if version.is_none() && url.query().is_some() {
-            return refuse("a '?' in a key is written %3F");
-        }
-        if url.fragment().is_some() {
-            return refuse("a '#' in a key is written %23");
-        }
-        Ok(Self { bucket: bucket.to_owned(), key: key.into_owned(), version })
-    }
-
-    /// `s3://bucket/key`.
-    pub fn url(&self) -> Result<Url> {
-        let version = self.version.as_ref().map(|v| format!("?versionId={}", utf8_percent_encode(v, KEPT)));
-        let text = format!(
-            "s3://{}/{}{}",
-            self.bucket,
-            utf8_percent_encode(&self.key, KEPT),
-            version.unwrap_or_default()
-        );
-        // What the URL's rules would change cannot be said in one: a key of `a/../b`.
-        Url::parse(&text).ok().filter(|url| url.as_str() == text).ok_or_else(|| {
-            Error::new(ErrorKind::UnsafeName, format!("the key {:?} cannot be written as a URL", self.key))
-        })
-    }
-
-    /// Another key in the same bucket.
-    pub fn with_key(&self, key: impl Into<String>) -> Self {
-        Self { bucket: self.bucket.clone(), key: key.into(), version: None }
-    }
-}
 
 /// Signs requests, and remembers in which region a bucket turned out to lie.
 #[derive(Debug)]

@@ -1,0 +1,273 @@
+//! What `tidegate get` does besides keeping files: a stream to standard output, a look at the archives, conversion of
+//! what has arrived; and stores whose requesters pay.
+
+mod common;
+#[path = "../../fetch/tests/common/mod.rs"]
+mod servers;
+#[path = "../../fetch/tests/common/standin.rs"]
+#[allow(dead_code, reason = "much of it is for the tests of resolving")]
+mod standin;
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use common::{World, finish};
+use serde_json::Value;
+use servers::scripted::{Scripted, Then, http};
+use standin::{Standin, data, run_of};
+
+/// A world with an archive of its own.
+struct Lab {
+    world: World,
+    archive: Standin,
+}
+
+impl Lab {
+    fn new(test: &str, faults: &[&str]) -> Option<Self> {
+        standin::is_there(test).then(|| Self { world: World::new(), archive: Standin::start(data(), faults) })
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.world.command();
+        self.archive.lead(&mut command);
+        command.arg("get").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Standard output as it is, the exit code, and standard error.
+    fn bytes(&self, arguments: &[&str]) -> (Vec<u8>, i32, String) {
+        let output = self.command(arguments).output().expect("it runs");
+        let err = String::from_utf8(output.stderr).expect("text");
+        (output.stdout, output.status.code().unwrap_or(-1), err)
+    }
+}
+
+/// The files of a run in a format, one after the other.
+fn content_of(shape: &str, format: &str) -> Vec<u8> {
+    let files = data().shape(shape)[format].as_array().expect("files");
+    let path = |file: &Value| data().root.path().join(file["path"].as_str().expect("text"));
+    files.iter().flat_map(|file| fs::read(path(file)).expect("made")).collect()
+}
+
+// A stream -----------------------------------------------------------------------------------------------
+
+#[test]
+fn runs_flow_to_standard_output_and_leave_nothing() {
+    let Some(lab) = Lab::new("runs_flow_to_standard_output_and_leave_nothing", &[]) else { return };
+    let (out, code, err) = lab.bytes(&["--pipe", run_of("paired"), run_of("three")]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out == [content_of("paired", "fastq"), content_of("three", "fastq")].concat());
+    assert!(lab.world.tree(".").iter().all(|name| name.starts_with("state/") || name.starts_with("home/")));
+    // What cannot be found is said before anything flows.
+    let (out, code, err) = lab.bytes(&["--pipe", run_of("paired"), "SRR999999999"]);
+    assert_eq!((out.len(), code, err.lines().count()), (0, 3, 1), "{err}");
+    let (_, code, err) = lab.bytes(&["--pipe", run_of("paired"), "--json"]);
+    assert!(code == 2 && err.contains("--json"), "{err}");
+}
+
+#[test]
+fn a_stream_goes_on_where_its_connection_broke() {
+    let faults = ["--drop-after", "9000", "--drops", "6"];
+    let Some(lab) = Lab::new("a_stream_goes_on_where_its_connection_broke", &faults) else { return };
+    let (out, code, err) = lab.bytes(&["--pipe", "--format", "sra", run_of("paired")]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out == content_of("paired", "sra"));
+}
+
+#[test]
+fn a_stream_of_wrong_content_ends_with_an_error() {
+    let Some(lab) = Lab::new("a_stream_of_wrong_content_ends_with_an_error", &[]) else { return };
+    let file = &data().shape("single")["fastq"][0];
+    let url = format!("{}/{}", lab.archive.url("data_url"), file["path"].as_str().expect("text"));
+    lab.world.write("list", format!("{url}\n  checksum=md5={}\n", "0".repeat(32)));
+    let (out, code, err) = lab.bytes(&["--pipe", "list"]);
+    assert_eq!((code, out == content_of("single", "fastq")), (1, true), "{err}");
+    assert!(err.lines().count() == 1 && err.contains("do not use it"), "{err}");
+    // Without a sum nothing can be verified, and that is said.
+    let (_, code, err) = lab.bytes(&["--pipe", &url]);
+    assert!(code == 0 && err.contains("1 file of 1 had no checksum"), "{err}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_stream_quietly() {
+    let faults = ["--connection-rate", "20000"];
+    let Some(lab) = Lab::new("a_reader_that_leaves_ends_the_stream_quietly", &faults) else { return };
+    let mut child = lab.command(&["--pipe", run_of("three"), run_of("paired")]).spawn().expect("started");
+    let mut beginning = [0; 2];
+    let mut out = child.stdout.take().expect("piped");
+    out.read_exact(&mut beginning).expect("a beginning");
+    drop(out);
+    assert_eq!(beginning, content_of("three", "fastq")[..2]);
+    let ran = common::wait(child);
+    assert_eq!((ran.code, ran.err.as_str()), (141, ""), "as programs end that do not mind SIGPIPE");
+}
+
+// A look at the archives -----------------------------------------------------------------------------------
+
+fn self_check(lab: &Lab, more: &[(&str, &str)]) -> (i32, Value) {
+    let mut command = lab.command(&["--self-check", run_of("paired"), "--json"]);
+    command.envs(more.iter().copied());
+    let ran = finish(&mut command);
+    (ran.code, serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}")))
+}
+
+/// What is said of the interfaces that are not as expected.
+fn differing(answer: &Value) -> Vec<(&str, &str, &str)> {
+    let checks = answer["checks"].as_array().expect("checks").iter();
+    checks
+        .filter(|check| check["status"] != "as_expected")
+        .map(|check| {
+            let text = |name: &str| check[name].as_str().expect("text");
+            (text("name"), text("status"), check["differs"][0].as_str().expect("a reason"))
+        })
+        .collect()
+}
+
+#[test]
+fn archives_that_answer_as_ever_are_as_expected() {
+    let Some(lab) = Lab::new("archives_that_answer_as_ever_are_as_expected", &[]) else { return };
+    let (code, answer) = self_check(&lab, &[]);
+    assert_eq!((code, differing(&answer)), (0, Vec::new()), "{answer:#}");
+    assert_eq!(
+        (answer["as_expected"].as_bool(), answer["checks"].as_array().map(Vec::len)),
+        (Some(true), Some(7))
+    );
+    let ran = finish(&mut lab.command(&["--self-check", run_of("paired")]));
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    assert!(
+        ran.out.lines().count() == 7 && ran.out.lines().all(|line| line.starts_with("as expected  ")),
+        "{ran:?}"
+    );
+    let ran = finish(&mut lab.command(&["--self-check", "PRJNA1"]));
+    assert!(ran.code == 2 && ran.err.contains("is none"), "{ran:?}");
+}
+
+#[test]
+fn a_column_that_is_missing_is_named() {
+    let faults = ["--lacks-column", "fastq_md5"];
+    let Some(lab) = Lab::new("a_column_that_is_missing_is_named", &faults) else { return };
+    let (code, answer) = self_check(&lab, &[]);
+    assert_eq!(code, 1);
+    let missing = "the column fastq_md5 is missing";
+    assert_eq!(differing(&answer), [("ENA", "differs", missing); 2], "{answer:#}");
+}
+
+#[test]
+fn an_archive_that_is_down_is_told_from_one_that_differs() {
+    let faults = ["--fail", "-1", "--at", "eutils"];
+    let Some(lab) = Lab::new("an_archive_that_is_down_is_told_from_one_that_differs", &faults) else {
+        return;
+    };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let closed = format!("http://{}/sdl/2/retrieve", listener.local_addr().expect("its address"));
+    drop(listener);
+    let (code, answer) = self_check(&lab, &[("TIDEGATE_SDL_URL", &closed)]);
+    let differing = differing(&answer);
+    assert_eq!((code, differing.len()), (1, 3), "{answer:#}");
+    let status = "it answers with status 503, and not 200";
+    assert_eq!(differing[..2], [("NCBI's E-utilities", "differs", status); 2]);
+    let (name, how, why) = differing[2];
+    assert_eq!((name, how), ("NCBI's locator", "no_answer"));
+    assert!(why.contains(&closed), "{why}");
+}
+
+// Conversion -----------------------------------------------------------------------------------------------
+
+/// A fasterq-dump that makes two files of an archive, or fails.
+fn fake(lab: &Lab, script: &str) -> String {
+    let path = lab.world.path("bin/fasterq-dump");
+    lab.world.write("bin/fasterq-dump", format!("#!/bin/sh\n{script}\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("set");
+    format!("{}:/usr/bin:/bin", lab.world.text("bin"))
+}
+
+const CONVERTS: &str = r#"for last; do :; done
+name=$(basename "$last" .sra)
+echo "$name" >> "$(dirname "$0")/called"
+for end in 1 2; do echo "end $end of $name" > "$2/${name}_$end.fastq"; done"#;
+
+#[test]
+fn archives_are_converted_once_they_are_verified() {
+    let Some(lab) = Lab::new("archives_are_converted_once_they_are_verified", &[]) else { return };
+    let run = run_of("paired");
+    let get = ["--format", "sra", "--convert", "fastq", run, "-o", "out"];
+    let ran = finish(lab.command(&get).env("PATH", lab.world.text("nowhere")));
+    assert!(ran.code == 2 && ran.err.lines().count() == 1 && ran.err.contains("sra-toolkit"), "{ran:?}");
+    // The one request is this question.
+    assert_eq!(lab.archive.requests().get("data"), Some(&1), "nothing was downloaded");
+
+    let path = fake(&lab, CONVERTS);
+    let ran = finish(lab.command(&get).env("PATH", &path));
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert!(ran.out.contains(&format!("made     {run}_1.fastq, {run}_2.fastq")), "{ran:?}");
+    assert_eq!(lab.world.read(format!("out/{run}_2.fastq")), format!("end 2 of {run}\n").as_bytes());
+    assert!(lab.world.read(format!("out/{run}.sra")) == content_of("paired", "sra"));
+    assert!(!lab.world.path("out/.tidegate-convert").exists(), "nothing else is left");
+    // What is there is not made again.
+    let ran = finish(lab.command(&get).arg("--json").env("PATH", &path));
+    let all: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!((ran.code, &all["converted"]), (0, &Value::Null), "{all}");
+    assert_eq!(lab.world.read("bin/called"), format!("{run}\n").as_bytes());
+}
+
+#[test]
+fn a_conversion_that_fails_leaves_the_archive_and_says_so() {
+    let Some(lab) = Lab::new("a_conversion_that_fails_leaves_the_archive_and_says_so", &[]) else { return };
+    let run = run_of("paired");
+    let script = "echo half > \"$2/half.fastq\"\necho 'disk-limit exceeded' >&2\nexit 3";
+    let path = fake(&lab, script);
+    let get = ["--format", "sra", "--convert", "fastq", run, "-o", "out"];
+    let ran = finish(lab.command(&get).env("PATH", &path));
+    let why = format!(
+        "cannot convert {run}.sra: fasterq-dump ended with 3: disk-limit exceeded; the archive is kept"
+    );
+    assert_eq!((ran.code, ran.err.trim_end()), (1, &format!("tidegate: {why}")[..]), "{ran:?}");
+    let names = lab.world.tree("out");
+    assert!(
+        names.contains(&format!("{run}.sra")) && !names.iter().any(|name| name == "half.fastq"),
+        "{names:?}"
+    );
+    // The next run does it, with what is there.
+    let path = fake(&lab, CONVERTS);
+    let ran = finish(lab.command(&get).env("PATH", &path));
+    assert_eq!((ran.code, lab.world.path(format!("out/{run}_1.fastq")).exists()), (0, true), "{ran:?}");
+    assert!(!lab.world.path("out/.tidegate-convert").exists(), "nothing else is left");
+}
+
+// Who pays -------------------------------------------------------------------------------------------------
+
+/// What the header lines and the query of each request say when `url` is got with these options.
+fn asked(url: &str, options: &[&str]) -> (String, i32) {
+    let head = [("Content-Length", "9"), ("ETag", "\"v\""), ("x-goog-hash", "crc32c=4waSgw==")];
+    let server = Scripted::http(move |_| (http("200 OK", &head, b"123456789"), Then::Keep));
+    let world = World::new();
+    let mut command = world.command();
+    command.env("STORAGE_EMULATOR_HOST", server.url("").as_str()).env("GOOGLE_OAUTH_ACCESS_TOKEN", "t0ken");
+    command.env("AWS_ENDPOINT_URL_S3", server.url("").as_str());
+    command.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE").env("AWS_SECRET_ACCESS_KEY", "hush");
+    let ran = finish(command.args(["get", url, "-o", "out"]).args(options));
+    assert!(!format!("{ran:?}").contains("t0ken"), "{ran:?}");
+    if ran.code == 0 {
+        assert_eq!(world.read("out/x"), b"123456789");
+    }
+    let lines: Vec<String> = server.requests().into_iter().flat_map(|request| request.lines).collect();
+    (lines.join("\n").to_lowercase(), ran.code)
+}
+
+#[test]
+fn nobody_pays_unless_asked_to() {
+    let (lines, code) = asked("gs://bucket/x", &[]);
+    assert!(
+        code == 0 && lines.contains("get /bucket/x http") && lines.contains("authorization: bearer t0ken")
+    );
+    assert!(!lines.contains("userproject"), "{lines}");
+    let (lines, code) = asked("gs://bucket/x", &["--billing-project", "who-pays"]);
+    assert!(code == 0 && lines.contains("get /bucket/x?userproject=who-pays http"), "{lines}");
+    let (lines, code) = asked("s3://bucket/x", &[]);
+    assert!(code == 0 && !lines.contains("x-amz-request-payer") && !lines.contains("t0ken"), "{lines}");
+    let (lines, code) = asked("s3://bucket/x", &["--requester-pays"]);
+    assert!(code == 0 && lines.contains("x-amz-request-payer: requester"), "{lines}");
+    assert!(lines.contains("signedheaders=host%3bx-amz-request-payer"), "{lines}");
+}

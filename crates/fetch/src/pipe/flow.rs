@@ -1,0 +1,368 @@
+//! What of the file that flows is asked for, has come, and is written: pieces are handed out in order, never further
+//! ahead of what is written than the window.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tidegate_control::units::duration_in_words;
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::outage;
+use tidegate_transfer::throttle::Throttle;
+
+use crate::checksum::Checksums;
+use crate::host::proven::Proven;
+use crate::host::{Host, Hosts};
+use crate::pipe::PipeSettings;
+use crate::record::Record;
+use crate::remote::Version;
+
+/// How long who waits sleeps before it looks again for what depends on time.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What writer and workers share.
+pub struct PipeState {
+    pub hosts: Hosts,
+    pub settings: PipeSettings,
+    pub throttle: Option<Throttle>,
+    pub stopped: AtomicBool,
+    /// How far is fetched ahead, and in pieces of how much.
+    window: u64,
+    piece: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    flow: Option<PipeFlow>,
+    /// Which file it is: what workers bring of an earlier one is dropped.
+    number: u64,
+}
+
+/// The file that flows.
+pub struct PipeFlow {
+    record: Arc<Record>,
+    hosts: Arc<[Arc<Host>]>,
+    mirrors: Vec<Mirror>,
+    mirror: usize,
+    size: Option<u64>,
+    vouched: Checksums,
+    /// The first piece is asked for.
+    begun: bool,
+    /// It comes in one go.
+    whole: bool,
+    /// The next byte to hand out, and those given back.
+    next: u64,
+    back: BTreeMap<u64, u64>,
+    ready: BTreeMap<u64, Vec<u8>>,
+    written: u64,
+    tries: u32,
+    not_before: Option<Instant>,
+    failed: Option<Error>,
+}
+
+#[derive(Default)]
+struct Mirror {
+    /// The version that it showed.
+    pin: Option<Version>,
+    /// Why it is asked no more.
+    gone: Option<Error>,
+}
+
+/// What the writer finds.
+pub enum PipeFront {
+    /// Nothing yet.
+    Waits,
+    /// The next bytes.
+    Block { bytes: Vec<u8>, size: Option<u64>, vouched: Checksums },
+    /// All of the file is written.
+    Ended { size: u64, vouched: Checksums },
+    /// It cannot be had.
+    Failed(Error),
+}
+
+/// A piece that a worker has to ask for; it has entered the mirror's host.
+pub struct PipeClaim {
+    pub number: u64,
+    pub record: Arc<Record>,
+    pub hosts: Arc<[Arc<Host>]>,
+    pub mirror: usize,
+    pub pin: Option<Version>,
+    pub range: Range<u64>,
+}
+
+impl PipeClaim {
+    /// The host it is asked of.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.hosts[self.mirror]
+    }
+}
+
+impl PipeFlow {
+    /// Nothing of it is asked for yet.
+    pub fn new(record: Arc<Record>, hosts: &Hosts) -> Self {
+        Self {
+            hosts: record.urls.iter().map(|url| hosts.of(url)).collect(),
+            mirrors: record.urls.iter().map(|_| Mirror::default()).collect(),
+            record,
+            mirror: 0,
+            size: None,
+            vouched: Checksums::none(),
+            begun: false,
+            whole: false,
+            next: 0,
+            back: BTreeMap::new(),
+            ready: BTreeMap::new(),
+            written: 0,
+            tries: 0,
+            not_before: None,
+            failed: None,
+        }
+    }
+
+    /// The next piece, which is taken by [`take`](Self::take).
+    fn candidate(&self, window: u64, piece: u64) -> Option<Range<u64>> {
+        if let Some((&start, &end)) = self.back.first_key_value() {
+            return Some(start..end);
+        }
+        if !self.begun {
+            return Some(0..piece);
+        }
+        let size = self.size.filter(|&size| !self.whole && self.next < size)?;
+        let end = size.min(self.next + piece);
+        (end <= self.written + window).then_some(self.next..end)
+    }
+
+    fn take(&mut self, range: &Range<u64>) {
+        if self.back.remove(&range.start).is_none() {
+            self.begun = true;
+            self.next = self.next.max(range.end);
+        }
+    }
+
+    /// Another mirror, if there is one and parts of both may be put together, or nothing has come yet.
+    fn turn(&mut self, mixes: bool) {
+        if !mixes && (self.written > 0 || !self.ready.is_empty()) {
+            return;
+        }
+        let n = self.mirrors.len();
+        let next = (1..=n).map(|step| (self.mirror + step) % n).find(|&i| self.mirrors[i].gone.is_none());
+        self.mirror = next.unwrap_or(self.mirror);
+    }
+}
+
+impl PipeState {
+    /// Without a file yet.
+    pub fn new(hosts: Hosts, settings: PipeSettings) -> Self {
+        let n = u64::from(settings.connections.max(1));
+        let window = settings.window.0.max(2 * n * BLOCK);
+        Self {
+            hosts,
+            throttle: Throttle::new(settings.limits.link),
+            stopped: AtomicBool::new(false),
+            window,
+            // Two for each: while one is written the next one comes.
+            piece: window / (2 * n) / BLOCK * BLOCK,
+            settings,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    /// The next file flows.
+    pub fn begin(&self, flow: PipeFlow) {
+        let mut state = self.lock();
+        state.number += 1;
+        state.flow = Some(flow);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Everything ends.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        self.lock().flow = None;
+        self.changed.notify_all();
+    }
+
+    /// Does something with the file `number`, if that still flows.
+    pub fn with<T>(&self, number: u64, what: impl FnOnce(&mut PipeFlow) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let is_it = state.number == number;
+        let done = state.flow.as_mut().filter(|_| is_it).map(what);
+        drop(state);
+        self.changed.notify_all();
+        done
+    }
+
+    // The writer's side --------------------------------------------------------------------------------
+
+    /// What comes next; waits for a moment if there is nothing.
+    pub fn front(&self) -> PipeFront {
+        let mut state = self.lock();
+        let Some(flow) = &mut state.flow else { return PipeFront::Waits };
+        let at = flow.written;
+        if let Some(bytes) = flow.ready.remove(&at) {
+            return PipeFront::Block { bytes, size: flow.size, vouched: flow.vouched.clone() };
+        }
+        if let Some(error) = &flow.failed {
+            return PipeFront::Failed(error.clone());
+        }
+        match flow.size {
+            Some(size) if size == at => PipeFront::Ended { size, vouched: flow.vouched.clone() },
+            _ => {
+                drop(self.changed.wait_timeout(state, NAP).expect("not poisoned"));
+                PipeFront::Waits
+            }
+        }
+    }
+
+    /// So many more bytes are written.
+    pub fn wrote(&self, bytes: u64) {
+        if let Some(flow) = &mut self.lock().flow {
+            flow.written += bytes;
+        }
+        self.changed.notify_all();
+    }
+
+    // The workers' side --------------------------------------------------------------------------------
+
+    /// The next piece whose host has room for it; `None` once all ends.
+    pub fn claim(&self, proven: &Proven) -> Option<PipeClaim> {
+        let mut state = self.lock();
+        loop {
+            if self.stopped.load(Relaxed) {
+                return None;
+            }
+            let number = state.number;
+            if let Some(flow) = &mut state.flow {
+                let now = Instant::now();
+                let waits = flow.failed.is_some() || flow.not_before.is_some_and(|time| time > now);
+                let range = flow.candidate(self.window, self.piece).filter(|_| !waits);
+                let host = &flow.hosts[flow.mirror];
+                if let Some(range) = range.filter(|_| host.enter(now, proven.has(host))) {
+                    flow.take(&range);
+                    let (record, hosts, mirror) =
+                        (Arc::clone(&flow.record), Arc::clone(&flow.hosts), flow.mirror);
+                    let pin = flow.mirrors[mirror].pin.clone();
+                    return Some(PipeClaim { number, record, hosts, mirror, pin, range });
+                }
+            }
+            state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+        }
+    }
+
+    /// A mirror has answered: whether its version fits what is known. `whole` if all comes through this one answer.
+    pub fn answered(&self, claim: &PipeClaim, version: &Version, whole: bool) -> Option<Result<(), String>> {
+        self.with(claim.number, |flow| {
+            let wanted = flow.size.or(claim.record.bytes);
+            if let (Some(bytes), Some(wanted)) = (version.bytes, wanted)
+                && bytes != wanted
+            {
+                return Err(format!("has {bytes} bytes, and not {wanted}"));
+            }
+            if flow.size.is_none() {
+                flow.size = version.bytes;
+                flow.vouched.clone_from(&version.checksums);
+            }
+            flow.whole |= whole;
+            flow.mirrors[claim.mirror].pin.get_or_insert_with(|| version.clone());
+            Ok(())
+        })
+    }
+
+    /// Waits until a block at `at` is within the window; `false` if nobody wants it any more.
+    pub fn fits(&self, number: u64, at: u64) -> bool {
+        let mut state = self.lock();
+        loop {
+            let is_it = state.number == number && !self.stopped.load(Relaxed);
+            match state.flow.as_ref().filter(|flow| is_it && flow.failed.is_none()) {
+                None => return false,
+                Some(flow) if at < flow.written + self.window => return true,
+                Some(_) => state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0,
+            }
+        }
+    }
+
+    /// Bytes have come.
+    pub fn bring(&self, number: u64, at: u64, bytes: Vec<u8>) {
+        self.with(number, |flow| {
+            flow.tries = 0;
+            flow.ready.insert(at, bytes);
+        });
+    }
+
+    /// What came in one go has ended there.
+    pub fn ends(&self, number: u64, at: u64) {
+        self.with(number, |flow| {
+            flow.size = Some(at);
+            if let Some(declared) = flow.record.bytes.filter(|&declared| declared != at) {
+                let why = format!("{} has {at} bytes, and {declared} were declared", flow.record.path);
+                flow.failed.get_or_insert(Error::new(ErrorKind::Corrupt, why));
+            }
+        });
+    }
+
+    /// A piece is for whoever asks next.
+    pub fn give_back(&self, number: u64, range: Range<u64>) {
+        if range.start < range.end {
+            self.with(number, |flow| flow.back.insert(range.start, range.end));
+        }
+    }
+
+    /// A mirror is asked no more; without any the file fails.
+    pub fn leave(&self, claim: &PipeClaim, error: Error) {
+        let mixes = self.mixes(&claim.record);
+        self.with(claim.number, |flow| {
+            flow.mirrors[claim.mirror].gone = Some(error.clone());
+            flow.turn(mixes);
+            if flow.mirrors[flow.mirror].gone.is_some() {
+                flow.failed.get_or_insert(error);
+            }
+        });
+    }
+
+    /// A request failed, which may pass; it is tried again after `wait`.
+    pub fn try_again(&self, claim: &PipeClaim, error: &Error, wait: impl FnOnce(u32) -> Duration) {
+        let (mixes, retries) = (self.mixes(&claim.record), self.settings.retries);
+        self.with(claim.number, |flow| {
+            flow.tries += 1;
+            if flow.tries > retries {
+                let why = format!("{} (given up after {} tries)", error.message, flow.tries);
+                flow.failed.get_or_insert(Error::new(error.kind, why));
+            }
+            flow.turn(mixes);
+            flow.not_before = (flow.tries > 1).then(|| Instant::now() + wait(flow.tries - 1));
+        });
+    }
+
+    /// A host does not answer, and `next` says how long that is borne.
+    pub fn outlast(&self, claim: &PipeClaim, error: &Error, next: outage::Next) {
+        match next {
+            outage::Next::GiveUp(time) => {
+                let why = format!("{} (given up after {})", error.message, duration_in_words(time));
+                self.leave(claim, Error::new(error.kind, why));
+            }
+            outage::Next::Again { left, tell, .. } => {
+                if tell {
+                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                }
+                let mixes = self.mixes(&claim.record);
+                self.with(claim.number, |flow| flow.turn(mixes));
+            }
+        }
+    }
+
+    /// Whether parts of several mirrors may be put together.
+    fn mixes(&self, record: &Record) -> bool {
+        self.settings.verify && !record.checksums.is_empty()
+    }
+}
