@@ -64,10 +64,9 @@ TAIL = "B tail"
 
 def mixed_in() -> Plan:
     """B for figure 4: the paper says that the large files were not first in the queue, and its steps are of files that
-    end one after the other. So one follows each fifth of the small ones, but for the last."""
-    count, size = B_SMALL
-    fifth = [size] * (count // (B_LARGE[0] + 1))
-    sizes = [*((fifth + [B_LARGE[1]]) * B_LARGE[0]), *fifth]
+    end one after the other. So one follows each quarter of the small ones."""
+    (count, size), (large, large_size) = B_SMALL, B_LARGE
+    sizes = ([size] * (count // large) + [large_size]) * large
     return Plan("B-tail", SEED, tuple((f"f{i:05}.bin", size) for i, size in enumerate(sizes)))
 
 

@@ -72,7 +72,7 @@ Small files are round trips: a new connection for each, and TCP's slow start, ag
 TAIL = """\
 Large files remain when all others are done. With one stream a file the rate goes down by a stream's rate with each that
 ends; the paper shows 9, 6 and 3 Gbit/s, here 225, 150 and 75 Mbit/s (dashed). For this the four large files lie among
-the small ones, each behind a fifth of them, since the paper says that they were not first and its steps are of files
+the small ones, each behind a quarter of them, since the paper says that they were not first and its steps are of files
 that end one after the other. `unchunked` is the same mover with `--chunking off`: one stream a file, on connections that
 stay open. With fixed numbers nothing else differs. Each run ends when all is there.
 
