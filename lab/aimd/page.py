@@ -122,8 +122,10 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
              f"with {ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed "
              f"number runs in the same rotation. `python3 -m lab run {words}` measures it.\n\n")
     without = [str(external) for external in EXTERNAL if name(external) not in found_runs]
-    if found_runs and without:
-        text += f"No controller was run beside {', '.join(without)} external streams.\n\n"
+    if found_runs:
+        there = [str(external) for external in EXTERNAL if name(external) in found_runs]
+        text += f"Controllers were run beside {', '.join(there)} external streams"
+        text += f"; not yet beside {', '.join(without)}.\n\n" if without else ": all levels of the figure.\n\n"
     text += control_table(levels, found_runs) if found_runs else ABSENT
     for external in EXTERNAL:
         level = next((level for level in levels if level.external == external), None)
