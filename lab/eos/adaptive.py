@@ -50,7 +50,6 @@ def one(scenario: Scenario, count: int, size: int, rule: str, where: None, repea
     with site_on(scenario) as way:
         source = files(count, size)
         landing = way.emptied("adaptive")
-        landing.mkdir()
         service = Service(way, way.trial.scratch / "service", 1)
         try:
             file = way.trial.scratch / "jobs.json"
