@@ -1,8 +1,9 @@
 """LDM (Swargo, Arifuzzaman): table II, figures 3 and 4, training."""
 
+from lab.grid import exploring
 from lab.ground import places
 from lab.ldm import cases
-from lab.ldm.report import FOUR, TABLE_TWO, TRAINING, page
+from lab.ldm.report import EXPLORED, FOUR, TABLE_TWO, TRAINING, page
 from lab.shard import Shard, grid, minutes
 from lab.training import Course, training
 
@@ -27,6 +28,8 @@ SHARDS: tuple[Shard, ...] = (
     *map(table_two, TABLE_TWO),
     grid(FOUR, "LDM's figure 4: the end of set B with one stream a file, and with several",
          minutes(cases.tail_cells(), TAIL_REPEATS), cases.tail_cells, TAIL_REPEATS),
+    exploring.shard(EXPLORED, "LDM's sets: their links explored, trained for, driven",
+                    lambda: [cases.told_case(dataset) for dataset in "ABCD"], cases.EXPLORED_S),
     training(TRAINING, "LDM's training: 15 seeds on two paths", courses))
 
 __all__ = ["SHARDS", "page"]

@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Sequence
 
-from lab.grid.figures import Found, found_of, medians
+from lab.grid import exploring
+from lab.grid.figures import Found, found_in, found_of, medians
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.ground.results import Record
@@ -16,9 +17,9 @@ from lab.training import raw as raw_training
 
 NAME = "ldm"
 TABLE_TWO = {dataset: f"ldm-table2-{dataset.lower()}" for dataset in "ABCD"}
-FOUR, TRAINING = "ldm-figure4", "ldm-training"
+FOUR, TRAINING, EXPLORED = "ldm-figure4", "ldm-training", "ldm-explored"
 GRIDS = (*TABLE_TWO.values(), FOUR)
-COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (*GRIDS, TRAINING))
+COMMANDS = "".join(f"python3 -m lab run {shard}\n" for shard in (*GRIDS, EXPLORED, TRAINING))
 
 INTRODUCTION = """\
 LDM moves a file by as many streams as it has chunks, keeps connections open, and lets a policy that was trained in a
@@ -186,9 +187,10 @@ def pictures(found: Found) -> dict[str, str]:
 def page() -> Page:
     by_shard = {shard: known(shard) for shard in GRIDS}
     records, found = [record for those in by_shard.values() for record in those], found_of(by_shard)
+    driven, sets = found_in(known(EXPLORED), EXPLORED), [cases.told_case(dataset) for dataset in "ABCD"]
     learned = courses_in(known(TRAINING), TRAINING)
     made = pictures(found)
-    wanted = [*bars.bars(found), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
+    wanted = [*bars.bars(found), *exploring.bars(driven, sets, cases.EXPLORED_S), *default_bars(found, [cases.case(dataset) for dataset in "ABCD"])]
     parts = ["# LDM: concurrency by a policy, parallelism by chunks\n\n",
              f"```\n{COMMANDS}```\n\nMade by `python3 -m lab report`; do not edit by hand. {measured_on(records)}\n\n",
              INTRODUCTION, BARE, explored(records),
@@ -202,10 +204,11 @@ def page() -> Page:
              "## Figure 4: the tail of B\n\n",
              TAIL, figure_four(found),
              image(made, "ldm-figure4.svg", "the end of set B with one stream a file and with several"),
+             exploring.section(driven, sets, cases.EXPLORED_S, EXPLORED),
              "## Training\n\n", LEARNING, training_table(learned), "## What this does not show\n\n", NOT_SHOWN]
     for dataset in "ABCD":
         parts += [f"## Set {dataset}: {cases.SHAPES[dataset]}\n\n",
                   case_table(found, cases.case(dataset), cases.AUTO.name)]
-    parts += [failures([*records, *known(TRAINING)]), "Every run is in [ldm.csv](ldm.csv), every policy in "
+    parts += [failures([*records, *known(EXPLORED), *known(TRAINING)]), "Every run is in [ldm.csv](ldm.csv), every policy in "
               "[ldm-training.csv](ldm-training.csv).\n"]
-    return Page(NAME, "".join(parts), {**made, "ldm.csv": raw(found), "ldm-training.csv": raw_training(learned)})
+    return Page(NAME, "".join(parts), {**made, "ldm.csv": raw({**found, **{f"explored/{name}": there for name, there in driven.items()}}), "ldm-training.csv": raw_training(learned)})

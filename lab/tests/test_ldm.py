@@ -101,7 +101,7 @@ class Cases(unittest.TestCase):
                 self.assertIs(cell.contender.case, cell.case)
 
     def test_every_part_has_its_shard(self) -> None:
-        self.assertEqual([shard.name for shard in ldm.SHARDS], [*report.GRIDS, report.TRAINING])
+        self.assertEqual([shard.name for shard in ldm.SHARDS], [*report.GRIDS, report.EXPLORED, report.TRAINING])
         self.assertLessEqual(max(shard.minutes for shard in ldm.SHARDS), 50)
 
 
