@@ -22,12 +22,13 @@ from lab.shard import LINK_S
 SHARD, REPEATS, SEED = "eos-adaptive", 3, 1
 # The same link without delay and with much.
 NEAR_S, FAR_S = 0.0, 0.06
-LINK_MBIT, CAP_MBIT = 600, 60
+LINK_MBIT, CAP_MBIT = 600, 120
 # Half a minute at the rate of the link, six epochs of a rule, as one file and as many.
 BYTES, COUNTS = 2400 * MB, {"one file": 1, "300 files": 300}
 BEST = math.ceil(LINK_MBIT / CAP_MBIT)
-# What `-p` is by hand, then the best number cut into slices, so that only the restarts differ, then rules.
-WHOLE, SLICED = f"fixed:{BEST}", f"coupled:fixed:{BEST}"
+# What `-p` is by hand; then a rule that begins with as many and looks again after an hour, so that only the restarts
+# differ; then rules that look.
+WHOLE, SLICED = f"fixed:{BEST}", "fts3:interval=3600s"
 RULES = ("auto", "aimd")
 MOVERS = (WHOLE, SLICED, *RULES)
 
@@ -68,7 +69,7 @@ def one(scenario: Scenario, count: int, size: int, rule: str, where: None, repea
 
 
 def expected_s(rule: str) -> float:
-    streams = int(rule.rpartition(":")[2]) if "fixed" in rule else BEST / 2
+    streams = BEST if rule in (WHOLE, SLICED) else BEST / 2
     return LINK_S + 8 + BYTES * 8e-6 / min(LINK_MBIT, streams * CAP_MBIT)
 
 

@@ -24,7 +24,7 @@ def section(found: Found) -> str:
     head = (f"## GridFTP jobs whose connections a rule chooses\n\nA rule can change `-p` only by beginning "
             f"`globus-url-copy` anew, slice by slice. {BYTES // MB} MB by jobs of the service over {LINK_MBIT} Mbit/s, "
             f"{CAP_MBIT} Mbit/s a connection, without delay and at {FAR_S * 1e3:g} ms. `{WHOLE}` is one run with `-p {BEST}`, "
-            f"which a hand must know; `{SLICED}` asks for the same number in slices, so that only the restarts differ; "
+            f"which a hand must know; `{SLICED}` begins with as many and looks again after an hour, so that only the restarts differ; "
             f"`python3 -m lab run {SHARD}` measures it; every copy is compared with "
             "its source. Not shown: servers under load, logins that cost certificates, and real disks.\n\n")
     cells = found.of(SHARD)
@@ -34,6 +34,7 @@ def section(found: Found) -> str:
             runs = cells[row][mover]
             share = quotient(cells, row, mover, WHOLE)
             rows.append([row, f"`{mover}`", f"{middle(runs):.1f}", mbit(middle(runs, lambda run: run.rate_bps)),
+                         f"{middle(runs, lambda run: run.notes['summary']['streams_mean']):.1f}",
                          "" if share is None else f"{share:.2f}", str(len(runs))])
     if not rows:
         return head + ABSENT
@@ -43,4 +44,4 @@ def section(found: Found) -> str:
              if (share := quotient(cells, row, rule, WHOLE)) is not None]
     said = f"The restarts cost {'; '.join(lost)}.\n" if lost else ""
     said += f"Rules beside the best number in one run: {'; '.join(rules)}.\n" if rules else ""
-    return f"{head}{table(['path, data', 'rule', 's', 'Mbit/s', f'÷ `{WHOLE}`', 'n'], rows)}{said}"
+    return f"{head}{table(['path, data', 'rule', 's', 'Mbit/s', 'connections', f'÷ `{WHOLE}`', 'n'], rows)}{said}"

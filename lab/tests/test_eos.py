@@ -183,10 +183,10 @@ class Predictions(unittest.TestCase):
 
     def test_what_restarts_cost_is_shown(self) -> None:
         row = adaptive.row_of("far", "one file")
-        runs = [record(adaptive.SHARD, row, mover, 0, seconds, adaptive.BYTES)
+        runs = [record(adaptive.SHARD, row, mover, 0, seconds, adaptive.BYTES, summary={"streams_mean": 5.0})
                 for mover, seconds in ((adaptive.WHOLE, 40.0), (adaptive.SLICED, 50.0), ("aimd", 80.0))]
         text = page(together({adaptive.SHARD: runs})).text
-        self.assertIn("| far, one file | `coupled:fixed:10` | 50.0 | 384 | 0.80 | 1 |", text)
+        self.assertIn("| far, one file | `fts3:interval=3600s` | 50.0 | 384 | 5.0 | 0.80 | 1 |", text)
         self.assertIn("The restarts cost far, one file: 20 %.", text)
         self.assertIn("`aimd`: 0.50", text)
 
