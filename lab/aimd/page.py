@@ -9,7 +9,7 @@ from lab.aimd.cases import CONTROL_S, EXTERNAL, LATE_S, STREAMS, SWEEP_S, name
 from lab.aimd.figures import (ENOUGH, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
                               late_streams, rate, usual, whole)
 from lab.aimd.shards import CONTROLS, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
-from lab.aimd.text import HEAD, differences
+from lab.aimd.text import HEAD, NOT_SHOWN, differences
 from lab.grid.figures import FIXED, Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
@@ -132,7 +132,7 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
         if picture := pictures.controllers(found_runs, external, level):
             beside[f"aimd-external-{external}.svg"] = picture
             text += f"![controllers beside {external} external streams](aimd-external-{external}.svg)\n\n"
-    text += differences(levels, theirs, found_runs) + failures([*records, *runs])
+    text += differences(levels, theirs, found_runs) + NOT_SHOWN + failures([*records, *runs])
     if found or found_runs:
         beside["aimd.csv"] = every_run(found, found_runs)
         text += "Every run is in [aimd.csv](aimd.csv).\n"

@@ -41,6 +41,14 @@ the start, so it stands here with 1 GiB at each end too, and the paper's ratios 
 """
 
 
+NOT_SHOWN = """\
+- The paper's rates of table I and figure 3, its disks and its file systems: readers and writers are held back by numbers.
+- A policy on a path that is not the one it was trained for; [beyond.md](beyond.md) and [learning.md](learning.md) have that.
+- Training for as long as the paper's authors waited, other than by the criterion that they name.
+
+"""
+
+
 def path_table(found: Found, path: str) -> str:
     """One part of figure 5: every rule, how soon, how fast, with how many workers."""
     lines = []
@@ -173,6 +181,7 @@ def page() -> Page:
              f"{cases.ONLINE_EPOCH_S:g} s, where reading is slow; the path is figure 5's at a tenth of its rates, so that "
              "what arrives in ten minutes fits into memory.\n\n", online_table(tune),
              image(made, "automdt-online.svg", "goodput and workers of a policy that learns online and one that does not"),
+             "## What this does not show\n\n", NOT_SHOWN,
              failures(every), "Every run is in [automdt.csv](automdt.csv), every epoch of figures 3 and 5 in "
              "[automdt-epochs.csv](automdt-epochs.csv), every policy in "
              "[automdt-training.csv](automdt-training.csv).\n"]

@@ -59,6 +59,14 @@ The unknown paths lead to one endpoint under 20 addresses of the loopback, and k
 """
 
 
+NOT_SHOWN = """\
+## What this does not show
+
+Disks, hosts of more than two cores, wide-area paths and grid certificates: one machine has both ends, with files in memory.
+Each part says what else it leaves out.
+"""
+
+
 def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
@@ -76,5 +84,5 @@ def page(found: Found) -> Page:
         parts.append(advice(paths))
     if load := found.parts.get("load"):
         parts.append(under_load(load))
-    parts.append(MANY_PATHS)
+    parts += [MANY_PATHS, NOT_SHOWN]
     return Page("eos", "\n".join(parts), beside)
