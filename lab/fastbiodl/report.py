@@ -175,7 +175,7 @@ DIFFERENT = f"""\
   begins with one connection and looks for 5 s before it changes anything, so of a short run it loses a larger part: how
   long it takes to {100 * THERE:.0f} % of the possible is in the tables.
 - At 20 and 60 ms, over {FAR[0].rate_mbit} Mbit/s with {FAR[0].per_connection_mbit} Mbit/s a connection, H43-2GB has the
-  paper's 43 files of 13 to 66 MB; H10 and H6 are a tenth and a twenty-third of the paper's.
+  paper's 43 files of 13 to 66 MB; H10 and H6 are a ninth and a twenty-fourth of the paper's.
 - Its figure 6 is on links of 10 and 20 Gbit/s with an FTP server and NVMe; ours are a fifth to a fourteenth of that,
   with the number of threads that fills them kept, from nginx over HTTP and from vsftpd over FTP, in memory. What is a
   share of a link compares, a rate does not.

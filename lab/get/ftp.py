@@ -4,9 +4,8 @@ from lab.links.link import SENDER_ADDRESS
 from lab.runs.trial import Command, Trial
 
 PORT = 2121
-# Where its data connections are, so that they can be told from others.
+# Where its data connections are, so that they can be told from those that carry commands.
 DATA = range(21_000, 22_000)
-PORTS = (PORT, *DATA)
 BASE = f"ftp://{SENDER_ADDRESS}:{PORT}"
 
 CONFIGURATION = f"""\

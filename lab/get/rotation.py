@@ -92,7 +92,7 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
             contender.prepare(trial)
             with quiet():
                 before = Times.now()
-                with Sampler(link.receiver, ftp.PORTS if case.protocol == "ftp" else contender.ports) as sampler:
+                with Sampler(link.receiver, ftp.DATA if case.protocol == "ftp" else contender.ports) as sampler:
                     notes["samples"] = sampler.samples
                     measured = measure(trial, contender.commands(trial), timeout_s)
                 notes["noise"] = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
