@@ -73,8 +73,8 @@ SHARDS = (
       for case in (*FIG6, *FIG6_FTP)),
     *(shard(f"get-{case.name}-{name.split('-')[0].lower()}", f"FastBioDL's tables: {name}, {case.title}", 32, [case],
             [name], lean=False) for case in FAR for name in case.sets),
-    shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED],
-          only=(RULE, OURS), lean=False),
+    *(shard(f"get-rules-{name.lower()}", f"FastBioDL's table 1 and figure 4: its rules, {name}", 25, [CAPPED], [name],
+            only=(RULE, OURS), lean=False) for name in CAPPED.sets),
     shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL], lean=False),
     shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
     Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", 40, probe, probed))
