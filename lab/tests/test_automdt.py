@@ -186,7 +186,10 @@ class Pages(unittest.TestCase):
         self.assertIn("| read | policy of what was explored | 855 |", page.text)
         self.assertIn("| within 5 % | link -0.7 %, stream +30.7 %, read +2.5 % | 1 | **no** |", page.text)
         self.assertIn("read: policy of what was explored ÷ auto | ≥ 0.98 | 0.90 (0.90–0.90) | 2 | **no** |", page.text)
-        self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
+        self.assertIn("| 2, 2, 2 | 18 of 20 after 2.0 s; at most 20 |", page.text)
+        # Who begins with the best numbers has not converged in no time.
+        self.assertIn("| 13, 7, 5 | none: it begins there | 2 |", page.text)
+        self.assertIn("| 4, 4, 4 | 40 | 2 |", page.text)
         self.assertNotIn("Not measured", page.text)
 
     def test_one_recipe_alone_is_no_picture_of_two(self) -> None:
