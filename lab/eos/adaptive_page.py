@@ -26,7 +26,7 @@ def section(found: Found) -> str:
             f"{CAP_MBIT} Mbit/s a connection, without delay and at {FAR_S * 1e3:g} ms. `{WHOLE}` is one run with `-p {BEST}`, "
             f"which a hand must know; `{SLICED}` begins with as many and looks again after an hour, so that only the restarts differ; "
             f"`python3 -m lab run {SHARD}` measures it; every copy is compared with "
-            "its source. Not shown: servers under load, logins that cost certificates, and real disks.\n\n")
+            "its source. A job's time has the servers' checksums in it, which it compares itself. Not shown: servers under load, logins that cost certificates, and real disks.\n\n")
     cells = found.of(SHARD)
     rows = []
     for row in (row_of(place, kind) for place in places_of() for kind in COUNTS):
