@@ -26,6 +26,8 @@ LINK_MBIT, CAP_MBIT = 600, 120
 # Half a minute at the rate of the link, six epochs of a rule, as one file and as many.
 BYTES, COUNTS = 2400 * MB, {"one file": 1, "300 files": 300}
 BEST = math.ceil(LINK_MBIT / CAP_MBIT)
+# FTS3's rule begins in the middle of what it may have: of so many with the best number.
+MOST = 2 * (BEST - 1)
 # What `-p` is by hand; then a rule that begins with as many and looks again after an hour, so that only the restarts
 # differ; then rules that look.
 WHOLE, SLICED = f"fixed:{BEST}", "fts3:interval=3600s"
@@ -51,7 +53,7 @@ def one(scenario: Scenario, count: int, size: int, rule: str, where: None, repea
     with site_on(scenario) as way:
         source = files(count, size)
         landing = way.emptied("adaptive")
-        service = Service(way, way.trial.scratch / "service", 1)
+        service = Service(way, way.trial.scratch / "service", 1, "--max-streams-per-path", MOST)
         try:
             file = way.trial.scratch / "jobs.json"
             file.write_text(json.dumps([{"source": f"{source.root}/", "destination": f"{way.gridftp}{landing}/",

@@ -1,6 +1,6 @@
 """GridFTP jobs under rules, on the page: what restarts cost, and whether a rule makes up for them."""
 
-from lab.eos.adaptive import (BEST, BYTES, CAP_MBIT, COUNTS, FAR_S, LINK_MBIT, MB, MOVERS, RULES, SHARD, SLICED, WHOLE,
+from lab.eos.adaptive import (BEST, BYTES, CAP_MBIT, COUNTS, FAR_S, LINK_MBIT, MB, MOST, MOVERS, RULES, SHARD, SLICED, WHOLE,
                               places_of, row_of)
 from lab.eos.found import Cells, Found, middle
 from lab.pages.parts import ABSENT, Bar, mbit, table
@@ -24,9 +24,11 @@ def section(found: Found) -> str:
     head = (f"## GridFTP jobs whose connections a rule chooses\n\nA rule can change `-p` only by beginning "
             f"`globus-url-copy` anew, slice by slice. {BYTES // MB} MB by jobs of the service over {LINK_MBIT} Mbit/s, "
             f"{CAP_MBIT} Mbit/s a connection, without delay and at {FAR_S * 1e3:g} ms. `{WHOLE}` is one run with `-p {BEST}`, "
-            f"which a hand must know; `{SLICED}` begins with as many and looks again after an hour, so that only the restarts differ; "
+            f"which a hand must know; `{SLICED}` begins with as many and looks again after an hour, so that only the restarts "
+            f"differ; no job may have more than {MOST} connections. "
             f"`python3 -m lab run {SHARD}` measures it; every copy is compared with "
-            "its source. A job's time has the servers' checksums in it, which it compares itself. Not shown: servers under load, logins that cost certificates, and real disks.\n\n")
+            "its source. A job's time has the servers' checksums in it, which it compares itself. "
+            "Not shown: servers under load, logins that cost certificates, and real disks.\n\n")
     cells = found.of(SHARD)
     rows = []
     for row in (row_of(place, kind) for place in places_of() for kind in COUNTS):

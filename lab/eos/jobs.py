@@ -40,10 +40,10 @@ def sizes(count: int) -> list[int]:
 class Service:
     """A service at the sender, told what to do by its own command."""
 
-    def __init__(self, way: Way, state: Path, at_once: int) -> None:
+    def __init__(self, way: Way, state: Path, at_once: int, *more: object) -> None:
         self.way, self.state = way, state
         command = Command(way.trial.link.sender, [places.tidegate_binary(), "serve", "--listen", f"127.0.0.1:{PORT}",
-                                                  "--state", state, "--max-jobs", at_once])
+                                                  "--state", state, "--max-jobs", at_once, *more])
         self.process = way.trial.serve(command, PORT, "service")
 
     def ask(self, *argv: object) -> Any:
