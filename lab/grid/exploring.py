@@ -24,8 +24,8 @@ TOLD = Rule("policy of the scenario", "policy", recipe="fast")
 TEXT = """\
 `tidegate explore` tries random numbers on the link for {seconds} s, `tidegate train` learns what was found by the recipe
 that is its default, and the policy drives a run, as a user would have it. The policy of the scenario was trained on the
-file that the link is built from. What a link and a stream carry of content is 1448 of 1514 bytes; a reader's and a
-writer's limit is of content. Not shown: a path that is another when it is driven than when it was explored.
+file that the link is built from. What a link carries of content is 1448 of 1514 bytes; the limits of a stream, a reader
+and a writer are of content. Not shown: a path that is another when it is driven than when it was explored.
 
 """
 
@@ -48,7 +48,7 @@ def carried(case: Case) -> dict[str, float]:
     """What the built link carries: of all streams, of one, and of each reader and writer that is held back."""
     scenario = case.scenario
     there = {"link_bps": scenario.link.rate_bps * CONTENT,
-             "stream_bps": min(scenario.network.worker_bps, scenario.link.rate_bps) * CONTENT}
+             "stream_bps": min(scenario.network.worker_bps, scenario.link.rate_bps * CONTENT)}
     return there | {f"{name}_bps": float(own.worker_bps) for name in ("read", "write")
                     if (own := getattr(scenario, name)) is not None}
 

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.grid.case import CONTENT
 from lab.grid.figures import Found, Run, medians, ratio
 from lab.ground.stats import Ratio
 from lab.ldm import cases, paper
@@ -119,7 +118,7 @@ def tail(run: Run) -> tuple[float, float]:
 
 def left(run: Run) -> list[int]:
     """Seconds, to whole ones, at the rate of three streams, of two and of one, after its last second at full rate."""
-    stream = cases.path_of("B").network.worker_bps * CONTENT / 1e6
+    stream = cases.path_of("B").network.worker_bps / 1e6
     steps = run.staircase()
     full = max((i for i, (_, mbit) in enumerate(steps) if mbit > (paper.FIGURE_4[0] + 0.5) * stream), default=0)
     counts = [round(mbit / stream) for _, mbit in steps[full + 1:]]

@@ -174,7 +174,7 @@ def training_table(found: list[Learned]) -> str:
 
 def pictures(found: Found) -> dict[str, str]:
     bare = [bars.mover(row, "A") for row in ("Falcon", "DRL")]
-    ends = [225 * 1448 / 1514, 150 * 1448 / 1514, 75 * 1448 / 1514]
+    ends = [225, 150, 75]
     made = {"ldm-figure3.svg": over_time(found, cases.case("A"), [*bare, cases.LDM_GD.name, cases.LDM.name],
                                          "set A: how soon each method is there"),
             "ldm-auto.svg": over_time(found, cases.case("A"), [cases.AUTO.name, cases.LDM.name, cases.LDM_STEADY.name],

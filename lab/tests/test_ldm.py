@@ -6,7 +6,6 @@ from pathlib import Path
 from unittest import mock
 
 from lab import ldm
-from lab.grid.case import CONTENT
 from lab.grid.engine import Engine
 from lab.grid.figures import Run, found_in, found_of
 from lab.ground.results import Record
@@ -152,7 +151,7 @@ class Ratios(unittest.TestCase):
         self.assertAlmostEqual(bps / 1e6, 225, delta=1)
 
     def test_without_parallelism_the_end_goes_down_in_steps(self) -> None:
-        stream = 75 * CONTENT
+        stream = 75
         steps = [950] * 10 + [3 * stream] * 5 + [2 * stream] * 6 + [stream] * 7
         whole_ = made(report.FOUR, cases.TAIL, cases.TAILS[0][1].name, steps)
         chunked = made(report.FOUR, cases.TAIL, cases.TAILS[0][0].name, [950] * 13 + [500])
