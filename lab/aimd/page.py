@@ -9,7 +9,7 @@ from lab.aimd.cases import CONTROL_S, EXTERNAL, LATE_S, STREAMS, SWEEP_S, name
 from lab.aimd.figures import (ENOUGH, GLOBUS, Level, by_number, epochs_to_rate, epochs_to_streams, late,
                               late_streams, rate, usual, whole)
 from lab.aimd.shards import CONTROLS, GLOBUS_EXTERNAL, GLOBUS_STREAMS, RULES, SWEEP
-from lab.aimd.text import HEAD, differences
+from lab.aimd.text import HEAD, NOT_SHOWN, differences
 from lab.grid.figures import FIXED, Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
@@ -122,15 +122,17 @@ def page(swept: Sequence[Record] | None = None, controlled: Sequence[Record] | N
              f"with {ENOUGH * 100:g} % of the sweep's best; the paper's controller needs K epochs. The best fixed "
              f"number runs in the same rotation. `python3 -m lab run {words}` measures it.\n\n")
     without = [str(external) for external in EXTERNAL if name(external) not in found_runs]
-    if found_runs and without:
-        text += f"No controller was run beside {', '.join(without)} external streams.\n\n"
+    if found_runs:
+        there = [str(external) for external in EXTERNAL if name(external) in found_runs]
+        text += f"Controllers were run beside {', '.join(there)} external streams"
+        text += f"; not yet beside {', '.join(without)}.\n\n" if without else ": all levels of the figure.\n\n"
     text += control_table(levels, found_runs) if found_runs else ABSENT
     for external in EXTERNAL:
         level = next((level for level in levels if level.external == external), None)
         if picture := pictures.controllers(found_runs, external, level):
             beside[f"aimd-external-{external}.svg"] = picture
             text += f"![controllers beside {external} external streams](aimd-external-{external}.svg)\n\n"
-    text += differences(levels, theirs, found_runs) + failures([*records, *runs])
+    text += differences(levels, theirs, found_runs) + NOT_SHOWN + failures([*records, *runs])
     if found or found_runs:
         beside["aimd.csv"] = every_run(found, found_runs)
         text += "Every run is in [aimd.csv](aimd.csv).\n"

@@ -11,7 +11,8 @@ from lab.shard import Shard, grid, known, lasting
 
 SWEEP = "aimd-figure1"
 # The controllers, by external streams: two hours are too few for all.
-CONTROLS = {"aimd-controllers-few": (0, 1, 2, 4), "aimd-controllers-many": (8, 16, 32)}
+CONTROLS = {"aimd-controllers-few": (0,), "aimd-controllers-low": (1, 2), "aimd-controllers-middle": (4, 16),
+            "aimd-controllers-many": (8, 32)}
 RULES = (Rule("aimd", "aimd"), Rule("auto", "auto"), Rule("fts3", "fts3"), Rule("gradient", "gradient"))
 GLOBUS_STREAMS, GLOBUS_EXTERNAL = (1, 8, 64), (0, 4, 32)
 REPEATS = 3
@@ -50,7 +51,8 @@ def swept() -> int:
 SHARDS: tuple[Shard, ...] = (
     grid(SWEEP, "AIMD, figure 1 left: throughput by streams beside external streams",
          lasting(REPEATS, [JOINS_S + SWEEP_S] * swept()), sweep_cells, REPEATS),
-    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside {some[0]} to {some[-1]} external streams",
+    *(grid(shard, f"AIMD, figure 1 centre and right: controllers beside "
+           f"{' and '.join(map(str, some))} external streams",
            lasting(REPEATS, [JOINS_S + CONTROL_S] * len(some) * (len(RULES) + 1)), partial(control_cells, shard),
            REPEATS)
       for shard, some in CONTROLS.items()),

@@ -33,6 +33,15 @@ core of its own; here two cores carry everything, so there are 64 streams at mos
 """
 
 
+NOT_SHOWN = """## What this does not show
+
+- More than 64 streams, hosts with a core for each transfer, and a sender that is slower than the receiver.
+- External streams that come and go during a run: those of a level are there from first to last.
+- What a controller costs those others; [beyond.md](beyond.md) has that.
+
+"""
+
+
 def differences(levels: Sequence[Level], theirs: Sequence[Level], found: Found) -> str:
     parts = [*of_the_sweep(levels), *of_the_tool(levels, theirs), *of_the_controllers(levels, found)]
     return "## What differs and why\n\n" + "".join(f"- {part}\n" for part in parts) + "\n" if parts else ""

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from lab.automdt import cases
-from lab.automdt.report import FIVE, ONE, THREE, TRAIN, TUNE, page
+from lab.automdt.report import EXPLORED, EXPLORED_S, FIVE, ONE, THREE, TRAIN, TUNE, page
 from lab.automdt.paper import FIGURE_5
+from lab.grid import exploring
 from lab.grid.run import Cell
 from lab.ground import places
 from lab.shard import Shard, grid, minutes
@@ -32,6 +33,8 @@ SHARDS: tuple[Shard, ...] = (
     figure(FIVE, "AutoMDT's figure 5: three slow stages", cases.figure5),
     figure(ONE, "AutoMDT's table I: large and mixed sets", cases.table1),
     figure(TUNE, "AutoMDT learning online", cases.online, ONLINE_REPEATS),
+    exploring.shard(EXPLORED, "AutoMDT figure 5's links: explored, trained for, driven",
+                    lambda: [cases.path_case(name) for name in FIGURE_5], EXPLORED_S),
     training(TRAIN, "AutoMDT's training, and figure 4: continuous and discrete actions", courses),
 )
 

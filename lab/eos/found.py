@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.eos import iperf, jobs, kills, load, paths, queue
+from lab.eos import adaptive, iperf, jobs, kills, load, paths, predicted, queue
 from lab.eos.gridftp import FIGURE_3, FIGURE_4
 from lab.eos.site import FAST
 from lab.ground.results import Record
@@ -102,5 +102,5 @@ def together(shards: Mapping[str, Sequence[Record]]) -> Found:
 
 def read() -> Found:
     shards = (iperf.SHARD, jobs.SHARD, paths.SHARD, load.PLAN.shard, queue.PLAN.shard, kills.PLAN.shard, FIGURE_3.shard,
-              FIGURE_4.shard)
+              FIGURE_4.shard, predicted.SHARD, adaptive.SHARD)
     return together({name: known(name) for name in shards})

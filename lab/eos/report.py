@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lab import install
-from lab.eos import jobs_page, samples_page
+from lab.eos import adaptive_page, jobs_page, predicted_page, samples_page
 from lab.eos.bars import bars
 from lab.eos.found import Found
 from lab.pages.parts import bars_table, mbit, table
@@ -59,6 +59,14 @@ The unknown paths lead to one endpoint under 20 addresses of the loopback, and k
 """
 
 
+NOT_SHOWN = """\
+## What this does not show
+
+Disks, hosts of more than two cores, wide-area paths and grid certificates: one machine has both ends, with files in memory.
+Each part says what else it leaves out.
+"""
+
+
 def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
@@ -66,15 +74,15 @@ def page(found: Found) -> Page:
     parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report eos`; do not edit by "
              "hand.\n",
              f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
-             "## Bars\n", bars_table(bars(found))]
+             "## Bars\n", bars_table([*bars(found), *adaptive_page.judged(found), *predicted_page.judged(found)])]
     if missing:
         parts.append(f"Not measured yet: {', '.join(f'`eos-{name}`' for name in missing)}.\n")
     parts.append("How well the models predict is in [models.md](models.md).\n")
     parts += samples_page.sections(found, beside)
-    parts.append(jobs_page.section(found, beside))
+    parts += [jobs_page.section(found, beside), adaptive_page.section(found), predicted_page.section(found, beside)]
     if paths := found.parts.get("paths"):
         parts.append(advice(paths))
     if load := found.parts.get("load"):
         parts.append(under_load(load))
-    parts.append(MANY_PATHS)
+    parts += [MANY_PATHS, NOT_SHOWN]
     return Page("eos", "\n".join(parts), beside)

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from lab.eos import found, gridftp, iperf, jobs, kills, load, paths, queue, report
+from lab.eos import adaptive, found, gridftp, iperf, jobs, kills, load, paths, predicted, queue, report
 from lab.eos.task import Plan, counted, run_all
 from lab.shard import Page, Shard
 
@@ -19,6 +19,8 @@ SHARDS: tuple[Shard, ...] = (
     shard("EOS figure 5: iperf3 samples of one to four seconds", iperf.PLAN),
     shard("EOS figures 6 to 8: 500 jobs through the scheduler", jobs.plan()),
     shard("each sampler's advice beside a sweep, and whether asking pays", paths.PLAN),
+    shard("predictions judged live: each sampler on twelve links", predicted.PLAN),
+    shard("GridFTP jobs under rules beside fixed numbers, near and far", adaptive.PLAN),
     shard("estimates from history under load", load.PLAN),
     shard("a queue of 100,000 jobs", queue.PLAN),
     shard("kill -9 of the service, 100 times", kills.PLAN),

@@ -15,8 +15,10 @@ from lab.ground.cgroup import Cgroup
 from lab.ground.noise import Times, noise
 from lab.ground.quiet import quiet
 from lab.ground.shell import CommandFailed, exists
-from lab.links.link import RECEIVER_ADDRESS, Link
+from lab.links.built import Built
+from lab.links.link import RECEIVER_ADDRESS, Ends, Link
 from lab.links.percon import PerConnectionCap
+from lab.links.scenario import Scenario
 from lab.movers.runner import clean
 from lab.runs.datasets import Dataset, Plan, generate
 from lab.runs.setting import Setting
@@ -143,12 +145,24 @@ def judged(source: Dataset, landing: Path) -> None:
         raise CommandFailed(f"the copy is wrong: {found}")
 
 
+def way(link: Ends, group: Cgroup, path: Limits) -> Way:
+    """The sender's side of a link that is there, with the servers at its other end."""
+    for directory in (places.DESTINATIONS, places.SCRATCH, places.SOURCES):
+        clean(directory)
+    return Way(Trial(Setting("eos", "EOS"), link, group, Dataset("none", places.SCRATCH, 0, 0), places.DESTINATIONS,
+                     places.SCRATCH), path)
+
+
 @contextlib.contextmanager
 def site(path: Limits) -> Iterator[Way]:
     """The path, its cap and its servers, for as long as the `with` block."""
     with Link(path.link_mbit) as link, Cgroup() as group, PerConnectionCap(group.path, path.cap_mbit):
-        for directory in (places.DESTINATIONS, places.SCRATCH, places.SOURCES):
-            clean(directory)
-        trial = Trial(Setting("eos", "EOS"), link, group, Dataset("none", places.SCRATCH, 0, 0), places.DESTINATIONS,
-                      places.SCRATCH)
-        yield Way(trial, path)
+        yield way(link, group, path)
+
+
+@contextlib.contextmanager
+def site_on(scenario: Scenario) -> Iterator[Way]:
+    """The same on the link of a scenario that nobody else uses."""
+    carries = round(scenario.link.rate_bps / 1e6)
+    with Built(scenario) as link:
+        yield way(link, link.group, Limits(carries, min(carries, round(scenario.network.worker_bps / 1e6))))

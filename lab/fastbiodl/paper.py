@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from lab.pages.published import Published, quotient
+
 # Table 1: Mbit/s and mean concurrency by k.
 TABLE_1 = {1.01: (701.2, 6.77), 1.02: (815.8, 6.23), 1.05: (743.9, 4.64)}
 K = 1.02
 # Figure 4: Bayesian optimisation is about a fifth slower than gradient descent.
-FIGURE_4 = 1 / 0.8
+FIGURE_4 = Published(1 / 0.8)
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,10 @@ class Set:
     title: str
     rows: tuple[Row, Row, Row]  # fixed 3 (prefetch), fixed 8 (pysradb), FastBioDL
 
-    def ratio(self, fixed: int) -> float:
+    def ratio(self, fixed: int) -> Published:
         """FastBioDL to the tool with that fixed number."""
-        return self.rows[2].mbit / self.rows[0 if fixed == 3 else 1].mbit
+        own, tool = ((row.mbit, row.deviation) for row in (self.rows[2], self.rows[0 if fixed == 3 else 1]))
+        return quotient(own, tool)
 
 
 def rows(prefetch: tuple[float, float], pysradb: tuple[float, float],

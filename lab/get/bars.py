@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from lab.get import figures
-from lab.get.cases import BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
+from lab.get.cases import BUSY, CAPPED, FIG6, FIG6_FTP, LINK_ONLY, SMALL, Case
 from lab.get.ours import SWEEP, fixed, rule
 from lab.ground.results import Record
 from lab.ground.stats import shown, spread
@@ -109,7 +109,7 @@ def case_bars(found: Found, case: Case) -> list[Bar]:
 
 def fig6_bars(found: Found) -> list[Bar]:
     bars: list[Bar] = []
-    for case in FIG6:
+    for case in (*FIG6, *FIG6_FTP):
         there = found.get((case.name, case.sets[0]))
         if not there or DEFAULT not in there:
             continue
@@ -118,7 +118,7 @@ def fig6_bars(found: Found) -> list[Bar]:
             shares = spread(known)
             bars.append(Bar(f"{case.name}: share of the link from 10 s on", f"≥ {FIG6_LATE:.2f}", shown(shares),
                             shares.median >= FIG6_LATE, len(known)))
-        for n, least in FIG6_MARGINS[case.name].items():
+        for n, least in FIG6_MARGINS[case.figure].items():
             bars += ratio(there, case.name, fixed(n), least, f"÷ fixed {n}")
     return bars
 

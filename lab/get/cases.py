@@ -1,7 +1,7 @@
 """The servers and paths that downloads are measured on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.grid.case import CONTENT
 from lab.links.delayed import DelayedLink
@@ -16,6 +16,8 @@ LINK_MBIT = 12 * CAP_MBIT
 BUSY_ABOVE = 8
 RETRY_AFTER_S = 1
 SETS = ("H10", "H6", "H43")
+# At a distance the relay carries less, so that half of the rate has to do; H43 is here of the paper's size, 1.9 GB.
+FAR_SETS, FAR_CAP_MBIT, FAR_FILL = ("H10", "H6", "H43-2GB"), 50, 12
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Case(Setting):
     # The server answers 429 to what goes beyond so many requests at once.
     busy_above: int | None = None
     rtt_ms: float = 0.0
+    # By which the server speaks: http or ftp.
+    protocol: str = "http"
     # How long a run lasts at the optimum; absent for sets of fixed size.
     seconds: float | None = SECONDS
 
@@ -55,6 +59,31 @@ class Case(Setting):
     def is_fig6(self) -> bool:
         return self.name.startswith("fig6")
 
+    @property
+    def is_papers(self) -> bool:
+        """Whether it is about FastBioDL's rules alone, without other downloaders."""
+        return self.is_fig6 or self in FAR
+
+    @property
+    def figure(self) -> str:
+        """The part of figure 6, whatever the server speaks."""
+        return self.name.removesuffix(OVER_FTP)
+
+
+OVER_FTP = "-ftp"
+
+
+def over_ftp(case: Case) -> Case:
+    """The same from an FTP server, as the paper has it."""
+    return replace(case, name=f"{case.name}{OVER_FTP}", title=f"{case.title}, over FTP", protocol="ftp")
+
+
+def far(rtt_ms: int) -> Case:
+    """FastBioDL's tables 1 and 3 at a distance, H43 as large as the paper's."""
+    link = FAR_FILL * FAR_CAP_MBIT
+    return Case(f"rtt-{rtt_ms}", f"{link} Mbit/s link, {FAR_CAP_MBIT} Mbit/s a connection, {rtt_ms} ms", rate_mbit=link,
+                per_connection_mbit=FAR_CAP_MBIT, sets=FAR_SETS, rtt_ms=float(rtt_ms))
+
 
 def fig6(number: int, link_mbit: int, cap_mbit: int, paper: str) -> Case:
     return Case(f"fig6-{number}", f"FastBioDL figure 6, case {number}: link {link_mbit} Mbit/s, {cap_mbit} a connection "
@@ -75,9 +104,11 @@ SMALL = Case("small-rtt", "5,000 files of 100 KB, RTT 20 ms, 4 Gbit/s link", rat
 FIG6 = (fig6(1, 2000, 100, "10 Gbit/s, 500 Mbit/s a thread, 44 % sooner than fixed 5 and 67 % sooner than fixed 3"),
         fig6(2, 1000, 140, "10 Gbit/s, 1,400 Mbit/s a thread, about 9.3 against 7.3 Gbit/s of fixed 5"),
         fig6(3, 2000, 140, "20 Gbit/s, 1,400 Mbit/s a thread, 1.3 and 2.1 times fixed 5 and 3"))
+FIG6_FTP = tuple(map(over_ftp, FIG6))
+FAR = tuple(map(far, (20, 60)))
 ARCHIVE = Case("archive", f"the stand-in archive, {LINK_MBIT} Mbit/s link, {CAP_MBIT} Mbit/s a connection",
                rate_mbit=LINK_MBIT, per_connection_mbit=CAP_MBIT, sets=("runs",), seconds=None,
                remark="Downloaders at their defaults, which is one connection at a time: under a cap on each they lose by "
                "how they are made. Some fetch FASTQ and some SRA files, so only the rates compare.")
 
-CASES = {case.name: case for case in (CAPPED, LINK_ONLY, BUSY, *FIG6, SMALL, ARCHIVE)}
+CASES = {case.name: case for case in (CAPPED, LINK_ONLY, BUSY, *FIG6, *FIG6_FTP, *FAR, SMALL, ARCHIVE)}

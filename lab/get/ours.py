@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab.runs.epochs import epochs, lasted
-from lab.get.cases import Case
+from lab.get.cases import CAPPED, FAR, FAR_FILL, Case
 from lab.get.trial import ARIA2_ENTRY, FIXED, OURS, RULE, Fetcher, GetTrial
 from lab.ground import places, program
 from lab.runs.trial import Trial
@@ -97,9 +97,16 @@ def ours(case: Case) -> list[Fetcher]:
                 Tidegate("tidegate, no ceiling, more workers", (*unlimited, "--max-workers", 128))]
     if case.is_fig6:
         best = -(-case.possible_mbit // (case.per_connection_mbit or 1))
-        return [Tidegate(), Rule("gradient", 1.02), *(Fixed(n, case, always=True) for n in (3, 5, int(best)))]
+        there = [Tidegate(), Rule("gradient", 1.02), Rule("bayesian", 1.02),
+                 *(Fixed(n, case, always=True) for n in (3, 5, int(best)))]
+        if case.protocol == "ftp":
+            for each in there:
+                each.programs = ("vsftpd",)
+        return there
     rules = [Rule("gradient", 1.02)]
-    if case.name == "capped":
+    if case.name == CAPPED.name or case in FAR:
         rules += [Rule("gradient", 1.01, beside=True), Rule("gradient", 1.05, beside=True),
                   Rule("bayesian", 1.02, beside=True)]
+    if case in FAR:
+        return [Tidegate(), *rules, *(Fixed(n, case, always=True) for n in (3, 8, FAR_FILL))]
     return [Tidegate(), *rules, *(Fixed(n, case, always=case.name == "capped" and n in (3, 8)) for n in SWEEP)]

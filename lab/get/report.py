@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from lab import install
 from lab.get import figures
 from lab.get.bars import DEFAULT, Found, Runs, bars, connections, median_bps, oracle_connections
-from lab.get.cases import CASES, FIG6, SECONDS, Case
+from lab.get.cases import CASES, FIG6, FIG6_FTP, SECONDS, Case
 from lab.get.ours import TIMES_AS_LONG
 from lab.get.pictures import pictures
 from lab.get.probe_report import probe_bars, probes_section
@@ -137,7 +137,7 @@ def raw(records: Iterable[Record]) -> str:
 
 def made(records: Sequence[Record], probes: Mapping[str, Mapping[str, object]]) -> Page:
     """The page, and beside it what it shows."""
-    drawn = pictures(figures.grouped(records), FIG6)
+    drawn = pictures(figures.grouped(records), (*FIG6, *FIG6_FTP))
     beside = {f"get-{which}.svg": picture for which, picture in drawn.items()}
     beside["get.csv"] = raw({r.key: r for r in records if r.ok}.values())
     return Page("get", page(records, drawn, probes), beside)

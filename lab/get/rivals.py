@@ -98,7 +98,7 @@ def aria2(files: int, split: int, least: str = "1M") -> Aria2:
 
 def rivals(case: Case) -> list[Fetcher]:
     """Theirs for that path. Where a number of connections is best or allowed, its factors are tried too."""
-    if case.is_fig6:
+    if case.is_papers:
         return []
     if case.name == "small-rtt":
         sixteen = [Aria2(("-j16",), 16, always=True), Curl(16, always=True)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lab.ground import places
+from lab.get import ftp
 from lab.get.cases import Case
 from lab.get.figures import window
 from lab.ground.noise import Times, noise
@@ -91,7 +92,7 @@ def one(contender: Fetcher, blank: Record, case: Case, link: Link, source: Liste
             contender.prepare(trial)
             with quiet():
                 before = Times.now()
-                with Sampler(link.receiver, contender.ports) as sampler:
+                with Sampler(link.receiver, ftp.DATA if case.protocol == "ftp" else contender.ports) as sampler:
                     notes["samples"] = sampler.samples
                     measured = measure(trial, contender.commands(trial), timeout_s)
                 notes["noise"] = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)

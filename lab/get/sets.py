@@ -2,7 +2,7 @@
 
 H10    10 files, Breast-RNA-seq: 1.72 to 3.03 GB in the paper
 H6     6 files, HiFi-WGS: 8.10 to 10.81 GB
-H43    43 files, Amplicon-Digester: 13.43 to 66.47 MB
+H43    43 files, Amplicon-Digester: 13.43 to 66.47 MB; H43-2GB as large as those, whatever the path
 F40    40 equal files for figure 6, four times the same ten
 S5000  5,000 files of 100 KB
 """
@@ -17,13 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.ground import places
-from lab.runs.datasets import KB, Dataset, Plan, fingerprint, generate, repeated
+from lab.runs.datasets import KB, MB, Dataset, Plan, fingerprint, generate, repeated
 from lab.get.cases import Case
 from lab.movers.runner import room_for
 
 # Two cores; hashing leaves the interpreter's lock.
 HASHERS = 2
-RANGES = {"H10": (10, 1.72, 3.03), "H6": (6, 8.10, 10.81), "H43": (43, 13.43, 66.47), "F40": (10, 1.0, 1.0)}
+RANGES = {"H10": (10, 1.72, 3.03), "H6": (6, 8.10, 10.81), "H43": (43, 13.43, 66.47), "F40": (10, 1.0, 1.0),
+          "H43-2GB": (43, 13.43, 66.47)}
+# Whose ranges are in MB and are kept to.
+EXACT = ("H43-2GB",)
 REPEATED = {"F40": 4}
 SMALL_FILES, SMALL_SIZE = 5000, 100 * KB
 
@@ -65,7 +68,11 @@ def planned(name: str, case: Case, seed: int, scale: float = 1.0) -> Plan:
     count, least, most = RANGES[name]
     rng = random.Random(f"{seed}/{name}/sizes")
     shape = [rng.uniform(least, most) for _ in range(count)]
-    bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 0) * scale / REPEATED.get(name, 1)
+    if name in EXACT:
+        shape = [part * scale for part in shape]
+        bytes_ = sum(shape) * MB
+    else:
+        bytes_ = case.possible_mbit * 1e6 / 8 * (case.seconds or 0) * scale / REPEATED.get(name, 1)
     unit = bytes_ / sum(shape)
     # Odd sizes, as files have.
     return Plan(name, seed, tuple((f"f{i:02}.bin", max(1, int(part * unit)) | 1) for i, part in enumerate(shape)))

@@ -6,7 +6,7 @@ The shards search settings where they are likeliest to be best (`rotation.lean`)
 from collections.abc import Sequence
 
 from lab.get import probes, report, rotation
-from lab.get.cases import ARCHIVE, BUSY, CAPPED, FIG6, LINK_ONLY, SMALL, Case
+from lab.get.cases import ARCHIVE, BUSY, CAPPED, FAR, FIG6, FIG6_FTP, LINK_ONLY, SMALL, Case
 from lab.get.trial import OURS, RULE
 from lab.ground.results import load
 from lab.ground.shell import CommandFailed
@@ -69,9 +69,12 @@ SHARDS = (
       for name in CAPPED.sets),
     shard("get-link-only", "downloads, 1200 Mbit/s, one connection fills the link", 105, [LINK_ONLY]),
     shard("get-busy", "downloads from a server that answers 429 above eight requests", 100, [BUSY]),
-    shard("get-fig6", "FastBioDL's figure 6: three links, fixed 3 and 5", 95, FIG6),
-    shard("get-rules", "FastBioDL's table 1 and figure 4: its rules, three sets", 75, [CAPPED],
-          only=(RULE, OURS), lean=False),
+    *(shard(f"get-{case.name}", f"FastBioDL's {case.title.removeprefix('FastBioDL ')}", 35, [case])
+      for case in (*FIG6, *FIG6_FTP)),
+    *(shard(f"get-{case.name}-{name.split('-')[0].lower()}", f"FastBioDL's tables: {name}, {case.title}", 32, [case],
+            [name], lean=False) for case in FAR for name in case.sets),
+    *(shard(f"get-rules-{name.lower()}", f"FastBioDL's table 1 and figure 4: its rules, {name}", 25, [CAPPED], [name],
+            only=(RULE, OURS), lean=False) for name in CAPPED.sets),
     shard("get-small", "5,000 files of 100 KB at 20 ms", 15, [SMALL], lean=False),
     shard("get-archive", "the archives' own downloaders against a stand-in archive", 10, [ARCHIVE]),
     Shard("get-probes", "a million URLs, a huge file killed half way, a thousand accessions", 40, probe, probed))

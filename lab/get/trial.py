@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.get import server
+from lab.get import ftp, server
 from lab.get.cases import Case
 from lab.get.sets import File
 from lab.rivals.base import Unchecked
@@ -48,11 +48,15 @@ class Fetcher(Unchecked):
 
     def serve(self, trial: GetTrial) -> None:
         """Starts the server."""
-        server.start(trial, trial.case.busy_above)
+        if trial.case.protocol == "ftp":
+            ftp.start(trial)
+        else:
+            server.start(trial, trial.case.busy_above)
 
     def write(self, trial: GetTrial) -> None:
         """Writes the list it is given."""
-        lines = (self.entry.format(url=f"{server.BASE}/{file.path}", path=file.path, md5=file.md5, to=trial.destination)
+        base = ftp.BASE if trial.case.protocol == "ftp" else server.BASE
+        lines = (self.entry.format(url=f"{base}/{file.path}", path=file.path, md5=file.md5, to=trial.destination)
                  for file in trial.files)
         (trial.scratch / "list").write_text("".join(lines))
 

@@ -23,6 +23,8 @@ class Rule:
     arguments: tuple[object, ...] = ()
     # For rules that are trained for a path: by which recipe.
     recipe: str = ""
+    # Trained for what exploring finds in so many seconds, whatever the case says.
+    explored_s: int | None = None
 
     def without(self, called: str, *switches: str) -> "Rule":
         """The same rule in an engine that lacks something (chunking, pipelining) and is called so for it."""

@@ -12,7 +12,7 @@ from lab.ground import places
 from lab.ground.quiet import quiet
 from lab.ground.shell import CommandFailed, run
 from lab.links.built import Built
-from lab.links.scenario import Scenario, read, toml
+from lab.links.scenario import Scenario, engine_limits, read, toml
 from lab.movers.runner import fresh
 from lab.runs.datasets import Dataset
 from lab.runs.trial import Command, Trial, measure
@@ -48,9 +48,15 @@ def trained(rule: Rule, scenario: Scenario, build: str) -> Path | None:
     return policy
 
 
-def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
-    """The path that `tidegate explore` finds on the case's link, once for each build of the program."""
-    found = kept(f"explored-{case.scenario.name}", "toml", [engine.version(), toml(case.scenario), seconds])
+def explored(case: Case, engine: Engine, seconds: int, source: Dataset | None = None) -> Scenario:
+    """The path that `tidegate explore` finds on the case's link, once for each build of the program.
+
+    Where readers or writers are slow, the case's files are copied for it: from memory only streams would be seen.
+    """
+    slow = case.scenario.read is not None or case.scenario.write is not None
+    copied = source.root if slow and source is not None and case.data is not None else None
+    found = kept(f"explored-{case.scenario.name}", "toml",
+                 [engine.version(), toml(case.scenario), seconds, *([] if copied is None else [case.name])])
     if not found.exists():
         print(f"exploring {case.scenario.name} for {seconds} s", flush=True)
         fresh()
@@ -58,11 +64,15 @@ def explored(case: Case, engine: Engine, seconds: int) -> Scenario:
             nothing = Dataset("memory", places.SOURCES, 0, 0)
             trial = Trial(case.setting, link, link.group, nothing, places.DESTINATIONS, places.SCRATCH)
             engine.prepare(trial)
-            measure(trial, [Command(link.sender, argv(engine, trial, seconds, found))], seconds + PATIENCE_S)
+            measure(trial, [Command(link.sender, argv(engine, trial, seconds, found, copied))],
+                    seconds + PATIENCE_S)
     return read(found)
 
 
-def argv(engine: Engine, trial: Trial, seconds: int, found: Path) -> list[object]:
-    return [places.tidegate_binary(), "explore", engine.ticket(trial), "--duration", f"{seconds}s",
+def argv(engine: Engine, trial: Trial, seconds: int, found: Path, copied: Path | None = None) -> list[object]:
+    ticket = engine.ticket(trial)
+    what = [ticket] if copied is None else [f"{ticket.rstrip('/')}/explored/", "--files", f"{copied}/",
+                                            *engine_limits(engine.case.scenario)]
+    return [places.tidegate_binary(), "explore", *what, "--duration", f"{seconds}s",
             "--max-workers", engine.max_workers, "--scenario", found, "--state", trial.scratch / "explorer-state",
             *engine.both_ends]

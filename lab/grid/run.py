@@ -128,9 +128,16 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
     learned: dict[str, object] = {}
     try:
         if isinstance(contender, Engine) and contender.rule.recipe:
-            path = explored(case, contender, case.explored_s) if case.explored_s else case.scenario
+            path = case.scenario
+            if seconds := contender.rule.explored_s or case.explored_s:
+                with reserve.giving():
+                    path = explored(case, contender, seconds, source)
+                clean(places.DESTINATIONS)
+                reserve.fill()
             contender.policy = trained(contender.rule, path, contender.version())
-            learned = {"trained_for": {"link_bps": path.link_bps, "stream_bps": path.network.worker_bps}}
+            learned = {"trained_for": {"link_bps": path.link_bps, "stream_bps": path.network.worker_bps,
+                                       **{f"{name}_bps": own.worker_bps for name in ("read", "write")
+                                          if (own := getattr(path, name)) is not None}}}
         fresh()
         with Built(case.scenario, case.queue_s) as link:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)

@@ -1,15 +1,17 @@
-"""Table II of the LDM paper as a grid: sets A to D by Globus, Falcon, DRL, LDM-GD, LDM and our default.
+"""Table II of the LDM paper as grids: sets A to D by Globus, Falcon, DRL, LDM-GD, LDM and our default; and figure 4.
 
 Rates are a fortieth of the paper's: 1 Gbit/s, and on A and B 75 Mbit/s a connection, so that 40/3 streams fill the
 link as they did there. The round trip is not scaled, so a file must take as long as it did: A's are 6.7 MB, for
 256 MB of theirs, and B's 25 MB. C's keep their sizes, since the time they cost is round trips.
 """
 
+import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from lab.grid.case import Case
-from lab.grid.engine import Engine, Rule
+from lab.grid.engine import Engine, Rule, fixed
 from lab.grid.run import Cell
 from lab.links.scenario import Scenario, read
 from lab.rivals.base import Contender
@@ -52,8 +54,21 @@ def globus(dataset: str) -> list[GlobusAt]:
 
 
 RULES = (bare(FALCON), FALCON, bare(DRL), DRL, LDM_GD, LDM, LDM_STEADY, AUTO)
-# Figure 4 is about what parallelism does to the end of B: the same rule without it.
-TAIL = LDM_STEADY.without("unchunked", "chunking")
+# Figure 4 is about what parallelism does to the end of B: the same numbers, and the same policy, with connections that
+# stay open and one stream for each file.
+WHOLE = fixed(math.ceil(1000 / 75))
+TAILS = tuple((rule, rule.without("unchunked", "chunking")) for rule in (WHOLE, LDM_STEADY))
+# Long enough for all of it, whoever moves it.
+TAIL_BOUND_S = 240.0
+TAIL = "B tail"
+
+
+def mixed_in() -> Plan:
+    """B for figure 4: the paper says that the large files were not first in the queue, and its steps are of files that
+    end one after the other. So one follows each quarter of the small ones."""
+    (count, size), (large, large_size) = B_SMALL, B_LARGE
+    sizes = ([size] * (count // large) + [large_size]) * large
+    return Plan("B-tail", SEED, tuple((f"f{i:05}.bin", size) for i, size in enumerate(sizes)))
 
 
 def shape(dataset: str) -> Plan:
@@ -77,10 +92,24 @@ def case(dataset: str) -> Case:
                 explored_s=explored_s)
 
 
+@cache
+def told_case(dataset: str) -> Case:
+    """The same where a rule says itself whether it explores."""
+    return replace(case(dataset), explored_s=None)
+
+
+@cache
+def tail_case() -> Case:
+    return Case(TAIL, "set B, its large files among the others", path_of("B"), TAIL_BOUND_S, mixed_in())
+
+
 def movers(dataset: str) -> list[Contender]:
-    rules = (*RULES, TAIL) if dataset == "B" else RULES
-    return [*globus(dataset), *(Engine(rule, case(dataset)) for rule in rules)]
+    return [*globus(dataset), *(Engine(rule, case(dataset)) for rule in RULES)]
 
 
 def cells(datasets: str) -> list[Cell]:
     return [Cell(case(dataset), mover) for dataset in datasets for mover in movers(dataset)]
+
+
+def tail_cells() -> list[Cell]:
+    return [Cell(tail_case(), Engine(rule, tail_case())) for pair in TAILS for rule in pair]

@@ -16,7 +16,7 @@ Tool = TypeVar("Tool", bound="Contender")
 PACKAGES = {"aria2c": "aria2", "curl": "curl", "globus-url-copy": "globus-gass-copy-progs",
             "globus-gridftp-server": "globus-gridftp-server-progs", "iperf3": "iperf3", "nginx": "nginx-light",
             "openssl": "openssl", "pigz": "pigz", "prefetch": "sra-toolkit", "rclone": "rclone", "rsync": "rsync",
-            "ssh": "openssh-client", "ssh-keygen": "openssh-client", "/usr/sbin/sshd": "openssh-server", "wget": "wget",
+            "vsftpd": "vsftpd", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "/usr/sbin/sshd": "openssh-server", "wget": "wget",
             "wget2": "wget2", "xrdcp": "xrootd-client", "xrootd": "xrootd-server"}
 
 

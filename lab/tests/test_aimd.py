@@ -36,7 +36,7 @@ def equal(n: int, external: int) -> float:
 
 SWEEP = [swept(external, n, 960.0 - 30 * (n > 32) if external == 0 else equal(n, external))
          for external in (0, 4) for n in cases.STREAMS]
-CONTROL = "aimd-controllers-few"
+CONTROL = "aimd-controllers-middle"
 # One stream more a second up to sixteen, each bringing its share.
 CLIMB = record(CONTROL, 4, "aimd", lambda t: equal(min(int(t) + 1, 16), 4), 95.0, [min(i, 16) for i in range(1, 91)])
 BESIDE = record(CONTROL, 4, "fixed 64", lambda _: 900.0, 95.0, [64] * 90)
@@ -106,6 +106,7 @@ class Page(unittest.TestCase):
         self.assertEqual(set(made.beside), {"aimd-streams.svg", "aimd-external-4.svg", "aimd.csv"})
         self.assertEqual(len(made.beside["aimd.csv"].splitlines()), 1 + len(SWEEP) + 2 + 2)
         self.assertIn("| 4 | 1 | 300 | 192 | 0.64 | 1 |", made.text)
+        self.assertIn("Controllers were run beside 4 external streams; not yet beside 0, 1, 2, 8, 16, 32.", made.text)
         self.assertIn("Where `aimd` stopped, one more stream adds less than the 2 %", made.text)
 
     def test_a_tool_that_gets_more_is_looked_into_when_several_runs_say_so(self) -> None:
@@ -114,6 +115,11 @@ class Page(unittest.TestCase):
             ours = [swept(4, 1, 190.0, repeat=repeat) for repeat in range(repeats)]
             text = page([*ours, *globus], []).text
             self.assertEqual("by the third second, when they bring 300 and 190 Mbit/s" in text, told)
+
+    def test_each_level_has_its_controllers_once_and_no_shard_takes_an_hour(self) -> None:
+        levels = [level for some in shards.CONTROLS.values() for level in some]
+        self.assertEqual(sorted(levels), list(cases.EXTERNAL))
+        self.assertLess(max(shard.minutes for shard in shards.SHARDS if shard.name in shards.CONTROLS), 60)
 
     def test_a_failed_run_is_said(self) -> None:
         broken = records.record(shards.SWEEP, cases.name(1), "fixed 2", ok=False, error="it broke")

@@ -39,7 +39,7 @@ class Names(unittest.TestCase):
         every = [shard for chapter in catalogue.CHAPTERS if chapter.page != "fastbiodl" for shard in chapter.shards]
         self.assertEqual(len({shard.name for shard in every}), len(every))
         self.assertEqual([shard.name for shard in every if not 0 < shard.minutes <= 120], [])
-        self.assertEqual((catalogue.pages()["movers"], catalogue.pages()["get-fig6"]), ("copy", "get"))
+        self.assertEqual((catalogue.pages()["movers"], catalogue.pages()["get-fig6-1"]), ("copy", "get"))
 
     def test_a_page_stands_for_its_shards_and_all_for_everything(self) -> None:
         self.assertEqual([shard.name for shard in catalogue.asked(["copy"])], [shard.name for shard in movers.SHARDS])
@@ -50,7 +50,7 @@ class Names(unittest.TestCase):
             catalogue.asked(["movers", "nonsense"])
 
     def test_pages_are_found_by_their_shards(self) -> None:
-        self.assertEqual([chapter.page for chapter in catalogue.chapters(["get-fig6"])], ["get", "fastbiodl"])
+        self.assertEqual([chapter.page for chapter in catalogue.chapters(["get-fig6-1"])], ["get", "fastbiodl"])
         self.assertEqual(len(catalogue.chapters([])), len(catalogue.CHAPTERS))
         with self.assertRaisesRegex(SystemExit, "no page or shard"):
             catalogue.chapters(["nonsense"])
@@ -95,7 +95,7 @@ class Run(unittest.TestCase):
             self.asked([strange], only=["auto"])
 
     def test_bad_input_is_one_line(self) -> None:
-        for line in ("run nonsense", "run movers --only nonsense", "run get-fig6 --only nonsense", "report nonsense",
+        for line in ("run nonsense", "run movers --only nonsense", "run get-fig6-1 --only nonsense", "report nonsense",
                      "report far --output /proc/none", "run movers --n 0", "run movers --n x"):
             done = subprocess.run([sys.executable, "-m", "lab", *line.split()], capture_output=True, text=True,
                                   cwd=places.REPOSITORY)

@@ -16,7 +16,7 @@ from unittest import mock
 from lab.ground import places
 from lab.runs.datasets import Dataset
 from lab.get import figures, ours, rivals, server
-from lab.get.cases import BUSY, CAPPED, CASES, FIG6, LINK_ONLY, SMALL, Case
+from lab.get.cases import BUSY, CAPPED, CASES, FAR, FIG6, FIG6_FTP, LINK_ONLY, SMALL, Case
 from lab.ground.noise import Times, noise
 from lab.get.rotation import contenders
 from lab.runs.sampler import connections, counts
@@ -54,6 +54,21 @@ class Paths(unittest.TestCase):
         ratios = [(case.rate_mbit or 0) / (case.per_connection_mbit or 1) for case in FIG6]
         self.assertEqual([round(ratio, 1) for ratio in ratios], [20, 7.1, 14.3])
         self.assertTrue(all(case.is_fig6 for case in FIG6) and not CAPPED.is_fig6)
+
+    def test_figure_6_over_ftp_differs_in_the_server_alone(self) -> None:
+        for case, over in zip(FIG6, FIG6_FTP):
+            self.assertEqual((over.figure, over.protocol, over.rate_mbit), (case.name, "ftp", case.rate_mbit))
+            names = [[each.name for each in contenders(both)] for both in (case, over)]
+            self.assertEqual(*names)
+            self.assertTrue({"tidegate", "gradient, k = 1.02", "bayesian, k = 1.02"} <= set(names[0]))
+            self.assertEqual({each.packages[0] for each in contenders(over)}, {"vsftpd"})
+
+    def test_h43_at_a_distance_is_as_large_as_the_papers(self) -> None:
+        sizes = [size for _, size in planned("H43-2GB", FAR[0], 1).files]
+        self.assertEqual(len(sizes), 43)
+        self.assertTrue(13.43e6 <= min(sizes) and max(sizes) <= 66.47e6 + 1)
+        self.assertAlmostEqual(sum(sizes) / 1.91e9, 1, delta=0.15)
+        self.assertEqual(planned("H43-2GB", FAR[0], 1), planned("H43-2GB", FAR[1], 1))
 
 
 class Sets(unittest.TestCase):

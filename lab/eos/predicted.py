@@ -1,0 +1,61 @@
+"""Whether what an estimate says is what comes: each sampler is asked on twelve links, and its advice and the numbers
+beside it are then run with the same tool."""
+
+import contextlib
+import time
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+from lab.eos.paths import ASKING_S, ONCE_S, SAMPLERS, Sampler
+from lab.eos.site import site_on
+from lab.eos.task import Outcome, Plan, Task
+from lab.ground.places import REPOSITORY
+from lab.links.scenario import Scenario, read
+from lab.shard import LINK_S
+
+SHARD, REPEATS = "eos-predictions", 3
+THERE = ("scenarios/rtt-1", "scenarios/rtt-20", "scenarios/rtt-50", "scenarios/rtt-100", "scenarios/rtt-200",
+         "scenarios/huge-file", "lab/scenarios/ten-streams", "lab/ldm/throttled")
+# Rate and stream in Mbit/s and round trip in ms of those that differ from the lab's in all three.
+MORE = ((300, 20, 10), (100, 40, 5), (500, 30, 40), (800, 160, 80))
+# Numbers beside the advice: a third fewer, and half as many more.
+STEP, MOST = 1.5, 32
+
+
+@cache
+def links() -> tuple[Scenario, ...]:
+    known = [read(REPOSITORY / Path(name).with_suffix(".toml")) for name in THERE]
+    base = known[0]
+    more = [replace(base, name=f"link-{rate}-{stream}-{rtt_ms}", network=replace(base.network, worker_bps=stream * 10**6),
+                    link=replace(base.link, rate_bps=rate * 10**6, rtt_s=rtt_ms / 1e3)) for rate, stream, rtt_ms in MORE]
+    return (*known, *more)
+
+
+def neighbours(streams: int) -> list[int]:
+    """The advice, and a number on either side of it."""
+    return sorted({max(1, round(streams / STEP)), streams, min(MOST, max(streams + 1, round(streams * STEP)))})
+
+
+def asked(scenario: Scenario, sampler: Sampler, where: None, repeat: int) -> Outcome:
+    """The answer on a link of its own, then what so many streams carry, in an order that turns with the repeats."""
+    with site_on(scenario) as way, way.watched() as notes:
+        began = time.monotonic()
+        answer = way.unremembered(*sampler.asked(way))
+        spent = time.monotonic() - began
+        streams = int(answer["streams"])
+        tried = neighbours(streams)
+        carried = {str(n): sampler.once(way, n, ONCE_S) for n in tried[repeat % len(tried):] + tried[:repeat % len(tried)]}
+        notes |= {"streams": streams, "predicted_bps": answer["throughput_bps"], "cost_ms": answer["cost_ms"],
+                  "samples": [[one["streams"], one["throughput_bps"]] for one in answer["samples"]], "carried_bps": carried,
+                  "model": answer["model"]}
+    return Outcome(spent, notes=notes)
+
+
+def tasks() -> list[Task[None]]:
+    expected = LINK_S + ASKING_S + 3 * ONCE_S
+    return [Task(scenario.name, sampler.name, expected, partial(asked, scenario, sampler), sampler.programs)
+            for scenario in links() for sampler in SAMPLERS]
+
+
+PLAN = Plan(SHARD, contextlib.nullcontext, tasks(), REPEATS)
