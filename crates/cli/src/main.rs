@@ -9,6 +9,7 @@ mod exit;
 mod followed;
 mod loopback;
 mod output;
+mod own_rule;
 mod path_key;
 mod path_store;
 mod place;
