@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use tidegate_contract::rule_line::{self, Answer, is_program};
-use tidegate_contract::text::{one_line, shorten};
+use tidegate_contract::text::one_line;
 use tidegate_control::optimizer::EPOCH;
 use tidegate_control::{Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal};
 use tidegate_transfer::error::Result;
@@ -21,6 +21,9 @@ use program::{MAX_AHEAD, Program, Silence};
 
 /// How long the first answer may take: who loads a framework needs seconds.
 const STARTING: Duration = Duration::from_secs(20);
+
+/// Characters of its name that are told with every message.
+const MAX_NAME: usize = 60;
 
 /// What a rule says that never answered, so that there is nothing to decide by.
 pub const NEVER_ANSWERED: &str = "never answered";
@@ -49,7 +52,7 @@ pub fn named(
     }
     let epoch = epoch.unwrap_or(EPOCH);
     Ok(Some(Box::new(OwnRule {
-        name: shorten(one_line(name)),
+        name: called(name),
         words,
         epoch,
         seed,
@@ -58,6 +61,15 @@ pub fn named(
         standing: None,
         told: [false; 3],
     })))
+}
+
+/// `name` as it stands in front of messages.
+fn called(name: &str) -> String {
+    let line = one_line(name);
+    match line.char_indices().nth(MAX_NAME) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
 }
 
 /// The command for what Python runs: `MODULE:NAME` and words behind it.

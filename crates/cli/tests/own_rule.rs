@@ -21,15 +21,9 @@ for line in sys.stdin:
 print("over", file=log, flush=True)
 "#;
 
-/// Some 1.6 s by one stream, in epochs of 100 ms.
-const SLOW: [&str; 6] = [
-    "--data-plane=clear",
-    "--limit-network=2Mbit/s",
-    "--staging=1MiB",
-    "--max-workers=8",
-    "--epoch=100ms",
-    "--quiet",
-];
+/// Some 1.6 s.
+const LINK: &str = "--limit-link=2Mbit/s";
+const SLOW: [&str; 4] = ["--data-plane=clear", "--staging=1MiB", "--max-workers=8", "--quiet"];
 
 fn world() -> World {
     let world = World::new();
@@ -41,12 +35,11 @@ fn world() -> World {
 /// Copies the data to `there` under `rule`; what it did, and its epochs.
 fn drive(world: &World, rule: &str, there: &str, more: &[&str]) -> (Ran, Vec<Value>) {
     let epochs = format!("{there}.jsonl");
+    // A state of its own, so that several may run at a time.
+    let state = format!("{there}.state");
     let mut command = world.command();
-    command
-        .args(["copy", "--optimizer", rule, "--epochs", &epochs])
-        .args(SLOW)
-        .args(more)
-        .args(["data", there]);
+    command.args(["copy", "--optimizer", rule, "--epochs", &epochs, "--state", &state]);
+    command.args(SLOW).args(more).args(["data", there]);
     let ran = finish(&mut command);
     let text = std::fs::read_to_string(world.path(&epochs)).unwrap_or_default();
     let epochs = text.lines().map(|line| serde_json::from_str(line).expect("an epoch")).collect();
@@ -68,7 +61,7 @@ fn a_program_is_told_of_each_epoch_and_decides() {
     let rule =
         r#"exec:python3 'my rule.py' log 2 '{"setpoint": [1, 3, 2], "utility": 0.5}' "{\"setpoint\": 1}""#;
     let rule = rule.replacen(" 2 ", " '{\"setpoint\": 2}' ", 1);
-    let (ran, epochs) = drive(&world, &rule, "there", &[]);
+    let (ran, epochs) = drive(&world, &rule, "there", &["--limit-link=1Mbit/s"]);
     assert_eq!((ran.code, &ran.err[..]), (0, ""), "{ran:?}");
     assert_eq!(world.read("there"), world.read("data"));
     let told = lines(&world, "log");
@@ -77,14 +70,12 @@ fn a_program_is_told_of_each_epoch_and_decides() {
     let told = &told[1..told.len() - 1];
     assert_eq!((&told[0]["type"], &told[0]["version"]), (&"start".into(), &1.into()));
     assert_eq!(told[0]["bounds"]["network"], serde_json::json!({"min": 1, "max": 8}));
-    assert!(told[0]["host"]["processors"].is_u64() && told[0]["epoch_ms"] == 100, "{}", told[0]);
+    assert!(told[0]["host"]["processors"].is_u64() && told[0]["epoch_ms"] == 1000, "{}", told[0]);
     // What it is told is what is logged, and what it answers is done.
     assert!(epochs.len() >= 2 && told.len() == epochs.len() + 1, "{} and {}", told.len(), epochs.len());
     for (told, epoch) in told[1..].iter().zip(&epochs) {
         assert_eq!((&told["type"], &told["bounds"]["read"]["max"]), (&"epoch".into(), &8.into()));
-        for key in
-            ["t_ms", "interval_ms", "concurrency", "throughput_bps", "staging_free_bytes", "rtt_us", "cpu"]
-        {
+        for key in ["interval_ms", "concurrency", "throughput_bps", "staging_free_bytes", "rtt_us", "cpu"] {
             assert!(told.get(key) == epoch.get(key), "{key}: {told} and {epoch}");
         }
     }
@@ -115,7 +106,7 @@ fn whatever_a_program_does_the_run_goes_on_and_says_so_in_one_line() {
         ("hangs", answering("time.sleep(600)"), "no answer within 50 ms; its last set-point stands until", 2),
         (
             "garbage",
-            answering("print(\"more!\"); continue"),
+            answering("print(\"more!\", flush=True); continue"),
             "answered more!, which is no JSON; its last set-point",
             2,
         ),
@@ -144,11 +135,14 @@ fn whatever_a_program_does_the_run_goes_on_and_says_so_in_one_line() {
         for (name, rule, said, last) in &cases {
             let world = &world;
             scope.spawn(move || {
-                let (ran, epochs) = drive(world, rule, name, &[]);
+                let (ran, epochs) = drive(world, rule, name, &[LINK, "--epoch=100ms"]);
                 assert_eq!(ran.code, 0, "{name}: {ran:?}");
                 assert_eq!(world.read(name), world.read("data"), "{name}");
-                let told: Vec<&str> = ran.err.lines().filter(|line| line.contains(" WARN ")).collect();
-                assert!(told.len() == 1 && told[0].contains(said), "{name}: {ran:?}");
+                // On a loaded machine any program may be late.
+                let told = ran.err.lines().filter(|line| line.contains(" WARN "));
+                let (told, late): (Vec<&str>, Vec<&str>) = told.partition(|line| line.contains(said));
+                assert_eq!(told.len(), 1, "{name}: {ran:?}");
+                assert!(late.iter().all(|line| line.contains("no answer within")), "{name}: {ran:?}");
                 assert_eq!(network(&epochs).last(), Some(last), "{name}: {epochs:?}");
             });
         }
@@ -160,7 +154,7 @@ fn a_late_answer_is_taken_when_it_comes() {
     let world = world();
     let rule = "exec:python3 -c 'import sys, time\nfor n, line in enumerate(sys.stdin):\n    time.sleep(0.5 * (n == 1))\n    \
                 print(\"{\\\"setpoint\\\": \", 1 + n, \"}\", flush=True)'";
-    let (ran, epochs) = drive(&world, rule, "there", &["--limit-network=1Mbit/s"]);
+    let (ran, epochs) = drive(&world, rule, "there", &["--limit-link=1Mbit/s", "--epoch=100ms"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let asked = network(&epochs);
     assert_eq!(asked[0], 1, "nothing came in time: {asked:?}");
@@ -209,7 +203,7 @@ fn a_program_outlives_a_lost_connection() {
     let rule = "exec:python3 'my rule.py' log '{\"setpoint\": 1}'";
     let child = world
         .command()
-        .args(["copy", "--optimizer", rule, "--retry-for=60s"])
+        .args(["copy", "--optimizer", rule, "--retry-for=60s", "--epoch=100ms", LINK])
         .args(SLOW)
         .args(["data", &there])
         .stdout(Stdio::piped())
@@ -267,8 +261,8 @@ fn no_job_names_a_program_in_any_form() {
         &["submit", "/a", "/b", "--option=--optimizer=exec:touch evil"][..],
         &["submit", "/a", "/b", "--option=--optimizer=python:evil:Rule"],
         &["submit", "/a", "gsiftp://h/b", "--option=--optimizer=exec:touch evil"],
-        &["submit", "--file", "job.toml"],
-        &["submit", "--file", "job.json"],
+        &["submit", "job.toml"],
+        &["submit", "job.json"],
     ] {
         let ran = service.run(&world, arguments);
         assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{arguments:?}: {ran:?}");

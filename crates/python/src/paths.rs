@@ -135,7 +135,8 @@ impl Paths {
 
     /// Whether all paths have the same bounds.
     fn same_bounds(&self) -> bool {
-        let all: Vec<PerStage<Bounds>> = self.episodes.iter().map(|episode| episode.view().bounds()).collect();
+        let all: Vec<PerStage<Bounds>> =
+            self.episodes.iter().map(|episode| episode.view().bounds()).collect();
         all.windows(2).all(|pair| pair[0] == pair[1])
     }
 

@@ -114,7 +114,8 @@ impl PyPolicy {
         facts: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         let recipe: Recipe = recipe.parse().map_err(|why: String| refuse(why))?;
-        let scales = Scales { rate_bps: BitRate::from_bps(reference(reference_bps)?.max(1.0)), bounds, start };
+        let scales =
+            Scales { rate_bps: BitRate::from_bps(reference(reference_bps)?.max(1.0)), bounds, start };
         let features = recipe.features(&scales);
         let deviations = if features.actions() == Actions::Gaussian { features.heads() } else { 0 };
         let policy = Policy {

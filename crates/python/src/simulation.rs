@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tidegate_control::{Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, SimulatorOptions};
+use tidegate_control::{
+    Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, SimulatorOptions,
+};
 
 use crate::convert::{all_bounds, epoch_count, epoch_length, refuse, setpoint};
 use crate::observation::PyObservation;

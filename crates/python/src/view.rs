@@ -51,7 +51,11 @@ impl Taste {
         }
         let rewards = [("end_to_end", Reward::EndToEnd), ("automdt", Reward::Automdt), ("ldm", Reward::Ldm)];
         let kinds = [("continuous", Actions::Continuous), ("discrete", Actions::Discrete)];
-        Ok(Self { actions: choice("actions", actions, &kinds)?, reward: choice("reward", reward, &rewards)?, k })
+        Ok(Self {
+            actions: choice("actions", actions, &kinds)?,
+            reward: choice("reward", reward, &rewards)?,
+            k,
+        })
     }
 }
 

@@ -140,14 +140,14 @@ fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
     if args.aimd_epsilon.is_some() && !args.optimizer.iter().any(|name| is_aimd(name)) {
         return Err(usage("--aimd-epsilon goes with --optimizer aimd"));
     }
-    let build = |name: &String| match &args.aimd_epsilon {
+    let build = |name: &str| match &args.aimd_epsilon {
         Some(epsilon) if is_aimd(name) => {
             let name = with_aimd_epsilon(name, epsilon).map_err(usage)?;
             rule(&name, &options, args.policy.as_deref())
         }
         _ => rule(name, &options, args.policy.as_deref()),
     };
-    let named = |name| match own_rule::named(name, args.epoch, args.seed, Some(PATIENCE))? {
+    let named = |name: &String| match own_rule::named(name, args.epoch, args.seed, Some(PATIENCE))? {
         Some(own) => Ok(own),
         None => build(name),
     };
