@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use common::service::{Service, post_for};
-use common::{Ran, World, eventually, finish, wait};
+use common::{Ran, World, eventually, finish, signal, wait};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Answers each line by what `$1` says, a list of answers of which the last is repeated, and writes down what it was told.
@@ -220,6 +221,57 @@ fn a_program_outlives_a_lost_connection() {
     let count = |what: fn(&Value) -> bool| told.iter().filter(|line| what(line)).count();
     assert_eq!((count(Value::is_u64), count(|line| line == "over")), (1, 1), "one process: {told:?}");
     assert!(count(|line| line["type"] == "start") >= 2, "told that it begins again: {told:?}");
+}
+
+#[test]
+fn an_interrupted_run_ends_the_programs_input() {
+    let world = world();
+    let rule = "exec:python3 'my rule.py' log '{\"setpoint\": 1}'";
+    let child = world
+        .command()
+        .args(["copy", "--optimizer", rule, "--epoch=100ms", "--limit-link=100kbit/s"])
+        .args(SLOW)
+        .args(["data", "there"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    eventually(|| lines(&world, "log").len() >= 3);
+    signal(child.id(), Signal::INT);
+    let ran = wait(child);
+    assert_eq!(ran.code, 130, "{ran:?}");
+    assert_eq!(lines(&world, "log").last(), Some(&"over".into()), "it had the time to write that down");
+}
+
+#[test]
+fn downloads_and_probes_are_driven_as_well() {
+    let world = world();
+    let server = world.endpoint("store", &[]);
+    let url = format!("file://{}", world.text("data"));
+    let own = |log: &str| format!("exec:python3 'my rule.py' {log} '{{\"setpoint\": 2}}'");
+    world.ok(&["get", &url, "-o", "got", "--quiet", "--optimizer", &own("get.log")]);
+    assert_eq!(world.read("got/data"), world.read("data"));
+    let (code, seen) = world.json(&[
+        "probe",
+        "--time=500ms",
+        "--epoch=100ms",
+        &server.address,
+        "--optimizer",
+        &own("probe.log"),
+    ]);
+    assert_eq!((code, &seen["best_concurrency"]), (0, &2.into()), "{seen}");
+    for log in ["get.log", "probe.log"] {
+        let told = lines(&world, log);
+        assert!(told[1]["type"] == "start" && told.last() == Some(&"over".into()), "{told:?}");
+    }
+    // What is learned in Python is not trained here.
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/noisy.toml");
+    let ran = world.run(&["train", "--scenario", scenario, "--recipe", "gymnasium", "-o", "policy"]);
+    assert!(
+        (ran.code, ran.err.lines().count()) == (2, 1) && ran.err.contains("trained in Python"),
+        "{ran:?}"
+    );
+    assert!(!world.path("policy").exists());
 }
 
 #[test]
