@@ -309,8 +309,13 @@ fn no_job_names_a_program_in_any_form() {
         "job.json",
         r#"[{"source": "/a", "destination": "/b", "options": ["--optimizer", "python:evil:Rule"]}]"#,
     );
+    world.write(
+        "job.sub",
+        "[ dap_type = transfer; src_url = \"file:///a\"; dest_url = \"file:///b\"; arguments = \"--optimizer exec:evil\"; ]",
+    );
     for arguments in [
-        &["submit", "/a", "/b", "--option=--optimizer=exec:touch evil"][..],
+        &["submit", "job.sub"][..],
+        &["submit", "/a", "/b", "--option=--optimizer=exec:touch evil"],
         &["submit", "/a", "/b", "--option=--optimizer=python:evil:Rule"],
         &["submit", "/a", "gsiftp://h/b", "--option=--optimizer=exec:touch evil"],
         &["submit", "job.toml"],

@@ -181,3 +181,11 @@ pub(crate) fn choice<T: Copy>(name: &str, given: &str, choices: &[(&str, T)]) ->
         refuse(format!("{name} must be one of {}, not '{given}'", names.join(", ")))
     })
 }
+
+/// A rate that throughput is shown relative to.
+pub(crate) fn reference(bps: f64) -> PyResult<f64> {
+    match bps.is_finite() && bps > 0.0 {
+        true => Ok(bps),
+        false => Err(refuse("reference_bps must be more than 0")),
+    }
+}

@@ -6,11 +6,11 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use tidegate_control::{Bounds, Concurrency, PerStage, Scenario};
 
-use crate::convert::{all_bounds, choice, epoch_count, epoch_length, refuse, setpoint};
+use crate::convert::{all_bounds, choice, epoch_count, epoch_length, reference, refuse, setpoint};
 use crate::episode::{Episode, INFORMATION, Outcome, Settings};
 use crate::observation::PyObservation;
 use crate::scenario::PyScenario;
-use crate::view::{FEATURES, Taste, reference};
+use crate::view::{FEATURES, Taste};
 
 /// What happens to an episode that is over.
 #[derive(Clone, Copy, PartialEq, Eq)]

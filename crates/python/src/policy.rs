@@ -11,8 +11,7 @@ use pyo3::types::PyBytes;
 use tidegate_control::policy::{Actions, Block, Network, Policy, Recipe, Scales, Shape};
 use tidegate_control::{BitRate, Bounds, Concurrency, PerStage};
 
-use crate::convert::{all_bounds, bounds, refuse, setpoint, unreadable};
-use crate::view::reference;
+use crate::convert::{all_bounds, bounds, reference, refuse, setpoint, unreadable};
 
 /// The most a policy file may hold, as the command has it.
 const MAX_FILE: u64 = 64 << 20;

@@ -7,7 +7,7 @@ use tidegate_control::policy::features::gymnasium::{self, Gymnasium};
 use tidegate_control::utility::LossTerm;
 use tidegate_control::{BitRate, Bounds, Concurrency, Observation, PerStage, Stage, Utility};
 
-use crate::convert::{bounds, choice, per_stage, refuse};
+use crate::convert::{bounds, choice, per_stage, reference, refuse};
 use crate::observation::PyObservation;
 
 /// Numbers in a state.
@@ -56,14 +56,6 @@ impl Taste {
             reward: choice("reward", reward, &rewards)?,
             k,
         })
-    }
-}
-
-/// A rate that throughput is shown relative to.
-pub(crate) fn reference(bps: f64) -> PyResult<f64> {
-    match bps.is_finite() && bps > 0.0 {
-        true => Ok(bps),
-        false => Err(refuse("reference_bps must be more than 0")),
     }
 }
 

@@ -88,7 +88,7 @@ def _agent(model: Any) -> tuple[list[Layer], list[Layer], list[float]]:
 
 def _linear(modules: Iterable[Any], what: str) -> list[Layer]:
     """The linear layers of `modules` in a row, which must have tanh between them."""
-    from torch import nn
+    from torch import nn  # type: ignore[import-not-found, unused-ignore]
 
     def leaves(modules: Iterable[Any]) -> Iterable[Any]:
         for module in modules:

@@ -89,7 +89,7 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
         self.bounds = PerStage(every, every, every) if source is not None else PerStage(one, every, one)
         self.reference_bps = float(reference_bps)
         self._view = View(bounds=self.bounds, reference_bps=self.reference_bps, actions=actions, reward=reward, k=k)
-        self.observation_space = spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)  # type: ignore[assignment]
+        self.observation_space = spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)
         self.action_space = (
             spaces.Box(-1.0, 1.0, shape=(3,), dtype=np.float32)
             if actions == "continuous"
