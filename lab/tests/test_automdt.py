@@ -157,7 +157,10 @@ class Pages(unittest.TestCase):
         whole(self, page)
         self.assertIn("automdt-read: 0 of 1 seeds came to the criterion", page.text)
         self.assertIn("| Marlin | paper | 18,067 | 13,722 |", page.text)
-        self.assertIn("18 of 20 after 2.0 s; at most 20", page.text)
+        self.assertIn("| 2, 2, 2 | 18 of 20 after 2.0 s; at most 20 |", page.text)
+        # Who begins with the best numbers has not converged in no time.
+        self.assertIn("| 13, 7, 5 | none: it begins there | 2 |", page.text)
+        self.assertIn("| 4, 4, 4 | 40 | 2 |", page.text)
         self.assertNotIn("Not measured", page.text)
 
     def test_one_recipe_alone_is_no_picture_of_two(self) -> None:

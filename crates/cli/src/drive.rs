@@ -23,12 +23,14 @@ use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use crate::capped::Capped;
 use crate::exit::usage;
 use crate::followed;
+use crate::lesson::Lesson;
 use crate::own_rule::NEVER_ANSWERED;
 use crate::progress::{UnderWay, View};
 use crate::recalled::Recalled;
 use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
 use crate::settings::ControlArgs;
+use crate::ssh::OverSsh;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
 /// What moves data once it has begun.
@@ -61,16 +63,33 @@ pub struct Work<'a> {
     pub dry: bool,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
     /// Moves `from` there `to` here or elsewhere, between endpoints of ours.
     pub fn transfer(from: From, to: To, setup: Setup, retry_for: Duration) -> Self {
+        Self::between_endpoints(setup, retry_for, move |setup| begin(&from, &to, setup))
+    }
+
+    /// The same where ssh starts what is needed at one end or at both, for each try anew.
+    pub fn over_ssh(mut ends: OverSsh, (from, to): (From, To), setup: Setup, retry_for: Duration) -> Self {
+        let plane = setup.terms.data_plane;
+        Self::between_endpoints(setup, retry_for, move |setup| {
+            let (from, to) = ends.reach(&from, &to, setup, plane)?;
+            begin(&from, &to, setup)
+        })
+    }
+
+    fn between_endpoints(
+        mut setup: Setup,
+        retry_for: Duration,
+        mut begin: impl FnMut(&mut Setup) -> Result<Transfer> + 'a,
+    ) -> Self {
         Self {
             retry_for,
             stages: &Stage::ALL,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
             interrupt: setup.interrupt.clone(),
             dry: setup.terms.dry,
-            begin: Box::new(move || Ok(begin(&from, &to, &setup)?.into())),
+            begin: Box::new(move || Ok(begin(&mut setup)?.into())),
         }
     }
 }
@@ -133,15 +152,17 @@ impl Job<'_> {
     /// The same, and shows each epoch to `show`.
     pub fn run_and_show(mut self, mut show: impl FnMut(&Epoch)) -> Result<Ended> {
         raise_file_limit();
+        let mut lesson = Lesson::begin(self.control)?;
         let mut record = Recorder::new(self.epochs.as_deref(), &self.state)?;
         let work = &self.work;
         let view = View::new(&self.title, work.stages, work.staging, !self.json && !self.quiet);
         let started = Instant::now();
         let mut sum = Sum::default();
         let (mut outage, mut reached) = (Outage::default(), false);
-        let mut optimizer = self.control.optimizer()?;
+        let mut optimizer = lesson.rule()?;
         let error = loop {
             let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
+            lesson.take(optimizer.as_ref());
             let Err(error) = result else { break None };
             if sum.moved_this_time || (sum.began && !reached) {
                 outage.is_over();
@@ -171,7 +192,7 @@ impl Job<'_> {
             }
             // A program that runs is told that it begins again; any other rule does begin again.
             if !is_program(&self.control.optimizer) {
-                optimizer = self.control.optimizer()?;
+                optimizer = lesson.rule()?;
             }
         };
         record.finish();
@@ -182,6 +203,7 @@ impl Job<'_> {
         if let (Some(error), false) = (&error, sum.began) {
             return Err(error.clone());
         }
+        lesson.keep(record.epochs.len());
         let duration = started.elapsed();
         let moved = ByteCount(sum.last.bytes_moved);
         let summary = sum.summary(duration, &self, &record, error.as_ref());

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
-use tidegate_transfer::transfer::route::{From, Setup, To, leads_nowhere};
+use tidegate_transfer::transfer::route::{From, Setup, To};
 
 use crate::drive::Work;
-use crate::exit::usage;
 use crate::loopback::Loopback;
 use crate::path_key::{PathKey, endpoint, local};
-use crate::place::{Paths, Place, refuse_servers, sources};
+use crate::place::{Paths, Place, Sources, beneath_root, refuse_servers, sources};
 use crate::settings::{ControlArgs, TrustArgs};
+use crate::ssh::target::Target;
+use crate::ssh::{OverSsh, SshArgs, placeholder};
 
 /// The two ends of a copy.
 pub struct Ends {
@@ -24,6 +25,14 @@ pub struct Ends {
     /// Both, for people.
     pub title: String,
     loopback: Option<Loopback>,
+    far: Far,
+}
+
+/// Which ends ssh reaches.
+#[derive(Clone, Debug, Default)]
+struct Far {
+    source: Option<Target>,
+    destination: Option<Target>,
 }
 
 impl Ends {
@@ -33,8 +42,13 @@ impl Ends {
         Self::between(typed, destination, terms, trust)
     }
 
-    /// Moves from one to the other. The endpoint in between, in a copy from here to here, is nobody's business.
-    pub fn work(&self, setup: Setup, retry_for: Duration) -> Work<'static> {
+    /// Moves from one to the other; ends that ssh reaches are reached as `ssh` says. The endpoint in between, in a copy
+    /// from here to here, is nobody's business.
+    pub fn work(&self, ssh: &SshArgs, setup: Setup, retry_for: Duration) -> Work<'static> {
+        let Far { source, destination } = self.far.clone();
+        if let Some(over_ssh) = OverSsh::new(ssh, source, destination) {
+            return Work::over_ssh(over_ssh, (self.from.clone(), self.to.clone()), setup, retry_for);
+        }
         let work = Work::transfer(self.from.clone(), self.to.clone(), setup, retry_for);
         let address = self.loopback.as_ref().and_then(|loopback| loopback.address().ok());
         work.at_home(address.map(|address| address.place()))
@@ -45,12 +59,16 @@ impl Ends {
         let here = |path: &[u8]| local(Path::new(OsStr::from_bytes(path)));
         let source = match &self.from {
             From::Local(sources) => here(sources.first()?)?,
-            From::Endpoint(address, _) => endpoint(address),
+            From::Endpoint(address, _) => {
+                self.far.source.as_ref().map_or_else(|| endpoint(address), Target::to_string)
+            }
             From::Zero(_) | From::EndpointZero(..) => return None,
         };
         let destination = match (&self.to, &self.loopback) {
             (To::Local(path), _) => here(path)?,
-            (To::Endpoint(address), None) => endpoint(address),
+            (To::Endpoint(address), None) => {
+                self.far.destination.as_ref().map_or_else(|| endpoint(address), Target::to_string)
+            }
             // Its root is that of this host.
             (To::Endpoint(address), Some(_)) => here(&[b"/", &address.path[..]].concat())?,
             (To::Null, _) => return None,
@@ -71,8 +89,8 @@ impl Ends {
     }
 
     /// Memory at one end and nowhere at the other.
-    pub const fn of_memory(from: From, to: To, title: String) -> Self {
-        Self { from, to, title, loopback: None }
+    pub fn of_memory(from: From, to: To, title: String) -> Self {
+        Self { from, to, title, loopback: None, far: Far::default() }
     }
 
     /// From the paths `typed` to `destination`. From here to here goes through an endpoint of our own, on
@@ -84,23 +102,28 @@ impl Ends {
         trust: &TrustArgs,
     ) -> anyhow::Result<Self> {
         refuse_servers(typed, destination)?;
-        let (sources, endpoint) = sources(typed)?;
-        let destination = Place::parse(destination)?;
+        let (sources, destination) = (sources(typed)?, Place::parse(destination)?);
         let title = format!("{} → {}", shown_sources(typed), destination.show());
-        let (from, to, loopback) = match (endpoint, destination) {
-            (None, Place::Endpoint(address)) => (From::Local(sources), To::Endpoint(address), None),
-            (Some(source), Place::Local(path)) => (From::Endpoint(source, sources), To::Local(path), None),
-            (Some(source), Place::Endpoint(address)) => {
-                (From::Endpoint(source, sources), To::Endpoint(address), None)
-            }
-            (None, Place::Local(path)) => {
-                terms.data_plane = DataPlane::Clear;
-                let loopback = Loopback::start(Path::new("/"), &trust.state_dir()?)?;
-                let address = loopback.address()?.with_path(absolute(&path)?);
-                (From::Local(sources), To::Endpoint(address), Some(loopback))
+        let here = matches!((&sources, &destination), (Sources::Local(_), Place::Local(_)));
+        let (from, source) = match sources {
+            Sources::Local(paths) => (From::Local(paths), None),
+            Sources::Endpoint(address, paths) => (From::Endpoint(address, paths), None),
+            Sources::Ssh(target, paths) => {
+                (From::Endpoint(placeholder(&target, Vec::new()), paths), Some(target))
             }
         };
-        Ok(Self { from, to, title, loopback })
+        let (to, sink, loopback) = match destination {
+            Place::Endpoint(address) => (To::Endpoint(address), None, None),
+            Place::Ssh(target, path) => (To::Endpoint(placeholder(&target, path)), Some(target), None),
+            Place::Local(path) if here => {
+                terms.data_plane = DataPlane::Clear;
+                let loopback = Loopback::start(Path::new("/"), &trust.state_dir()?)?;
+                (To::Endpoint(loopback.address()?.with_path(beneath_root(&path)?)), None, Some(loopback))
+            }
+            Place::Local(path) => (To::Local(path), None, None),
+        };
+        let far = Far { source, destination: sink };
+        Ok(Self { from, to, title, loopback, far })
     }
 }
 
@@ -110,33 +133,4 @@ fn shown_sources(sources: &[OsString]) -> String {
         0 | 1 => first.unwrap_or_default(),
         n => format!("{} and {} more", first.unwrap_or_default(), n - 1),
     }
-}
-
-/// A local destination as a path beneath `/`, symlinks in its existing part resolved.
-fn absolute(path: &[u8]) -> anyhow::Result<Vec<u8>> {
-    use std::os::unix::ffi::OsStringExt;
-    let typed = Path::new(OsStr::from_bytes(path));
-    let mut existing = std::path::absolute(typed)?;
-    let mut rest = Vec::new();
-    while !existing.exists() {
-        if existing.is_symlink() {
-            return Err(leads_nowhere(path).into());
-        }
-        let Some(name) = existing.file_name() else { break };
-        rest.push(name.to_owned());
-        existing.pop();
-    }
-    let mut resolved = existing.canonicalize()?;
-    for name in rest.into_iter().rev() {
-        if name == ".." {
-            return Err(usage("the destination's path goes up out of a directory that does not exist").into());
-        }
-        resolved.push(name);
-    }
-    let mut bytes = resolved.into_os_string().into_vec();
-    bytes.remove(0);
-    if path.ends_with(b"/") && !bytes.is_empty() {
-        bytes.push(b'/');
-    }
-    Ok(bytes)
 }

@@ -31,6 +31,7 @@ impl Loopback {
             iperf3: None,
             allow_local_targets: true,
             allowance: Allowance::UNLIMITED,
+            fleeting: false,
         };
         let endpoint = Endpoint::bind(config)?;
         let serving = {

@@ -2,14 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use clap::Args;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::text::show;
+use tidegate_transfer::transfer::route::leads_nowhere;
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
-use crate::remotes;
+use crate::remotes::{self, Remote};
+use crate::ssh::target::{SCHEME, Target};
 
 /// The paths of a command line: what is copied, and where to.
 ///
@@ -38,10 +41,12 @@ pub enum Place {
     Local(Vec<u8>),
     /// A path at an endpoint.
     Endpoint(Address),
+    /// A path at a host that ssh reaches: from its root, or from the home directory.
+    Ssh(Target, Vec<u8>),
 }
 
 impl Place {
-    /// Reads `tg://…`, `name:/path` or a local path. A local path with a colon in its first component
+    /// Reads `tg://…`, `name:/path`, `user@host:path`, `ssh://…` or a local path. A local path with a colon in its first component
     /// is written `./a:b`, as for scp, unless that is there and no endpoint has the name.
     pub fn parse(text: &OsStr) -> Result<Self, Error> {
         let bytes = text.as_bytes();
@@ -50,6 +55,12 @@ impl Place {
         }
         if Address::is_address(bytes) {
             return Address::parse(bytes).map(Self::Endpoint);
+        }
+        if bytes.starts_with(SCHEME.as_bytes()) {
+            return Target::of_url(bytes).map(|(target, path)| Self::Ssh(target, path));
+        }
+        if let Some(read) = Target::of_path(bytes) {
+            return read.map(|(target, path)| Self::Ssh(target, path));
         }
         let first = bytes.split(|&b| b == b'/').next().unwrap_or(bytes);
         let Some(colon) = first.iter().position(|&b| b == b':') else {
@@ -67,19 +78,34 @@ impl Place {
         let known = match std::str::from_utf8(name).ok().filter(|name| remotes::is_name(name)) {
             Some(name) => remotes::find(name),
             None => Err(usage(format!(
-                "{0} looks like a path on another host, and Tidegate needs an endpoint there: start `tidegate endpoint` on it, call it NAME by `tidegate remote add NAME` here, and write NAME:/path; or write ./{0} for a path on this host",
+                "{0} looks like a path on another host: write USER@HOST:PATH for one that ssh reaches; or start `tidegate endpoint` on it, call it NAME by `tidegate remote add NAME` here, and write NAME:/path; or write ./{0} for a path on this host",
                 show(bytes)
             ))),
         };
-        let address = match known {
-            Ok(address) => address,
+        let remote = match known {
+            Ok(remote) => remote,
             Err(_) if is_here() => return Ok(Self::Local(bytes.to_vec())),
             Err(error) => return Err(error),
         };
-        let path = path.strip_prefix(b"/").unwrap_or(path);
-        let base = address.path.strip_suffix(b"/").unwrap_or(&address.path);
-        let path = if base.is_empty() { path.to_vec() } else { [base, b"/", path].concat() };
-        Ok(Self::Endpoint(address.with_path(path)))
+        let path = remote.beneath(path);
+        Ok(match remote {
+            Remote::Served(address) => Self::Endpoint(address.with_path(path)),
+            Remote::Ssh(target, _) => Self::Ssh(target, path),
+        })
+    }
+
+    /// The endpoint that `text` names, for a command that needs one that is served.
+    pub fn endpoint(text: &OsStr, command: &str) -> Result<Address, Error> {
+        match Self::parse(text)? {
+            Self::Endpoint(address) => Ok(address),
+            Self::Local(_) => Err(usage(format!("{command} needs an endpoint: tg://… or name:"))),
+            Self::Ssh(target, _) => {
+                let why = format!(
+                    "{command} needs an endpoint that is served: {target} has one only while a copy runs"
+                );
+                Err(usage(why))
+            }
+        }
     }
 
     /// How it is shown, without secrets.
@@ -87,6 +113,7 @@ impl Place {
         match self {
             Self::Local(path) => show(path).into_owned(),
             Self::Endpoint(address) => address.public(),
+            Self::Ssh(target, path) => Remote::Ssh(target.clone(), path.clone()).public(),
         }
     }
 }
@@ -122,22 +149,73 @@ fn scheme(text: &OsStr) -> Option<&'static str> {
     known.filter(|_| std::fs::symlink_metadata(text).is_err())
 }
 
-/// Reads several sources, which must all be local or all at one endpoint.
-pub fn sources(texts: &[OsString]) -> Result<(Vec<Vec<u8>>, Option<Address>), Error> {
-    let mut paths = Vec::new();
-    let mut endpoint: Option<Address> = None;
-    for (i, text) in texts.iter().enumerate() {
-        match (Place::parse(text)?, &endpoint) {
-            (Place::Local(path), None) => paths.push(path),
-            (Place::Endpoint(address), None) if i == 0 => {
-                paths.push(address.path.clone());
-                endpoint = Some(address);
+/// Where the sources of one copy are, with their paths there.
+#[derive(Debug)]
+pub enum Sources {
+    /// Here.
+    Local(Vec<Vec<u8>>),
+    /// At an endpoint.
+    Endpoint(Address, Vec<Vec<u8>>),
+    /// At a host that ssh reaches.
+    Ssh(Target, Vec<Vec<u8>>),
+}
+
+/// Reads several sources, which must all be local or all at one place.
+pub fn sources(texts: &[OsString]) -> Result<Sources, Error> {
+    let mut all: Option<Sources> = None;
+    for text in texts {
+        match (Place::parse(text)?, &mut all) {
+            (Place::Local(path), None) => all = Some(Sources::Local(vec![path])),
+            (Place::Endpoint(address), None) => {
+                let paths = vec![address.path.clone()];
+                all = Some(Sources::Endpoint(address, paths));
             }
-            (Place::Endpoint(address), Some(known)) if address.place() == known.place() => {
+            (Place::Ssh(target, path), None) => all = Some(Sources::Ssh(target, vec![path])),
+            (Place::Local(path), Some(Sources::Local(paths))) => paths.push(path),
+            (Place::Endpoint(address), Some(Sources::Endpoint(known, paths)))
+                if address.place() == known.place() =>
+            {
                 paths.push(address.path);
             }
-            _ => return Err(usage("all sources of one copy must be local, or all at the same endpoint")),
+            (Place::Ssh(target, path), Some(Sources::Ssh(known, paths))) if target == *known => {
+                paths.push(path)
+            }
+            _ => {
+                return Err(usage(
+                    "all sources of one copy must be local, or all at the same endpoint or host",
+                ));
+            }
         }
     }
-    Ok((paths, endpoint))
+    all.ok_or_else(|| usage("a source and a destination are needed"))
+}
+
+/// A local destination as a path beneath `/`, symlinks in its existing part resolved.
+pub fn beneath_root(path: &[u8]) -> Result<Vec<u8>, Error> {
+    use std::os::unix::ffi::OsStringExt;
+    let failed = |error| Error::io("use the destination", path, error);
+    let typed = Path::new(OsStr::from_bytes(path));
+    let mut existing = std::path::absolute(typed).map_err(failed)?;
+    let mut rest = Vec::new();
+    while !existing.exists() {
+        if existing.is_symlink() {
+            return Err(leads_nowhere(path));
+        }
+        let Some(name) = existing.file_name() else { break };
+        rest.push(name.to_owned());
+        existing.pop();
+    }
+    let mut resolved = existing.canonicalize().map_err(failed)?;
+    for name in rest.into_iter().rev() {
+        if name == ".." {
+            return Err(usage("the destination's path goes up out of a directory that does not exist"));
+        }
+        resolved.push(name);
+    }
+    let mut bytes = resolved.into_os_string().into_vec();
+    bytes.remove(0);
+    if path.ends_with(b"/") && !bytes.is_empty() {
+        bytes.push(b'/');
+    }
+    Ok(bytes)
 }

@@ -4,16 +4,70 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use tidegate_contract::text::show;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::write_private;
 
 use crate::exit::usage;
+use crate::ssh::target::{SCHEME, Target};
 
 /// Whether `name` may name an endpoint.
 pub fn is_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !name.is_empty() && name.len() <= 64 && name.chars().all(legal) && !name.starts_with(['-', '.'])
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub enum Remote {
+    /// An endpoint that is served there.
+    Served(Address),
+    /// A host where ssh starts one, and a path there.
+    Ssh(Target, Vec<u8>),
+}
+
+impl Remote {
+    /// Reads a ticket, or the URL of a host that ssh reaches.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        match text.starts_with(SCHEME) {
+            true => Target::of_url(text.as_bytes()).map(|(target, path)| Self::Ssh(target, path)),
+            false => Address::parse(text.as_bytes()).map(Self::Served),
+        }
+    }
+
+    /// Without secrets, for people.
+    pub fn public(&self) -> String {
+        match self {
+            Self::Served(address) => address.public(),
+            Self::Ssh(target, path) => format!("{target}{}", show(&in_url(path))),
+        }
+    }
+
+    /// Whole, with its secrets.
+    pub fn whole(&self) -> String {
+        match self {
+            Self::Served(address) => address.to_string(),
+            Self::Ssh(..) => self.public(),
+        }
+    }
+
+    /// A path beneath the one that it has.
+    pub fn beneath(&self, path: &[u8]) -> Vec<u8> {
+        let (Self::Served(Address { path: base, .. }) | Self::Ssh(_, base)) = self;
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        match base.strip_suffix(b"/").unwrap_or(base) {
+            // The root of a host that is reached by ssh is that of its paths.
+            b"" if !base.is_empty() => [b"/", path].concat(),
+            b"" => path.to_vec(),
+            base => [base, b"/", path].concat(),
+        }
+    }
+}
+
+/// A path at a host that ssh reaches, as its URL has it.
+fn in_url(path: &[u8]) -> Vec<u8> {
+    if path.starts_with(b"/") { path.to_vec() } else { [b"/~/", path].concat() }
 }
 
 /// Where the names are kept.
@@ -50,16 +104,16 @@ pub fn variable(name: &str) -> String {
     format!("TIDEGATE_REMOTE_{upper}")
 }
 
-/// The address of `name`; the environment comes first.
-pub fn find(name: &str) -> Result<Address, Error> {
+/// What `name` stands for; the environment comes first.
+pub fn find(name: &str) -> Result<Remote, Error> {
     let variable = variable(name);
     if let Ok(text) = std::env::var(&variable) {
-        return Address::parse(text.trim().as_bytes()).map_err(|error| error.within(variable));
+        return Remote::parse(text.trim()).map_err(|error| error.within(variable));
     }
     match load()?.get(name) {
-        Some(text) => Address::parse(text.as_bytes()),
+        Some(text) => Remote::parse(text),
         None => Err(usage(format!(
-            "no endpoint is called '{name}': add it with `tidegate remote add {name} TICKET`, or write ./{name}:… for a local path"
+            "no endpoint is called '{name}': add it with `tidegate remote add {name} TICKET`, write USER@{name}:… for a host that ssh reaches, or ./{name}:… for a local path"
         ))),
     }
 }

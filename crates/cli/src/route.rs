@@ -7,6 +7,7 @@ use tidegate_transfer::quota::Share;
 use tidegate_transfer::terms::Terms;
 use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
+use tidegate_transfer::wire::way::Carriers;
 
 use crate::settings::{ControlArgs, TransferArgs, TrustArgs};
 
@@ -45,6 +46,7 @@ impl RouteArgs {
             pki,
             catalogues,
             share: Share::own(),
+            carriers: Carriers::default(),
         })
     }
 }

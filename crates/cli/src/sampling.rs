@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::ByteCount;
+use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::{UnitError, parse_duration};
 use tidegate_service::estimate::parse_threshold;
@@ -29,6 +30,10 @@ pub struct SamplingArgs {
     /// What one more stream must add: a share of what the first one carries, or a rate [default: 0.1]
     #[arg(long, value_name = "SHARE|RATE", value_parser = parse_threshold)]
     pub threshold: Option<Threshold>,
+    /// Which models of throughput tell what more streams would bring: averaged (ours, all of them), published (EOS, the
+    /// nearer of its two), full_second_order, dynamic_order, dinda or hacker (that one, as published) [default: averaged]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<ModelSelection>,
     /// Sample even where that costs more than it can bring
     #[arg(long)]
     pub always_sample: bool,

@@ -21,6 +21,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use crate::exit::usage;
 use crate::remotes;
 use crate::settings::StateArgs;
+use crate::ssh::target::{SCHEME, Target};
 
 /// Where the service listens if nothing else is said.
 const DEFAULT_URL: &str = "http://127.0.0.1:7118";
@@ -63,6 +64,12 @@ impl ServiceArgs {
 
 /// A path of this directory from `/` on, as the service runs elsewhere; a URL or a remembered name as it is.
 pub fn address_there(word: &str) -> Result<String, Error> {
+    if word.starts_with(SCHEME) || Target::of_path(word.as_bytes()).is_some() {
+        let why = format!(
+            "{word} is reached by ssh, and no job runs ssh: serve an endpoint there (`tidegate endpoint`), or write ./{word} for a path here"
+        );
+        return Err(usage(why));
+    }
     let remembered = word.split_once(':').is_some_and(|(name, _)| remotes::is_name(name));
     if word.contains("://") || remembered && !Path::new(word).exists() {
         return Ok(word.to_owned());

@@ -85,6 +85,10 @@ pub struct ControlArgs {
     /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
+    /// Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the file it
+    /// began with
+    #[arg(long, value_name = "FILE")]
+    pub save_policy: Option<PathBuf>,
     /// How hard the rule auto pushes beside the traffic of others: background (one stream, which gives
     /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
     /// as still bring something) [default: fair]
@@ -264,6 +268,17 @@ fn read_policy(file: &Path) -> Result<Policy, String> {
 impl ControlArgs {
     /// The rule asked for.
     pub fn optimizer(&self) -> Result<Box<dyn Optimizer>> {
+        self.optimizer_after(None)
+    }
+
+    /// The same; one that goes on learning begins with what it has `learned`, and not with its file.
+    pub fn optimizer_after(&self, learned: Option<Policy>) -> Result<Box<dyn Optimizer>> {
+        if self.save_policy.is_some() && self.optimizer != "policy:online" {
+            return Err(usage("--save-policy goes with --optimizer policy:online: no other rule learns"));
+        }
+        if let Some(learned) = learned {
+            return Ok(Online::boxed(learned, self.seed));
+        }
         let mut utility = Utility::default();
         if let Some(k) = self.utility_k {
             utility.k = k;

@@ -22,6 +22,14 @@ pub fn size(text: &str, range: RangeInclusive<ByteCount>, why: &str) -> Result<B
     if range.contains(&size) { Ok(size) } else { Err(why.to_owned()) }
 }
 
+/// Reads `5201` or `5201-5204`.
+pub fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let wrong = || "write a port, or the first and the last as in 5201-5204".to_owned();
+    let (first, last): (u16, u16) = (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
+    if first <= last { Ok(first..=last) } else { Err(wrong()) }
+}
+
 /// An address to listen on, with the port of the `default` one where it names none.
 pub fn listen_address(text: &str, default: SocketAddr) -> Result<SocketAddr, Error> {
     if let Ok(ip) = text.parse::<IpAddr>() {
@@ -46,6 +54,16 @@ mod tests {
         let range = ByteCount(1)..=ByteCount::mib(1);
         assert_eq!(size("1MiB", range.clone(), "no"), Ok(ByteCount::mib(1)));
         assert_eq!(size("0B", range, "no"), Err("no".to_owned()));
+    }
+
+    #[test]
+    fn ports_are_one_or_a_range() {
+        assert_eq!(port_range("5201"), Ok(5201..=5201));
+        assert_eq!(port_range("5201-5204"), Ok(5201..=5204));
+        assert_eq!(port_range("0"), Ok(0..=0));
+        for wrong in ["", "-", "9-8", "1-2-3", "70000", "-1", "a"] {
+            assert!(port_range(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

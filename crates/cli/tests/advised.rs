@@ -32,6 +32,14 @@ fn a_running_service_measures_remembers_and_tells_how_it_goes() {
     // Under the same limits the service knows it now, and under others it does not take it for an answer.
     let (_, known) = service.json(&world, &[&arguments[..], &FOUR, &["--use-history"]].concat());
     assert_eq!(known["origin"]["kind"], "history", "{known}");
+    // It answers by the models that are asked for.
+    let hacker = [&arguments[..], &FOUR, &["--use-history", "--model=hacker"]].concat();
+    let (_, hacker) = service.json(&world, &hacker);
+    assert_eq!(
+        (&hacker["origin"]["kind"], &hacker["model"]),
+        (&"history".into(), &"hacker".into()),
+        "{hacker}"
+    );
     let (_, other) =
         service.json(&world, &[&arguments[..], &FOUR[..2], &["--use-history", "--max-streams=2"]].concat());
     assert_eq!(other["origin"]["kind"], "sampled", "{other}");

@@ -4,7 +4,7 @@
 mod common;
 
 use common::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// 10 Mbit/s a stream and 40 Mbit/s in all: four streams.
 const FOUR: [&str; 4] = ["--limit-network", "10Mbit/s", "--limit-link", "40Mbit/s"];
@@ -49,6 +49,77 @@ fn the_knee_of_a_path_is_found_between_two_endpoints_and_from_here() {
     let arguments = ["estimate", "here", &b.at("x"), "--bytes", "1MiB", "--use-history"];
     let (_, answer) = world.json(&arguments);
     assert_eq!(answer["origin"]["kind"], "not_sampled", "{answer}");
+}
+
+/// Samples of such rates in Mbit/s with 1, 2, 4, … streams from here to `address`, as an export has them.
+fn samples_to(address: &str, mtu: Option<u64>, mbps: &[u64]) -> String {
+    let site = format!("tg://{}", address.split_once('@').expect("a ticket").1.trim_end_matches("/x"));
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock").as_millis();
+    let line = |(i, mbps): (usize, &u64)| {
+        let conditions = mtu.map_or_else(|| json!({}), |mtu| json!({ "mtu_bytes": mtu }));
+        let sample = json!({
+            "kind": "sample", "source": "local", "destination": site, "method": "native", "streams": 1 << i,
+            "throughput_bps": mbps * 1_000_000, "bytes": 1_000_000, "duration_ms": 1000, "conditions": conditions,
+            "beside_jobs": 0, "beside_bps": 0, "at_ms": now as u64,
+        });
+        sample.to_string() + "\n"
+    };
+    mbps.iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn published_models_answer_where_they_are_asked_for() {
+    let world = World::new();
+    let nowhere = nowhere(&world);
+    // A link of 800 Mbit/s that gives a stream 100.
+    world.write("known.jsonl", samples_to(&nowhere, None, &[100, 200, 400, 800, 800]));
+    assert_eq!(world.run(&["history", "import", "known.jsonl"]).code, 0);
+    let ask = |model: &[&str]| {
+        let arguments = ["estimate", "x", &nowhere, "--bytes", "10GiB", "--use-history"];
+        let (code, answer) = world.json(&[&arguments[..], model].concat());
+        assert_eq!((code, &answer["origin"]["kind"]), (0, &"history".into()), "{answer}");
+        answer
+    };
+    let (ours, published) = (ask(&[]), ask(&["--model", "published"]));
+    assert_eq!((streams(&ours), &ours["model"]), (8, &"knee".into()), "{ours}");
+    assert!(streams(&published) > 8 && published["model"] == "full_second_order", "{published}");
+    assert_eq!(ask(&["--model", "averaged"])["streams"], ours["streams"]);
+    assert_eq!(ask(&["--model=full_second_order"])["streams"], published["streams"]);
+    assert_eq!(streams(&ask(&["--model=hacker"])), 32, "twice what was sampled: it knows no end");
+    let refused = world.run(&["estimate", "x", &nowhere, "--bytes", "1GiB", "--model", "newton"]);
+    assert!(refused.code == 2 && refused.err.lines().count() == 1, "{refused:?}");
+    for name in ["averaged", "published", "full_second_order", "dynamic_order", "dinda", "hacker"] {
+        assert!(refused.err.contains(name), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_path_whose_mtu_has_changed_is_measured_anew() {
+    let name = "a_path_whose_mtu_has_changed_is_measured_anew";
+    let world = World::new();
+    let nowhere = nowhere(&world);
+    world.write("known.jsonl", samples_to(&nowhere, Some(9000), &[100, 200, 400, 800, 800]));
+    assert_eq!(world.run(&["history", "import", "known.jsonl"]).code, 0);
+    // Loopbacks of our own, on which nobody listens.
+    let script = "for mtu in 9000 1500; do ip link set lo up mtu $mtu || exit 77; \
+        tidegate estimate x \"$0\" --bytes 10GiB --use-history --json; echo $?; done";
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_tidegate")).parent().expect("a directory");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--net", "--map-root-user", "sh", "-c", script, &nowhere]).current_dir(world.path(""));
+    command.env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", bin.display()));
+    command.env("XDG_STATE_HOME", world.path("state")).env("HOME", world.path("home"));
+    let ran = common::finish(&mut command);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let [same, "0", other, code] = lines[..] else {
+        assert!(ran.code == 77 || ran.err.contains("unshare"), "{ran:?}");
+        return common::skip(name, "no network namespace can be made here");
+    };
+    let (same, other): (Value, Value) =
+        (serde_json::from_str(same).expect("JSON"), serde_json::from_str(other).expect("JSON"));
+    assert_eq!((streams(&same), &same["origin"]["kind"]), (8, &"history".into()), "{same}");
+    // There what it was at another MTU is no answer, and it cannot be measured now.
+    assert_eq!((code, &other["status"]), ("1", &"failed".into()), "{other}");
 }
 
 fn has_iperf3(test: &str) -> bool {

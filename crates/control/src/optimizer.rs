@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::environment::Host;
 use crate::observation::{Observation, Remaining};
+use crate::policy::Policy;
 use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::{BitRate, ByteCount};
 
@@ -91,6 +92,11 @@ pub trait Optimizer: Send {
     /// How long this rule's epochs should be.
     fn epoch_length(&self) -> Duration {
         EPOCH
+    }
+
+    /// What a rule that learns while it drives has learned so far, as a policy to go on from.
+    fn learned(&self) -> Option<Policy> {
+        None
     }
 }
 

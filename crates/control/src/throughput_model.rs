@@ -12,7 +12,8 @@
 //! | [`Knee`] | n·t up to a link's rate, then less | 2 or 3 | ours |
 //!
 //! A sample gives one equation, p′ₙ = n²/Th². Coefficients are for throughput in Mbit/s. [`sampling`] says
-//! which n to measure, [`choice`] which model to believe and what n follows from it.
+//! which n to measure, [`choice`] which model to believe and what n follows from it, [`selection`] which models are
+//! asked at all.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ mod least_squares;
 pub mod choice;
 pub mod sampling;
 
+pub mod selection;
+
 pub use choice::{Choice, Options, choose};
 pub use dinda::Dinda;
 pub use dynamic_order::DynamicOrder;
@@ -36,6 +39,7 @@ pub use full_second_order::FullSecondOrder;
 pub use hacker::Hacker;
 pub use knee::Knee;
 pub use sampling::Doubling;
+pub use selection::ModelSelection;
 
 /// What some streams moved together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

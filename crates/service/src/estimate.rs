@@ -18,13 +18,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
-use tidegate_control::throughput_model::{Sample, choose};
+use tidegate_control::throughput_model::Sample;
+use tidegate_control::throughput_model::choice::choose_by;
 use tidegate_control::{BitRate, ByteCount};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
 use crate::history::{History, Timestamp};
 use crate::names::Names;
 use crate::pair::Pair;
+use crate::path_mtu::PathMtus;
 use crate::sampler::{Amount, Failure, SamplerError};
 use crate::traffic::OwnTraffic;
 use tidegate_contract::text::count;
@@ -34,7 +36,7 @@ pub use request::{EstimateRequest, Terms, Verify, parse_threshold};
 pub use sampling::SamplingEvent;
 pub use waiting::estimate_and_wait;
 
-use answer::of_a_share;
+use answer::{of_a_share, refused};
 use past::{Past, Window};
 use sampling::{Samples, SamplingPlan, WORTH};
 
@@ -102,6 +104,7 @@ struct EstimatorState {
     past: Option<Arc<Past>>,
     names: Names,
     traffic: OwnTraffic,
+    mtus: PathMtus,
     /// Whether `traffic` tells of all jobs of this history's service, or only of none.
     knows_jobs: bool,
     /// Who samples a path keeps others from it: two at once would measure each other.
@@ -128,13 +131,19 @@ impl Estimator {
     fn made(program: Program, history: Option<History>, names: Names, knows_jobs: bool) -> Self {
         let past = history.map(Past::new);
         let slots = Semaphore::new(AT_ONCE);
-        let (traffic, paths) = (OwnTraffic::default(), Mutex::default());
-        Self { shared: Arc::new(EstimatorState { program, past, names, traffic, knows_jobs, paths, slots }) }
+        let (traffic, mtus, paths) = (OwnTraffic::default(), PathMtus::default(), Mutex::default());
+        let state = EstimatorState { program, past, names, traffic, mtus, knows_jobs, paths, slots };
+        Self { shared: Arc::new(state) }
     }
 
     /// What our own jobs move, as whoever runs them is to tell it.
     pub fn traffic(&self) -> &OwnTraffic {
         &self.shared.traffic
+    }
+
+    /// The path MTU between two sites, where this host is one of them and its kernel can tell.
+    pub async fn path_mtu(&self, pair: &Pair) -> Option<ByteCount> {
+        self.shared.mtus.of(pair).await
     }
 
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
@@ -153,6 +162,9 @@ impl Estimator {
         let doubling = request.doubling(most)?;
         let unknown = |why: &str| Answer::unknown(pair.clone(), request.bytes, why);
         let past = self.shared.past.as_ref();
+        // As it was before anything was sent: sampling may teach the kernel another one, which it forgets again.
+        let mtu = self.path_mtu(&pair).await;
+        let path = (&pair, mtu);
         let asked = Timestamp::now();
         let mut notes = Vec::new();
 
@@ -163,7 +175,7 @@ impl Estimator {
             Err(error) => {
                 let window = Window::Seconds(request.history_age_s);
                 let known = match past {
-                    Some(past) => past.answer(request, &pair, window, &mut notes).await,
+                    Some(past) => past.answer(request, path, window, &mut notes).await,
                     None => None,
                 };
                 return known.ok_or_else(|| error.into());
@@ -175,7 +187,7 @@ impl Estimator {
         let window = Window::Seconds(request.history_age_s);
         if request.use_history
             && let Some(past) = past
-            && let Some(answer) = past.answer(request, &pair, window, &mut notes).await
+            && let Some(answer) = past.answer(request, path, window, &mut notes).await
         {
             return Ok(answer);
         }
@@ -183,7 +195,7 @@ impl Estimator {
             && let Some(why) = too_little(request.bytes, amount)
         {
             let known = match past {
-                Some(past) => past.answer(request, &pair, Window::Ever, &mut notes).await,
+                Some(past) => past.answer(request, path, Window::Ever, &mut notes).await,
                 None => None,
             };
             let Some(known) = known else { return Ok(unknown(&why)) };
@@ -194,7 +206,7 @@ impl Estimator {
         if turn.waited
             && let Some(past) = past
             // Somebody has just found out.
-            && let Some(answer) = past.answer(request, &pair, Window::Since(asked), &mut notes).await
+            && let Some(answer) = past.answer(request, path, Window::Since(asked), &mut notes).await
         {
             return Ok(answer);
         }
@@ -219,13 +231,13 @@ impl Estimator {
                 answer.beside = beside;
                 notes.extend(beside.and_then(of_a_share));
                 if let Some(past) = past {
-                    past.remember(&answer, request.conditions(Some(sampler.kind())), &mut notes).await;
+                    past.remember(&answer, request.conditions(Some(sampler.kind()), mtu), &mut notes).await;
                 }
                 answer
             }
             Err(error) => {
                 let known = match past {
-                    Some(past) => past.answer(request, &pair, Window::Ever, &mut notes).await,
+                    Some(past) => past.answer(request, path, Window::Ever, &mut notes).await,
                     None => None,
                 };
                 let Some(known) = known else { return Err(error) };
@@ -256,13 +268,17 @@ impl Estimator {
                 Into::into,
             ));
         }
-        let choice = choose(&points, if too_little { 1 } else { most });
+        let most_taken = if too_little { 1 } else { most };
+        let choice = choose_by(&points, most_taken, &request.model.options());
         let mut answer =
             Answer { origin: EstimateOrigin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
         answer.notes.extend(taken.iter().filter_map(|sampled| {
             sampled.note.as_ref().map(|note| format!("{}: {note}", count(sampled.streams, "stream")))
         }));
         answer.samples = taken;
+        if !too_little {
+            answer.notes.extend(refused(request.model, &choice));
+        }
         let mut answer = answer.chosen(choice, most);
         if too_little {
             answer.reason = format!("{} is moved sooner than sampling pays", request.bytes);

@@ -29,6 +29,8 @@ pub mod history;
 
 pub mod traffic;
 
+mod path_mtu;
+
 pub mod sampler;
 
 pub mod estimate;

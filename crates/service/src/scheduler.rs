@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Rng};
+use tidegate_control::{BitRate, ByteCount, Rng};
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 
@@ -67,6 +67,11 @@ pub trait JobEstimator: Send + Sync + 'static {
     /// Where jobs tell what they move, so that what is measured beside them is known to be a share.
     fn traffic(&self) -> OwnTraffic {
         OwnTraffic::default()
+    }
+
+    /// The path MTU between two sites, where it can be told.
+    fn path_mtu(&self, _pair: Pair) -> BoxFuture<Option<ByteCount>> {
+        Box::pin(std::future::ready(None))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
     Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent, Terms,
@@ -239,9 +240,13 @@ async fn giving_up_ends_the_program_and_frees_the_path() {
 
 /// A path of which samples are known, as taken an hour ago.
 fn known(circumstances: &Circumstances, method: Method, mbps: u64) -> Vec<Record> {
+    known_between(&pair(), circumstances, method, mbps)
+}
+
+fn known_between(pair: &Pair, circumstances: &Circumstances, method: Method, mbps: u64) -> Vec<Record> {
     let sample = |streams: u32| {
         Record::from(Sample {
-            pair: pair(),
+            pair: pair.clone(),
             method,
             streams,
             throughput: BitRate::mbps(mbps * u64::from(streams.min(4))),
@@ -293,6 +298,78 @@ async fn a_rate_answers_for_the_conditions_it_was_measured_under() {
     let known = ask(&estimator, &asked(Terms::default())).await.expect("known");
     assert!(is_from_history(&known) && known.throughput_bps == measured.throughput_bps, "{known:?}");
     assert_eq!(known.notes, measured.notes);
+}
+
+#[tokio::test]
+async fn a_sample_at_another_mtu_is_no_answer() {
+    let place = Place::new().await;
+    let to = "tg://ticket@127.0.0.1:7117/x";
+    let between = Pair::of("/data", to).expect("a pair");
+    let text = std::fs::read_to_string("/sys/class/net/lo/mtu").expect("a loopback");
+    // No packet of IPv4 is larger.
+    let now = ByteCount(text.trim().parse().map(|mtu: u64| mtu.min(65_535)).expect("a number"));
+    let at = |mtu_bytes: Option<ByteCount>, mbps| {
+        let conditions = Some(Conditions { clear: true, mtu_bytes, ..Conditions::default() });
+        let beside = Some(Beside::default());
+        known_between(&between, &Circumstances { conditions, beside }, Method::Native, mbps)
+    };
+    let terms = Terms { clear: true, ..Terms::default() };
+    let new = || EstimateRequest::new("/data", to, ByteCount::gib(10));
+    let asked = EstimateRequest { use_history: true, terms: terms.clone(), ..new() };
+    let answer = |script: &'static str| {
+        let (estimator, asked) = (place.estimator(script), &asked);
+        async move { ask(&estimator, asked).await }
+    };
+    place.history.record(&at(Some(ByteCount(now.0 / 2)), 90)).await.expect("kept");
+    let other = answer("exit 1").await;
+    assert!(matches!(other, Err(EstimateError::Unknown(_))), "another MTU is another path: {other:?}");
+    // What older versions kept says nothing of it.
+    place.history.record(&at(None, 50)).await.expect("kept");
+    let old = answer("exit 1").await.expect("known");
+    assert!(is_from_history(&old) && rounded(&old) == Some(200.0), "{old:?}");
+    assert_eq!(old.notes, ["nothing is known of the path MTU when it was measured"]);
+    // Under other conditions besides not even that answers.
+    let tls = EstimateRequest { use_history: true, ..new() };
+    assert!(matches!(ask(&place.estimator("exit 1"), &tls).await, Err(EstimateError::Unknown(_))));
+    place.history.record(&at(Some(now), 70)).await.expect("kept");
+    let same = answer("exit 1").await.expect("known");
+    assert_eq!((rounded(&same), same.notes.len()), (Some(280.0), 0), "{same:?}");
+    // What is measured now is kept under the MTU of now.
+    let measured = ask(&place.estimator(PROBE), &EstimateRequest { terms, ..new() }).await.expect("measured");
+    assert_eq!(measured.origin, EstimateOrigin::Sampled);
+    let kept = place.history.samples(&between, Timestamp::now().before(Duration::from_secs(60)), true).await;
+    let kept = kept.expect("read");
+    let mtu = |sample: &Sample| sample.circumstances.conditions.as_ref().and_then(|all| all.mtu_bytes);
+    assert!(kept.len() == 4 && kept.iter().all(|sample| mtu(sample) == Some(now)), "{kept:?}");
+}
+
+#[tokio::test]
+async fn the_models_that_are_asked_for_answer() {
+    let place = Place::new().await;
+    let asked = |model: ModelSelection| EstimateRequest { model, ..request(ByteCount::gib(10)) };
+    let ours = ask(&place.estimator(PROBE), &asked(ModelSelection::default())).await.expect("measured");
+    // A link with a knee is no curve of EOS's two: the nearer one has its peak beyond.
+    let published = ask(&place.estimator(PROBE), &asked(ModelSelection::Published)).await.expect("measured");
+    assert_eq!((ours.streams, published.streams), (4, 5), "{ours:?} {published:?}");
+    assert_eq!(published.model.map(|model| model.name()), Some("full_second_order"));
+    assert_eq!(published.samples.len(), ours.samples.len(), "sampled alike");
+    // What was measured for one answers all: history keeps samples, and models are asked anew.
+    let estimator = place.estimator("exit 1");
+    for model in ModelSelection::ALL {
+        let known = EstimateRequest { use_history: true, ..asked(model) };
+        let known = ask(&estimator, &known).await.expect("known");
+        assert!(is_from_history(&known), "{known:?}");
+        match (model, known.model) {
+            (ModelSelection::Averaged, _) => assert_eq!(known.streams, ours.streams),
+            (ModelSelection::Published, _) => assert_eq!(known.streams, published.streams),
+            (one, Some(model)) => assert_eq!(model.name(), one.name(), "{known:?}"),
+            // Where it does not fit, that is said.
+            (one, None) => {
+                assert_eq!(one, ModelSelection::DynamicOrder, "{known:?}");
+                assert!(known.notes[0].starts_with("dynamic_order does not fit: "), "{known:?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -214,11 +214,12 @@ fn circumstances() -> impl Strategy<Value = Circumstances> {
     use prop::option::of;
     let rate = || any::<u64>().prop_map(BitRate);
     let limits = prop::collection::btree_map(text(), rate(), 0..3);
+    let bytes = || of(any::<u64>().prop_map(ByteCount));
+    let conditions = (any::<bool>(), of(text()), bytes(), bytes(), limits, of(any::<u16>()));
     let conditions =
-        (any::<bool>(), of(text()), of(any::<u64>().prop_map(ByteCount)), limits, of(any::<u16>()));
-    let conditions = conditions.prop_map(|(clear, verify, buffer_bytes, limits_bps, most_streams)| {
-        Conditions { clear, verify, buffer_bytes, limits_bps, most_streams }
-    });
+        conditions.prop_map(|(clear, verify, buffer_bytes, mtu_bytes, limits_bps, most_streams)| {
+            Conditions { clear, verify, buffer_bytes, mtu_bytes, limits_bps, most_streams }
+        });
     let beside = (any::<u32>(), rate()).prop_map(|(jobs, throughput)| Beside { jobs, throughput });
     (of(conditions), of(beside)).prop_map(|(conditions, beside)| Circumstances { conditions, beside })
 }

@@ -70,6 +70,7 @@ pub struct Actor {
     adam_sigma: Adam,
     gradient: Vec<f32>,
     d_mean: Vec<f32>,
+    d_sigma: Vec<f32>,
 }
 
 impl Actor {
@@ -105,6 +106,7 @@ impl Actor {
             adam_sigma: Adam::new(log_sigma.len(), adam),
             gradient: vec![0.0; net.parameters.len()],
             d_mean: Vec::new(),
+            d_sigma: Vec::new(),
             net,
             log_sigma,
             groups: Vec::new(),
@@ -147,7 +149,8 @@ impl Actor {
         self.d_mean.resize(means.len(), 0.0);
         let inverse: Vec<f32> = self.log_sigma.iter().map(|log_sigma| (-log_sigma).exp()).collect();
         // Entropy grows by one with each ln σ.
-        let mut d_sigma = vec![-objective.entropy; self.log_sigma.len()];
+        self.d_sigma.clear();
+        self.d_sigma.resize(self.log_sigma.len(), -objective.entropy);
         let mut z = vec![0.0; heads];
         let rows = samples.actions.chunks_exact(heads).zip(means.chunks_exact(heads));
         for (row, (action, mean)) in rows.enumerate() {
@@ -181,12 +184,12 @@ impl Actor {
             }
             for i in 0..heads {
                 self.d_mean[row * heads + i] = pull * z[i] * inverse[i];
-                d_sigma[i] += pull * (z[i] * z[i] - 1.0);
+                self.d_sigma[i] += pull * (z[i] * z[i] - 1.0);
             }
         }
         self.net.backward(tape, &self.d_mean, &mut self.gradient);
         self.adam.step(&mut self.net.parameters, &self.gradient);
-        self.adam_sigma.step(&mut self.log_sigma, &d_sigma);
+        self.adam_sigma.step(&mut self.log_sigma, &self.d_sigma);
         for log_sigma in &mut self.log_sigma {
             *log_sigma = log_sigma.clamp(*LOG_SIGMA.start(), *LOG_SIGMA.end());
         }
@@ -262,6 +265,9 @@ impl Critic {
         self.adam.step(&mut self.net.parameters, &self.gradient);
     }
 }
+
+#[cfg(test)]
+mod reference;
 
 #[cfg(test)]
 mod tests {

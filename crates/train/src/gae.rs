@@ -47,6 +47,32 @@ mod tests {
         assert!((out[2] + 1.0).abs() < 1e-6 && (out[0] + 0.25).abs() < 1e-6, "{out:?}");
     }
 
+    /// What PyTorch makes of the same numbers by the definition, in double precision (`tests/reference/ppo.py`).
+    #[test]
+    fn advantages_are_those_of_the_definition() {
+        let reference: serde_json::Value =
+            serde_json::from_str(include_str!("../tests/reference/ppo.json")).expect("the reference");
+        let cases = reference["gae"].as_array().expect("cases");
+        assert_eq!(cases.len(), 3);
+        for case in cases {
+            let list = |key: &str| -> Vec<f32> {
+                serde_json::from_value(case[key].clone()).unwrap_or_else(|error| panic!("{key}: {error}"))
+            };
+            let number = |key: &str| case[key].as_f64().expect(key) as f32;
+            let config = GaeConfig { gamma: number("gamma"), lambda: number("lambda") };
+            let (rewards, values) = (list("rewards"), list("values"));
+            let mut out = vec![0.0; rewards.len()];
+            let ended = case["ended"].as_bool().expect("ended");
+            advantages(&rewards, &values, ended, config, &mut out);
+            let near = |out: &[f32], wanted: &[f32]| {
+                out.len() == wanted.len() && out.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-5)
+            };
+            assert!(near(&out, &list("advantages")), "{out:?} of {case}");
+            standardize(&mut out);
+            assert!(near(&out, &list("standardized")), "{out:?} of {case}");
+        }
+    }
+
     #[test]
     fn lambda_zero_looks_one_step_ahead() {
         let mut out = [0.0; 2];

@@ -23,6 +23,9 @@ const EPOCHS: usize = 4;
 const ADAM: adam::AdamConfig = adam::AdamConfig { rate: 1e-4, longest: 0.5 };
 const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.0 };
 const GAE: gae::GaeConfig = gae::GaeConfig { gamma: 0.9, lambda: 0.95 };
+/// The fact of a policy that says how often it has learned while it drove.
+pub const UPDATES: &str = "online.updates";
+
 /// K of the utility.
 const K: f64 = 1.02;
 
@@ -144,6 +147,19 @@ impl Optimizer for Online {
         self.samples = Samples::default();
         self.rewards.clear();
         bounds.clamp(self.features.start(bounds)).into()
+    }
+
+    fn learned(&self) -> Option<Policy> {
+        let (actor, critic) = (self.actor.net.to_network()?, self.critic.net.to_network()?);
+        let mut facts = self.policy.facts.clone();
+        let before: u64 = facts.get(UPDATES).and_then(|text| text.parse().ok()).unwrap_or(0);
+        facts.insert(UPDATES.to_owned(), before.saturating_add(self.updates).to_string());
+        // Who goes on from it spreads its draws again.
+        let spread = self.policy.spread().ln();
+        let log_sigma: Vec<f32> = self.actor.log_sigma.iter().map(|log_sigma| log_sigma - spread).collect();
+        let (recipe, scales) = (self.policy.recipe, self.policy.scales);
+        let finite = log_sigma.iter().all(|value| value.is_finite());
+        finite.then_some(Policy { recipe, scales, actor, log_sigma, critic: Some(critic), facts })
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {

@@ -76,6 +76,8 @@ pub struct Config {
     pub allow_local_targets: bool,
     /// What the holder of one ticket may use at one time; all of them together four times as much.
     pub allowance: Allowance,
+    /// Whether its tickets end with this process.
+    pub fleeting: bool,
 }
 
 impl Config {
@@ -94,6 +96,7 @@ impl Config {
             iperf3: None,
             allow_local_targets: false,
             allowance: Allowance::default(),
+            fleeting: false,
         }
     }
 }
@@ -136,7 +139,10 @@ impl Endpoint {
             Some(identity) => Arc::clone(identity),
             None => Arc::new(Identity::load_or_create(&config.state)?),
         };
-        let secret = load_secret(&config.state.join("endpoint.secret"))?;
+        let secret = match config.fleeting {
+            true => random::bytes(),
+            false => load_secret(&config.state.join("endpoint.secret"))?,
+        };
         let state = Root::open(config.state.as_os_str().as_bytes()).map_err(|error| {
             Error::io("use the state directory", config.state.as_os_str().as_bytes(), error)
         })?;
@@ -172,10 +178,7 @@ impl Endpoint {
 
     /// The address peers use, with a ticket that allows `claims` (none with a PKI).
     pub fn address(&self, claims: &Claims) -> Result<Address> {
-        let local = self
-            .listener
-            .local_addr()
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))?;
+        let local = self.listens_at()?;
         let advertised = self.config.advertise.as_ref();
         let host = match advertised {
             Some(place) => place.host.clone(),
@@ -213,6 +216,25 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    /// Serves a connection that we made ourselves to whoever asked for it, as one that was accepted.
+    pub fn take(self: &Arc<Self>, socket: TcpStream) -> Result<()> {
+        let lost = |error| Error::connection("lost the connection to", "whoever asked for it", error);
+        let peer = socket.peer_addr().map_err(lost)?;
+        self.receive(socket, Origin::of(peer.ip()));
+        Ok(())
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> Result<u16> {
+        self.listens_at().map(|address| address.port())
+    }
+
+    fn listens_at(&self) -> Result<SocketAddr> {
+        self.listener
+            .local_addr()
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))
     }
 
     fn could_not_serve(&self, error: &std::io::Error) {

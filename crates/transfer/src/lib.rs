@@ -54,6 +54,7 @@
 //!     pki: None,
 //!     catalogues: tidegate_transfer::catalogue::Catalogues::none(),
 //!     share: tidegate_transfer::quota::Share::own(),
+//!     carriers: Default::default(),
 //! };
 //! let from = From::Local(vec![here.path().join("file").as_os_str().as_bytes().to_vec()]);
 //! let mut transfer = begin(&from, &To::Endpoint(address.with_path("copy")), &setup)?;

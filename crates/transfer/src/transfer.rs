@@ -397,6 +397,7 @@ mod tests {
     use crate::wire::message::VERSIONS;
     use crate::wire::session;
     use crate::wire::ticket::Claims;
+    use crate::wire::way::Carriers;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -411,6 +412,7 @@ mod tests {
             pki: None,
             catalogues: Catalogues::new(&state).expect("opened"),
             share: Share::own(),
+            carriers: Carriers::default(),
         }
     }
 

@@ -5,6 +5,7 @@ pub mod distrust;
 pub mod frame;
 pub mod handshake;
 pub mod stepped;
+pub mod way;
 
 pub mod message;
 pub mod session;

@@ -13,6 +13,7 @@ use crate::place::Paths;
 use crate::route::RouteArgs;
 use crate::run_memory::MemoryArgs;
 use crate::settings::{LinkArgs, stall_timeout};
+use crate::ssh::SshArgs;
 
 /// Copy files and directories, verified and resumable.
 ///
@@ -40,6 +41,8 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub route: RouteArgs,
     #[command(flatten)]
+    ssh: SshArgs,
+    #[command(flatten)]
     memory: MemoryArgs,
 }
 
@@ -55,7 +58,7 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let memory = args.memory.of(ends.key(&terms, control), control, &state);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
-    let work = ends.work(setup, args.route.transfer.retry_for);
+    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
     finish(Job { memory, ..args.output.job(work, control, title, state) })
 }

@@ -18,7 +18,8 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::settings::{Plane, TrustArgs, staging_size};
-use crate::values::listen_address;
+use crate::ssh::agent;
+use crate::values::{listen_address, port_range};
 
 /// Where it listens unless told otherwise.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);
@@ -30,8 +31,12 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
     /// The directory to serve; nothing outside it can be reached, but by --follow
-    #[arg(long, value_name = "DIR")]
-    root: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "once")]
+    root: Option<PathBuf>,
+    /// Be the other end of `tidegate copy … user@host:…`: serve whoever runs ssh, as they say on standard input, until
+    /// that ends
+    #[arg(long, exclusive = true, hide_short_help = true)]
+    once: bool,
     /// A directory outside of it that links in it may lead to, where a peer names them; may be given again. Whoever
     /// may write here can make links, so all of it is open to every ticket
     #[arg(long, value_name = "DIR")]
@@ -54,7 +59,7 @@ pub struct EndpointArgs {
     /// free port [default ports: 5201-5204]
     #[arg(
         long, value_name = "PORT[-PORT]", num_args = 0..=1, require_equals = true,
-        default_missing_value = "5201-5204", value_parser = ports
+        default_missing_value = "5201-5204", value_parser = port_range
     )]
     iperf3: Option<RangeInclusive<u16>>,
     /// Send to loopback and link-local addresses too when a peer asks for a copy from here to another endpoint
@@ -73,21 +78,16 @@ pub struct EndpointArgs {
     trust: TrustArgs,
 }
 
-/// Reads `5201` or `5201-5204`.
-fn ports(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let wrong = || "write a port, or the first and the last as in 5201-5204".to_owned();
-    let (first, last): (u16, u16) = (first.parse().map_err(|_| wrong())?, last.parse().map_err(|_| wrong())?);
-    if first <= last { Ok(first..=last) } else { Err(wrong()) }
-}
-
 /// Runs the command.
 pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     keep_few_heaps();
+    let Some(root) = args.root.clone().filter(|_| !args.once) else {
+        return Ok(agent::run(&args.trust)?);
+    };
     let listen = listen_address(&args.listen, DEFAULT_LISTEN)?;
     let config = Config {
-        root: args.root.clone(),
+        root: root.clone(),
         follow: args.follow.clone(),
         listen,
         state: args.trust.state_dir()?,
@@ -102,6 +102,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
             threads: args.threads as usize,
             memory: args.memory,
         },
+        fleeting: false,
     };
     if args.iperf3.is_some() {
         let version =
@@ -119,7 +120,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         out.flush()?;
     }
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
-    tracing::info!("serving {} on {listen}, advertised as {}{ticket}", args.root.display(), address.place());
+    tracing::info!("serving {} on {listen}, advertised as {}{ticket}", root.display(), address.place());
     drain_on_signals(&endpoint);
     endpoint.serve();
     Ok(ExitCode::SUCCESS)
@@ -141,20 +142,5 @@ fn drain_on_signals(endpoint: &Arc<Endpoint>) {
             });
         }
         Err(error) => tracing::warn!("signals will end transfers at once: {error}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ports_are_one_or_a_range() {
-        assert_eq!(ports("5201"), Ok(5201..=5201));
-        assert_eq!(ports("5201-5204"), Ok(5201..=5204));
-        assert_eq!(ports("0"), Ok(0..=0));
-        for wrong in ["", "-", "9-8", "1-2-3", "70000", "-1", "a"] {
-            assert!(ports(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -179,6 +179,7 @@ impl EstimateArgs {
             sample_ms: sampling.sample_ms(),
             sample_bytes: sampling.sample_size,
             threshold: sampling.threshold,
+            model: sampling.model.unwrap_or_default(),
             most_streams: self.max_streams,
             use_history: sampling.use_history.is_some(),
             history_age_s: sampling.use_history.unwrap_or_default().as_secs(),
@@ -201,6 +202,7 @@ fn address(argument: &OsStr) -> Result<String, Error> {
     Ok(match Place::parse(argument)? {
         Place::Endpoint(address) => String::from_utf8_lossy(&address.to_bytes()).into_owned(),
         Place::Local(path) => String::from_utf8_lossy(&path).into_owned(),
+        Place::Ssh(..) => return Place::endpoint(argument, "estimate").map(|address| address.public()),
     })
 }
 

@@ -16,12 +16,13 @@ use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::{Work, interrupt_on_signals};
+use crate::drive::interrupt_on_signals;
 use crate::ends::Ends;
 use crate::exit::usage;
 use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::ssh::SshArgs;
 use crate::terminal;
 use crate::values::time;
 use crate::whole_file::WholeFile;
@@ -63,6 +64,8 @@ pub struct ExploreArgs {
     pub output: JsonArgs,
     #[command(flatten)]
     pub route: RouteArgs,
+    #[command(flatten)]
+    ssh: SshArgs,
 }
 
 fn exploration_time(text: &str) -> Result<Duration, String> {
@@ -159,7 +162,7 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
         terminal::print(&heading(three))?;
     }
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
-    let work = Work::transfer(ends.from.clone(), ends.to.clone(), setup, args.route.transfer.retry_for);
+    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let mut job = args.output.job(work, &args.route.control, String::new(), args.route.trust.state_dir()?);
     job.quiet = true;
     let ended = job.run_and_show(|epoch| {
@@ -194,10 +197,7 @@ fn ends(args: &ExploreArgs, terms: &mut tidegate_transfer::terms::Terms) -> anyh
     if !args.files.is_empty() {
         return Ends::between(&args.files, destination, terms, &args.route.trust);
     }
-    let Place::Endpoint(address) = Place::parse(destination)? else {
-        let why = "a path is explored to an endpoint, tg://… or name:, unless --files says what to copy";
-        return Err(usage(why).into());
-    };
+    let address = Place::endpoint(destination, "exploring without --files")?;
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
     let title = format!("exploring {}", address.public());

@@ -15,7 +15,6 @@ use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test};
 use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
 use tidegate_transfer::wire::ticket::Address;
 
-use crate::exit::usage;
 use crate::place::Place;
 use crate::settings::TrustArgs;
 use crate::values::time;
@@ -94,10 +93,7 @@ fn length(text: &str) -> Result<Duration, String> {
 }
 
 fn endpoint(text: &OsString) -> anyhow::Result<Address> {
-    match Place::parse(text)? {
-        Place::Endpoint(address) => Ok(address),
-        Place::Local(_) => Err(usage("iperf3 is run against an endpoint: tg://… or name:").into()),
-    }
+    Ok(Place::endpoint(text, "iperf3")?)
 }
 
 /// Has one endpoint measure against the other, and prints what iperf3 told there.

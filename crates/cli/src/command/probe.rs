@@ -13,7 +13,6 @@ use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::drive::{Work, interrupt_on_signals};
-use crate::exit::usage;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
@@ -72,10 +71,7 @@ struct Report<'a> {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
-    let endpoint = |text| match Place::parse(text)? {
-        Place::Endpoint(address) => Ok(address),
-        Place::Local(_) => Err(usage("a path is measured against an endpoint: tg://… or name:")),
-    };
+    let endpoint = |text| Place::endpoint(text, "probe");
     let destination = endpoint(&args.destination)?;
     let memory = Memory { bytes: args.bytes.unwrap_or(ENDLESS) };
     let title = format!("measuring {} for {} s", destination.public(), args.time.as_secs_f64());

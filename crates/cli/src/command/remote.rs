@@ -11,6 +11,7 @@ use tidegate_transfer::wire::ticket::Address;
 
 use crate::drive::interrupt_on_signals;
 use crate::exit::usage;
+use crate::remotes::Remote;
 use crate::{remotes, terminal};
 
 /// Longest ticket that is read.
@@ -21,6 +22,8 @@ const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Remember endpoints by name.
 ///
+/// A host that is reached by ssh may have a name too: `tidegate remote add dtn ssh://user@host/`, and
+/// dtn:/path works as it will once an endpoint is served there.
 /// Names and tickets are kept in a file that only you may read. A ticket may also come from the
 /// environment: TIDEGATE_REMOTE_DTN=tg://… makes dtn:/path work.
 #[derive(Debug, Args)]
@@ -35,7 +38,7 @@ enum Action {
     Add {
         /// The name, as in name:/path
         name: String,
-        /// The ticket the endpoint printed
+        /// The ticket the endpoint printed, or ssh://[USER@]HOST[:PORT]/
         ticket: Option<String>,
         /// Forget another endpoint of that name
         #[arg(long)]
@@ -64,7 +67,7 @@ pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
                 .into_iter()
                 .map(|(name, text)| {
                     let shown =
-                        Address::parse(text.as_bytes()).map_or_else(|e| e.to_string(), |a| a.public());
+                        Remote::parse(&text).map_or_else(|error| error.to_string(), |remote| remote.public());
                     (name, shown)
                 })
                 .collect::<std::collections::BTreeMap<_, _>>();
@@ -104,26 +107,26 @@ fn add(name: &str, ticket: Option<&str>, replace: bool) -> anyhow::Result<()> {
         None | Some("-") => typed(name)?,
         Some(text) => text.to_owned(),
     };
-    let address = Address::parse(text.trim().as_bytes())?;
-    let text = address.to_string();
+    let remote = Remote::parse(text.trim())?;
+    let text = remote.whole();
     if let Some(before) = before.filter(|before| *before != text) {
         return Err(taken(name, &before).into());
     }
     known.insert(name.to_owned(), text);
     remotes::save(&known)?;
-    let certificate = match &address.ticket {
-        Some(ticket) => {
+    let certificate = match &remote {
+        Remote::Served(Address { ticket: Some(ticket), .. }) => {
             format!(", certificate SHA-256 {}", data_encoding::HEXLOWER.encode(&ticket.fingerprint))
         }
-        None => String::new(),
+        _ => String::new(),
     };
-    terminal::print(&format!("{name}: {}{certificate}", address.public()))?;
+    terminal::print(&format!("{name}: {}{certificate}", remote.public()))?;
     Ok(())
 }
 
 fn taken(name: &str, before: &str) -> Error {
     let public =
-        Address::parse(before.as_bytes()).map_or_else(|_| "a damaged entry".to_owned(), |a| a.public());
+        Remote::parse(before).map_or_else(|_| "a damaged entry".to_owned(), |remote| remote.public());
     usage(format!("'{name}' is {public} already: take another name, or replace it with --replace"))
 }
 

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
-use crate::remotes;
+use crate::remotes::{self, Remote};
 use crate::settings::{StateArgs, history_url};
 use crate::values::listen_address;
 
@@ -112,7 +112,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         program,
         sizes,
         names: Names::new(|name| match remotes::find(name) {
-            Ok(address) => Ok(address.with_path([]).to_string()),
+            Ok(Remote::Served(address)) => Ok(address.with_path([]).to_string()),
+            Ok(Remote::Ssh(target, _)) => {
+                Err(format!("{name} is {target}, and jobs go to endpoints that are served: no job runs ssh"))
+            }
             Err(error) => Err(error.to_string()),
         }),
         epochs: {

@@ -249,6 +249,7 @@ impl SubmitArgs {
             (request.sample_ms, request.sample_bytes) = (sampling.sample_ms(), sampling.sample_size);
         }
         request.threshold = sampling.threshold.or(request.threshold);
+        request.model = sampling.model.unwrap_or(request.model);
         request.always_sample |= sampling.always_sample;
         request.buffer_bytes = sampling.tcp_buffer.or(request.buffer_bytes);
         if let Some(file) = &self.policy {

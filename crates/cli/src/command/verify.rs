@@ -11,6 +11,7 @@ use crate::output::{JsonArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
 use crate::settings::LinkArgs;
+use crate::ssh::SshArgs;
 
 /// Compare the files of a copy by content, on both sides.
 ///
@@ -28,6 +29,8 @@ pub struct VerifyArgs {
     pub output: JsonArgs,
     #[command(flatten)]
     pub route: RouteArgs,
+    #[command(flatten)]
+    ssh: SshArgs,
 }
 
 /// Runs the command.
@@ -38,7 +41,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     terms.dry = true;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
-    let work = ends.work(setup, args.route.transfer.retry_for);
+    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = format!("comparing {}", ends.title);
     finish(args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?))
 }

@@ -7,6 +7,7 @@ pub mod browser;
 pub mod grid;
 pub mod scheduler;
 pub mod service;
+pub mod sshd;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -9,14 +9,16 @@
 
 use crate::optimizer::{StageOptimizer, StageProposal, StageSample};
 use crate::stage::Bounds;
-use crate::throughput_model::choice::Reason;
+use crate::throughput_model::choice::{Reason, choose_by};
 use crate::throughput_model::sampling::{self, Threshold};
-use crate::throughput_model::{Choice, Doubling, Sample, choose};
+use crate::throughput_model::{Choice, Doubling, ModelSelection, Sample};
 use crate::units::BitRate;
 
 /// The rule's constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelFitConfig {
+    /// Which models are asked.
+    pub models: ModelSelection,
     /// What a stream more must add for sampling to go on.
     pub threshold: Threshold,
     /// How far what is held may be from the prediction before it is a sample to learn from. 0.15: thrice what
@@ -31,7 +33,7 @@ pub struct ModelFitConfig {
 impl Default for ModelFitConfig {
     fn default() -> Self {
         let threshold = sampling::SamplingConfig::up_to(1).threshold;
-        Self { threshold, surprise: 0.15, change: 0.2, patience: 3 }
+        Self { models: ModelSelection::default(), threshold, surprise: 0.15, change: 0.2, patience: 3 }
     }
 }
 
@@ -104,7 +106,7 @@ impl ModelFit {
 
     /// Asks the models and holds what they say.
     fn hold(&mut self, bounds: Bounds) -> u16 {
-        let choice = choose(&self.samples, bounds.max);
+        let choice = choose_by(&self.samples, bounds.max, &self.config.models.options());
         let n = bounds.clamp(choice.streams);
         let mean = choice.throughput.as_mbps();
         self.phase = Some(Phase::Hold(Hold { choice, most: bounds.max, epochs: 0, mean, off: 0 }));
@@ -205,7 +207,17 @@ mod tests {
 
     /// The n of each epoch on a path that carries `mbps(epoch, n)` within `bounds(epoch)`.
     fn run(epochs: u32, bounds: impl Fn(u32) -> Bounds, mbps: impl Fn(u32, u16) -> f64) -> Vec<u16> {
-        let mut rule = ModelFit::new(ModelFitConfig::default());
+        run_by(ModelSelection::default(), epochs, bounds, mbps)
+    }
+
+    /// The same where `models` are asked.
+    fn run_by(
+        models: ModelSelection,
+        epochs: u32,
+        bounds: impl Fn(u32) -> Bounds,
+        mbps: impl Fn(u32, u16) -> f64,
+    ) -> Vec<u16> {
+        let mut rule = ModelFit::new(ModelFitConfig { models, ..ModelFitConfig::default() });
         let mut n = rule.start(bounds(0));
         let mut trace = Vec::new();
         for epoch in 0..epochs {
@@ -240,6 +252,11 @@ mod tests {
         let late = *trace.last().expect("some");
         assert!((9..=11).contains(&late) && trace[10..].iter().all(|&n| n == late), "{trace:?}");
         assert!(path(late) >= 0.98 * path(11));
+        // As published, the peak itself, and not the fewest that are as good.
+        for models in [ModelSelection::Published, ModelSelection::DynamicOrder] {
+            let published = run_by(models, 40, wide, |_, n| path(n));
+            assert!(late < 11 && published.last() == Some(&11), "{models}: {published:?}, ours {trace:?}");
+        }
     }
 
     #[test]

@@ -158,7 +158,9 @@ fn gradient_config(
 
 fn model_fit_config(constants: &Constants) -> model_fit::ModelFitConfig {
     let default = model_fit::ModelFitConfig::default();
+    let models = constants.word("model").and_then(|name| name.parse().ok());
     model_fit::ModelFitConfig {
+        models: models.unwrap_or(default.models),
         threshold: default.threshold,
         surprise: constants.number("surprise").unwrap_or(default.surprise),
         change: constants.number("change").unwrap_or(default.change),
@@ -302,6 +304,7 @@ mod tests {
     use super::*;
     use crate::environment::Host;
     use crate::stage::Bounds;
+    use crate::throughput_model::ModelSelection;
 
     fn start(name: &str) -> Option<Concurrency> {
         let mut rule = build(name, &OptimizerOptions::default()).ok()?;
@@ -368,8 +371,9 @@ mod tests {
         assert_eq!(gradient.utility, Utility { k: 1.05, b: 0.0, loss_term: LossTerm::Ldm });
         assert!(gradient.repaired);
         assert_eq!(fts3_config(&read("fts3", "interval=5s")).interval, std::time::Duration::from_secs(5));
-        let fit = model_fit_config(&read("model_fit", "surprise=30%,change=0.4,patience=7"));
+        let fit = model_fit_config(&read("model_fit", "surprise=30%,change=0.4,patience=7,model=published"));
         assert_eq!((fit.surprise, fit.change, fit.patience), (0.3, 0.4, 7));
+        assert_eq!(fit.models, ModelSelection::Published);
     }
 
     #[test]
@@ -388,6 +392,10 @@ mod tests {
             ("bayesian:loss=some", "falcon or ldm or none"),
             ("marlin:k=", "repaired"),
             ("model_fit:patience=0", "from 1 to 3600"),
+            (
+                "model_fit:model=newton",
+                "averaged or published or full_second_order or dynamic_order or dinda",
+            ),
             ("explore:isolated", "isolate"),
             ("auto:share=half", "background or fair or full"),
             ("universal:k=2", "no keys"),

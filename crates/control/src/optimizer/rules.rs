@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::throughput_model::ModelSelection;
 use crate::units::parse_duration;
 
 /// A rule as it is listed.
@@ -173,6 +174,13 @@ pub const RULES: [RuleDescription; 11] = [
         source: "EOS (Yin, Yildirim, Kosar et al.; TPDS 2011)",
         one_number: true,
         keys: &[
+            RuleKey {
+                name: "model",
+                summary: "models that are asked: all averaged, EOS's two as published, or one alone",
+                values: KeyValues::Word(&ModelSelection::NAMES),
+                default: Some("averaged"),
+                source: "ours",
+            },
             RuleKey {
                 name: "surprise",
                 summary: "how far goodput may be from the prediction before it is a sample to learn from",

@@ -67,9 +67,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// One model by the published way: the best combination of samples.
-    pub fn published(model: Model) -> Self {
-        Self { models: vec![model], refine: false, ..Self::default() }
+    /// `models` by the published way: the best combination of samples, the nearest model alone, and the peak of its
+    /// curve, however far that is from some sample.
+    pub fn published(models: Vec<Model>) -> Self {
+        Self { models, refine: false, blend: false, same: 0.0, most_error: f64::INFINITY, ..Self::default() }
     }
 }
 
@@ -373,7 +374,8 @@ fn by_curves(choice: &Choice, most: u16, options: &Options) -> Option<(Sample, R
     let predicted: Vec<Sample> = candidates(limit).map(|n| Sample::new(n, choice.predict(n))).collect();
     let best = *predicted.iter().rev().max_by_key(|sample| sample.throughput)?;
     let share = |share: f64, of: BitRate| BitRate::from_mbps((1.0 - share) * of.as_mbps());
-    let as_good = share(options.same, best.throughput);
+    // Rounding may not ask for more than there is.
+    let as_good = share(options.same, best.throughput).min(best.throughput);
     let (enough, reason) = match choice.optimum? {
         Optimum::Saturates { limit } if share(options.saturation, limit) <= best.throughput => {
             (as_good.min(share(options.saturation, limit)), Reason::Saturation)
@@ -406,7 +408,7 @@ fn by_samples(samples: &[Sample], most: u16, options: &Options) -> Option<(Sampl
         samples.first()?;
         return Some((Sample::new(most, between(samples, most)), Reason::Bound));
     };
-    let enough = BitRate::from_mbps((1.0 - options.same) * best.as_mbps());
+    let enough = BitRate::from_mbps((1.0 - options.same) * best.as_mbps()).min(best);
     let sample = allowed().find(|sample| sample.throughput >= enough)?;
     Some((*sample, Reason::BestSample))
 }

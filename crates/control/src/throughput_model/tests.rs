@@ -158,15 +158,16 @@ fn the_truth_is_chosen_when_nothing_strays() {
 fn fewer_streams_are_taken_where_they_do_as_well() {
     let truth = dynamic(2.6, 11.37);
     let given = sampled(&truth, &[1, 2, 4, 8, 16]);
-    let exact = Options { same: 0.0, ..Options::published(Model::DynamicOrder) };
-    assert_eq!(choose_by(&given, 64, &exact).streams, 11);
-    let choice = choose_by(&given, 64, &Options::published(Model::DynamicOrder));
+    // As published it is the peak itself.
+    assert_eq!(choose_by(&given, 64, &ModelSelection::DynamicOrder.options()).streams, 11);
+    let frugal = |model| Options { same: 0.02, ..Options::published(vec![model]) };
+    let choice = choose_by(&given, 64, &frugal(Model::DynamicOrder));
     assert!(choice.streams < 11 && choice.reason == Reason::Peak, "{choice:#?}");
     let share = |n: u16| truth.mbps(n.into()).expect("some") / truth.mbps(11.0).expect("some");
     assert!(share(choice.streams) >= 0.98 && share(choice.streams - 1) < 0.98);
     // A curve without a peak: the fewest with 95 % of its limit.
     let dinda = Curve::Dinda(Dinda { a: 1e-8, b: 1e-6 });
-    let choice = choose_by(&sampled(&dinda, &[1, 2, 4, 8, 16, 32]), 64, &Options::published(Model::Dinda));
+    let choice = choose_by(&sampled(&dinda, &[1, 2, 4, 8, 16, 32]), 64, &frugal(Model::Dinda));
     assert_eq!((choice.streams, choice.reason), (31, Reason::Saturation));
 }
 
@@ -276,4 +277,42 @@ fn points_are_of_whole_streams_and_few() {
     assert_eq!((points[0].streams, points.last().map(|point| point.streams)), (1, Some(64)));
     assert!(points.iter().all(|point| curve.predict(point.streams) == Some(point.throughput)));
     assert_eq!(curve.points(0, 0).len(), 1);
+}
+
+#[test]
+fn each_selection_is_of_its_models_and_the_published_is_the_nearer_of_two() {
+    let exact = [(dynamic(2.6, 11.37), 11), (second_order(12.0, 1.0), 12), (dynamic(4.0, 9.0), 9)];
+    for (truth, peak) in exact {
+        let given = sampled(&truth, &[1, 2, 4, 8, 16, 32]);
+        let choice = choose_by(&given, 64, &ModelSelection::Published.options());
+        let fit = choice.fit.as_ref().expect("a curve");
+        assert_eq!(
+            (choice.streams, fit.curve.model(), fit.refined),
+            (peak, truth.model(), false),
+            "{choice:#?}"
+        );
+        assert!((fit.weight - 1.0).abs() < 1e-12 && choice.others.iter().all(|other| other.weight == 0.0));
+        assert!(choose(&given, 64).streams < peak, "ours takes the fewest that are as good");
+        for selection in ModelSelection::ALL {
+            let choice = choose_by(&given, 64, &selection.options());
+            let all = choice.fits().map(|fit| fit.curve.model());
+            let all: Vec<Model> = all.chain(choice.rejected.iter().map(|rejected| rejected.model)).collect();
+            let wanted = match selection {
+                ModelSelection::Averaged => Model::ALL.to_vec(),
+                ModelSelection::Published => vec![Model::FullSecondOrder, Model::DynamicOrder],
+                one => Model::ALL.into_iter().filter(|model| model.name() == one.name()).collect(),
+            };
+            assert!(
+                all.len() == wanted.len() && wanted.iter().all(|model| all.contains(model)),
+                "{selection}"
+            );
+        }
+    }
+    // A link with a knee is no curve of EOS's: its peak is beyond what is needed.
+    let knee = Curve::Knee(Knee { stream_mbps: 100.0, streams: 10.0, decline: 0.0 });
+    let given = sampled(&knee, &[1, 2, 4, 8, 16, 32]);
+    let (ours, published) = (choose(&given, 64), choose_by(&given, 64, &ModelSelection::Published.options()));
+    assert!(ours.streams <= 11 && published.streams > ours.streams + 1, "{ours:#?} {published:#?}");
+    let refused = "newton".parse::<ModelSelection>().expect_err("no such model");
+    assert!(ModelSelection::NAMES.iter().all(|name| refused.contains(name)) && !refused.contains('\n'));
 }

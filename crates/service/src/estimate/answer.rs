@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::text::count;
-use tidegate_control::throughput_model::{Choice, Model, Sample};
+use tidegate_control::throughput_model::{Choice, Model, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Beside;
@@ -205,6 +205,18 @@ pub(crate) fn of_a_share(beside: Beside) -> Option<String> {
     beside
         .is_shared()
         .then(|| format!("measured beside {who} of ours at {throughput}: it is what they left, no capacity"))
+}
+
+/// Why none of the models that were asked for by name tells anything, a line each; ours has one that does, or says so.
+pub(crate) fn refused(model: ModelSelection, choice: &Choice) -> Vec<String> {
+    if model.is_default() || choice.fit.is_some() {
+        return Vec::new();
+    }
+    choice
+        .rejected
+        .iter()
+        .map(|rejected| format!("{} does not fit: {}", rejected.model, rejected.why))
+        .collect()
 }
 
 /// How long `bytes` take at `rate`; `None` if they never get there.

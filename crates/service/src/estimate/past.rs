@@ -1,15 +1,16 @@
 //! What history says of a path, and what it is told.
 //!
 //! A rate is one of a path *under conditions*. So what answers was measured by what would measure now, under the same
-//! conditions, and while no other job of ours ran over the path. Where nothing such is known, records answer that tell
-//! less: those of older versions and of others, which say nothing of conditions, and those of other samplers. They are
+//! conditions, the path MTU among them, and while no other job of ours ran over the path. Where nothing such is known,
+//! records answer that tell less: those of an MTU that is not known, as older versions left them; then those of older versions and of others, which say nothing of conditions, and those of other samplers. They are
 //! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
+use tidegate_control::throughput_model::choice::choose_by;
+use tidegate_control::throughput_model::{Choice, Curve, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::database::Result;
@@ -20,7 +21,7 @@ use crate::history::{
 use crate::pair::Pair;
 use crate::sampler::SamplerKind;
 
-use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share};
+use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share, refused};
 use super::request::EstimateRequest;
 
 /// What was read is taken for current so long: thousands ask about the same few paths.
@@ -62,6 +63,8 @@ struct Question {
     pair: Pair,
     /// Most streams of who asks.
     most: u16,
+    /// Which models are to tell.
+    model: ModelSelection,
     /// What would measure, if anything can.
     kind: Option<SamplerKind>,
     /// Whether that was asked for by its name, so that nothing else will do.
@@ -98,6 +101,8 @@ struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fits {
     Exactly,
+    /// But for the path MTU, which is not known, then or now.
+    Nearly,
     Loosely,
 }
 
@@ -107,7 +112,12 @@ impl Question {
         let same = self.kind.is_some_and(|kind| measures(kind, method));
         match &circumstances.conditions {
             Some(conditions) if same && *conditions == self.conditions => Some(Fits::Exactly),
-            Some(_) if same => None,
+            Some(conditions) if same => {
+                let unknown = conditions.mtu_bytes.is_none() || self.conditions.mtu_bytes.is_none();
+                let mtu_bytes = self.conditions.mtu_bytes;
+                let alike = Conditions { mtu_bytes, ..conditions.clone() } == self.conditions;
+                (unknown && alike).then_some(Fits::Nearly)
+            }
             _ if self.named && !same => None,
             // Nobody knows what another sampler would have shown under a limit.
             conditions => {
@@ -124,11 +134,11 @@ impl Past {
         Arc::new(Self { history, recent: Mutex::default() })
     }
 
-    /// An answer out of `window`; a history that cannot be read is told in `notes`.
+    /// An answer out of `window` of what was measured at `mtu`; a history that cannot be read is told in `notes`.
     pub async fn answer(
         self: &Arc<Self>,
         request: &EstimateRequest,
-        pair: &Pair,
+        (pair, mtu): (&Pair, Option<ByteCount>),
         window: Window,
         notes: &mut Vec<String>,
     ) -> Option<Answer> {
@@ -141,9 +151,10 @@ impl Past {
         let question = Question {
             pair: pair.clone(),
             most: request.most_streams,
+            model: request.model,
             kind,
             named: request.sampler.is_some(),
-            conditions: request.conditions(kind),
+            conditions: request.conditions(kind, mtu),
             window,
         };
         match self.known(question).await {
@@ -201,7 +212,7 @@ impl Past {
         };
         let estimates = self.history.estimates(&question.pair, since, alone).await?;
         let samples = self.history.samples(&question.pair, since, alone).await?;
-        for wanted in [Fits::Exactly, Fits::Loosely] {
+        for wanted in [Fits::Exactly, Fits::Nearly, Fits::Loosely] {
             let fits = |method, circumstances: &Circumstances| {
                 question.fits(method, circumstances).filter(|fits| *fits == wanted)
             };
@@ -211,9 +222,7 @@ impl Past {
                 samples.iter().filter(|sample| fits(sample.method, &sample.circumstances).is_some());
             let known = conclude(question, estimate, &fitting.collect::<Vec<_>>());
             if let Some(mut known) = known {
-                if wanted == Fits::Loosely {
-                    known.answer.notes.push(question.caution(&known.answer));
-                }
+                known.answer.notes.extend(question.caution(wanted, &known.answer));
                 return Ok(Some(known));
             }
         }
@@ -232,12 +241,22 @@ impl Past {
 
 impl Question {
     /// What is to be known of an answer that does not fit exactly.
-    fn caution(&self, answer: &Answer) -> String {
-        match (self.kind, answer.sampler) {
-            (Some(kind), Some(by)) if kind != by => format!("it was measured by {by}, and not by {kind}"),
-            _ => "nothing is known of data plane, verification, buffers and company when it was measured"
+    fn caution(&self, fits: Fits, answer: &Answer) -> Option<String> {
+        Some(match (fits, self.kind, answer.sampler) {
+            (Fits::Exactly, ..) => return None,
+            (Fits::Nearly, ..) if self.conditions.mtu_bytes.is_none() => {
+                "the path MTU is not known now: under another one than it was measured at it would differ".to_owned()
+            }
+            (Fits::Nearly, ..) => "nothing is known of the path MTU when it was measured".to_owned(),
+            (_, Some(kind), Some(by)) if kind != by => format!("it was measured by {by}, and not by {kind}"),
+            _ => "nothing is known of data plane, verification, buffers, path MTU and company when it was measured"
                 .to_owned(),
-        }
+        })
+    }
+
+    /// What its models say of `points`.
+    fn choose(&self, points: &[(u32, BitRate)]) -> Choice {
+        choose_by(&medians(points), self.most, &self.model.options())
     }
 }
 
@@ -255,14 +274,14 @@ fn conclude(question: &Question, estimate: Option<&Estimate>, samples: &[&Kept])
         tried.push(first.method);
         let alike = newer.iter().filter(|sample| are_alike(sample.method, first.method));
         let points: Vec<_> = alike.map(|sample| (sample.streams, sample.throughput)).collect();
-        let choice = choose(&medians(&points), question.most);
+        let choice = question.choose(&points);
         if choice.samples.len() >= ENOUGH {
             return Some(Known::new(question, (first.at, first.method, first.circumstances.beside), choice));
         }
     }
     estimate.map(|estimate| {
         let points: Vec<_> = estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
-        let choice = choose(&medians(&points), question.most);
+        let choice = question.choose(&points);
         Known::new(question, (estimate.at, estimate.method, estimate.circumstances.beside), choice)
     })
 }
@@ -278,6 +297,7 @@ impl Known {
         answer.beside = beside;
         answer.notes.extend(beside.and_then(of_a_share));
         answer.samples = choice.samples.iter().map(sampled).collect();
+        answer.notes.extend(refused(question.model, &choice));
         Self { at, answer: answer.chosen(choice, question.most) }
     }
 

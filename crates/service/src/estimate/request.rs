@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
@@ -55,6 +56,9 @@ pub struct EstimateRequest {
     /// What a stream must add for sampling to go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Threshold>,
+    /// Which models tell what more streams would bring.
+    #[serde(default, skip_serializing_if = "ModelSelection::is_default")]
+    pub model: ModelSelection,
     /// Most streams.
     #[serde(default = "most_streams")]
     pub most_streams: u16,
@@ -172,6 +176,7 @@ impl EstimateRequest {
             sample_ms: None,
             sample_bytes: None,
             threshold: None,
+            model: ModelSelection::default(),
             most_streams: MAX_STREAMS,
             use_history: false,
             history_age_s: AGE.as_secs(),
@@ -242,18 +247,20 @@ impl EstimateRequest {
         })
     }
 
-    /// Under what samples of that kind are taken, or would be: what has no influence on them is left out.
-    pub fn conditions(&self, kind: Option<SamplerKind>) -> Conditions {
+    /// Under what samples of that kind are taken, or would be, on a path of that MTU: what has no influence on them is
+    /// left out.
+    pub fn conditions(&self, kind: Option<SamplerKind>, mtu_bytes: Option<ByteCount>) -> Conditions {
         let Terms { clear, verify, .. } = self.terms;
         match kind {
             Some(SamplerKind::Native) => Conditions {
                 clear,
                 verify: verify.filter(|verify| *verify != Verify::Blake3).map(|verify| verify.to_string()),
                 limits_bps: self.terms.limits().map(|(name, rate)| (name.to_owned(), rate)).collect(),
+                mtu_bytes,
                 ..Conditions::default()
             },
             Some(SamplerKind::Iperf3 | SamplerKind::GridFtp) => {
-                Conditions { buffer_bytes: self.buffer_bytes, ..Conditions::default() }
+                Conditions { buffer_bytes: self.buffer_bytes, mtu_bytes, ..Conditions::default() }
             }
             None => Conditions::default(),
         }
@@ -347,11 +354,13 @@ mod tests {
         assert_eq!((request.most_streams, request.use_history, request.history_age_s), (32, false, 86_400));
         assert!(request.amount().expect("none").is_none());
         let all = r#"{"source":"a","destination":"ftp://b","bytes":10000000000000000,"sampler":"gridftp",
-            "sample_bytes":10000000,"threshold":{"absolute_bps":1000000},"most_streams":8,"use_history":true,
+            "sample_bytes":10000000,"threshold":{"absolute_bps":1000000},"model":"published","most_streams":8,
+            "use_history":true,
             "history_age_s":60,"always_sample":true,"buffer_bytes":131072,"x509proxy":"/p",
             "terms":{"clear":true,"limit_network_bps":1,"limit_link_bps":2}}"#;
         let request = read(all).expect("a request");
         assert_eq!(request.amount(), Ok(Some(Amount::Bytes(ByteCount(10_000_000)))));
+        assert_eq!(request.model, ModelSelection::Published);
         assert_eq!(
             request.terms.options(),
             ["--data-plane=clear", "--limit-network=1bit/s", "--limit-link=2bit/s"]
@@ -360,6 +369,7 @@ mod tests {
             "{}",
             r#"{"source":"a","destination":"b","bytes":-1}"#,
             r#"{"source":"a","destination":"b","bytes":1,"sampler":"ping"}"#,
+            r#"{"source":"a","destination":"b","bytes":1,"model":"newton"}"#,
             r#"{"source":"a","destination":"b","bytes":1,"unknown":1}"#,
         ] {
             assert!(read(bad).is_err(), "{bad}");

@@ -67,6 +67,9 @@ pub struct Conditions {
     /// The buffer of each connection, where one was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<ByteCount>,
+    /// The path MTU that the kernel of this host told then. Records of older versions tell none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu_bytes: Option<ByteCount>,
     /// Rates that were kept to, by the names of their options: `network`, `link`, ….
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub limits_bps: BTreeMap<String, BitRate>,

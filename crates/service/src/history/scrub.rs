@@ -99,6 +99,7 @@ fn circumstances(Circumstances { conditions, beside }: Circumstances) -> Circums
     let conditions = conditions.map(|all| Conditions {
         verify: maybe_text(all.verify.as_deref()),
         buffer_bytes: all.buffer_bytes.map(bytes),
+        mtu_bytes: all.mtu_bytes.map(bytes),
         limits_bps: all
             .limits_bps
             .into_iter()

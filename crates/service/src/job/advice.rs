@@ -65,6 +65,7 @@ impl Request {
             sample_ms: self.sample_ms,
             sample_bytes: self.sample_bytes,
             threshold: self.threshold,
+            model: self.model,
             most_streams: most.max(1),
             use_history: self.use_history,
             history_age_s: self.history_age_s.unwrap_or(asked.history_age_s),
@@ -181,6 +182,7 @@ fn read_policy(text: &str) -> Result<Policy, String> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_control::throughput_model::ModelSelection;
     use tidegate_control::throughput_model::sampling::Threshold;
 
     use super::*;
@@ -199,6 +201,7 @@ mod tests {
             sample_ms: Some(500),
             history_age_s: Some(7),
             threshold: Some(Threshold::Relative(0.2)),
+            model: ModelSelection::DynamicOrder,
             ..with(&[
                 "--limit-network",
                 "80Mbit/s",
@@ -211,6 +214,7 @@ mod tests {
         let made = request.estimate(ByteCount(5000), 12).expect("asked");
         assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(5000), 12, true));
         assert_eq!((made.sample_ms, made.history_age_s, made.threshold), (Some(500), 7, request.threshold));
+        assert_eq!(made.model, ModelSelection::DynamicOrder);
         let limit = Some(BitRate::mbps(90));
         let terms =
             Terms { clear: true, verify: Some(Verify::Block), limit_network: limit, limit_link: None };

@@ -261,6 +261,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             "sampler" => request.sampler = Some(word().to_ascii_lowercase().parse().map_err(wrong)?),
             "iperf3" => request.iperf3 = Some(word()),
             "threshold" => request.threshold = Some(parse_threshold(value.as_word()).map_err(wrong)?),
+            "model" => request.model = word().to_ascii_lowercase().parse().map_err(wrong)?,
             "always_sample" => request.always_sample = switch()?,
             "policy" => request.policy = Some(word()),
             "bytes" | "size" => request.bytes = Some(size()?),
@@ -324,6 +325,7 @@ fn in_one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use tidegate_control::ByteCount;
+    use tidegate_control::throughput_model::ModelSelection;
 
     use super::super::classad::Value;
     use super::*;
@@ -405,6 +407,33 @@ mod tests {
         assert_eq!(request.attributes[0], ("stork_server".to_owned(), "\"stork.example.org\"".to_owned()));
         let again = ad_of(request).to_string();
         assert_eq!(read(&again, Format::ClassAds, None).as_deref(), Ok(&jobs[..]), "{again}");
+    }
+
+    #[test]
+    fn every_form_names_the_models_that_estimate_and_no_other() {
+        let toml = |model: &str| {
+            format!("[[job]]\nsource = \"/a\"\ndestination = \"tg://h/b\"\nmodel = \"{model}\"\n")
+        };
+        let json =
+            |model: &str| format!("{{\"source\":\"/a\",\"destination\":\"tg://h/b\",\"model\":\"{model}\"}}");
+        let ad = |model: &str| {
+            format!(
+                "[ dap_type = transfer; src_url = \"/a\"; dest_url = \"tg://h/b\"; model = \"{model}\"; ]"
+            )
+        };
+        let jobs = |text: &str| read(text, Format::of(None, text), None);
+        for form in [&toml as &dyn Fn(&str) -> String, &json, &ad] {
+            for model in ModelSelection::ALL {
+                let read = jobs(&form(model.name())).expect("read");
+                assert_eq!(read[0].model, model);
+                // And asked of the estimator.
+                let asked = read[0].estimate(ByteCount(1), 8).expect("asked");
+                assert_eq!(asked.model, model);
+            }
+            let refused = jobs(&form("newton")).expect_err("no such model").to_string();
+            let told = ModelSelection::NAMES.iter().all(|name| refused.contains(name));
+            assert!(told && !refused.contains('\n'), "{refused}");
+        }
     }
 
     #[test]

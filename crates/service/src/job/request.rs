@@ -8,6 +8,7 @@ use thiserror::Error;
 use tidegate_contract::redact;
 use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
+use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 
 use super::JobId;
@@ -178,6 +179,9 @@ pub struct Request {
     /// What one more stream must add for sampling to go on.
     #[serde(default, deserialize_with = "threshold", skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Threshold>,
+    /// Which models tell what more streams would bring.
+    #[serde(default, skip_serializing_if = "ModelSelection::is_default")]
+    pub model: ModelSelection,
     /// Whether it is sampled even where that costs more than it can bring.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub always_sample: bool,
@@ -255,6 +259,7 @@ impl Request {
             sampler: None,
             iperf3: None,
             threshold: None,
+            model: ModelSelection::default(),
             always_sample: false,
             policy: None,
             output: None,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tidegate_control::BitRate;
+use tidegate_control::{BitRate, ByteCount};
 
 use crate::address::Route;
 use crate::estimate::{self, Answer, Verify};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
+use crate::pair::Pair;
 use crate::traffic::OwnTraffic;
 
 use super::size::{Size, Sizes};
@@ -33,6 +34,11 @@ impl JobEstimator for Chooser {
         self.estimator.traffic().clone()
     }
 
+    fn path_mtu(&self, pair: Pair) -> BoxFuture<Option<ByteCount>> {
+        let estimator = self.estimator.clone();
+        Box::pin(async move { estimator.path_mtu(&pair).await })
+    }
+
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
         let Self { estimator, sizes } = self.clone();
         Box::pin(async move {
@@ -49,8 +55,8 @@ impl JobEstimator for Chooser {
     }
 }
 
-/// What the rate of a job depends on besides its path.
-pub(super) fn conditions_of(request: &Request, most: u16) -> Conditions {
+/// What the rate of a job depends on besides its sites, on a path of that MTU.
+pub(super) fn conditions_of(request: &Request, most: u16, mtu_bytes: Option<ByteCount>) -> Conditions {
     let limit = |name: &str| {
         let rate = request.option(&format!("--limit-{name}"))?.parse::<BitRate>().ok()?;
         Some((name.to_owned(), rate))
@@ -63,6 +69,7 @@ pub(super) fn conditions_of(request: &Request, most: u16) -> Conditions {
             .filter(|verify| *verify != Verify::Blake3.name())
             .map(str::to_owned),
         buffer_bytes: request.buffer_bytes.filter(|_| is_gridftp),
+        mtu_bytes,
         limits_bps: ["read", "network", "write", "link", "rate"].into_iter().filter_map(limit).collect(),
         most_streams: Some(most),
     }
@@ -83,8 +90,6 @@ fn estimated(request: &Request, size: Size, answer: &Answer) -> Result<Estimated
 
 #[cfg(test)]
 mod tests {
-    use tidegate_control::ByteCount;
-
     use super::*;
 
     #[test]
@@ -95,11 +100,12 @@ mod tests {
         let read = ("read".to_owned(), BitRate::mbps(80));
         let wanted = Conditions {
             clear: true,
+            mtu_bytes: Some(ByteCount(9000)),
             limits_bps: [read].into(),
             most_streams: Some(8),
             ..Conditions::default()
         };
-        assert_eq!(conditions_of(&request, 8), wanted);
+        assert_eq!(conditions_of(&request, 8, Some(ByteCount(9000))), wanted);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::event_log::Logged;
-use crate::history::{Beside, Circumstances, Origin, Timestamp, Transfer};
+use crate::history::{Circumstances, Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, Request, Summary};
 use crate::mover::{Class, Ended, Outcome, Run};
 use crate::output_file;
@@ -58,38 +58,46 @@ impl Task {
         // In a task of its own: whatever goes wrong in it, the job ends.
         let attempt = self.clone();
         let attempt = tokio::spawn(async move { attempt.attempt().await }).await;
-        let (ended, past, beside) = attempt.unwrap_or_else(|error| {
+        let (ended, past, circumstances) = attempt.unwrap_or_else(|error| {
             tracing::error!("job {}: {error}", self.id);
             (
                 Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
                 Past { failures: u32::MAX, outage_since_ms: None },
-                None,
+                Circumstances::default(),
             )
         });
         let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
         let note = Note { summary: ended.summary.clone(), progress: Some(progress), ..Note::default() };
-        self.remember(&ended, beside);
+        self.remember(&ended, circumstances);
         self.conclude(&ended, past, note).await;
         self.shared.has_ended(self.id).await;
     }
 
-    /// How it ended, how the job fared before, and who else of ours moved data meanwhile.
-    async fn attempt(&self) -> (Ended, Past, Option<Beside>) {
+    /// How it ended, how the job fared before, and what its rate came of.
+    async fn attempt(&self) -> (Ended, Past, Circumstances) {
         let Self { shared, id, request, .. } = self;
         let job = match shared.queue.get(*id).await {
             Ok(Some(job)) => job,
-            Ok(None) => return (Ended::failed(Class::Usage, "the job is gone"), Past::default(), None),
-            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), Past::default(), None),
+            Ok(None) => {
+                let gone = Ended::failed(Class::Usage, "the job is gone");
+                return (gone, Past::default(), Circumstances::default());
+            }
+            Err(error) => {
+                let failed = Ended::failed(Class::Passing, error.to_string());
+                return (failed, Past::default(), Circumstances::default());
+            }
         };
         let past = Past { failures: job.failures, outage_since_ms: job.outage_since_ms };
         shared.log_of(*id, request, &Logged::Started { attempt: job.attempts }).await;
         let start = match self.estimate().await {
             Ok(start) => start,
-            Err(stopped) => return (stopped, past, None),
+            Err(stopped) => return (stopped, past, Circumstances::default()),
         };
         let policy = match shared.queue.policy(*id).await {
             Ok(policy) => policy,
-            Err(error) => return (Ended::failed(Class::Passing, error.to_string()), past, None),
+            Err(error) => {
+                return (Ended::failed(Class::Passing, error.to_string()), past, Circumstances::default());
+            }
         };
         let demand = shared.mover.demand(request);
         let share = *self.share.borrow();
@@ -109,10 +117,12 @@ impl Task {
             stop: self.stop.clone(),
             epochs,
         };
+        let mtu = shared.estimator.path_mtu(self.pair.clone()).await;
+        let conditions = conditions_of(request, shared.limits.streams_per_pair, mtu);
         let mut own = shared.traffic.join(&self.pair);
         let running = shared.mover.run(run);
         let (ended, ()) = tokio::join!(running, self.listen(heard, &mut own));
-        (ended, past, Some(own.beside()))
+        (ended, past, Circumstances { conditions: Some(conditions), beside: Some(own.beside()) })
     }
 
     /// The streams to begin with; or how it ended, because somebody asked it to.
@@ -253,7 +263,7 @@ impl Task {
         conclude(shared, *id, event, &note).await;
     }
 
-    fn remember(&self, ended: &Ended, beside: Option<Beside>) {
+    fn remember(&self, ended: &Ended, circumstances: Circumstances) {
         let Some(summary) = &ended.summary else { return };
         let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
         if summary.duration_ms == 0 {
@@ -274,10 +284,7 @@ impl Task {
             retransmits: None,
             outcome: summary.status,
             reason: (!ended.message.is_empty()).then(|| ended.message.clone()),
-            circumstances: Circumstances {
-                conditions: Some(conditions_of(&self.request, self.shared.limits.streams_per_pair)),
-                beside,
-            },
+            circumstances,
             at: Timestamp::now(),
         });
     }

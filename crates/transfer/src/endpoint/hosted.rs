@@ -40,6 +40,7 @@ use crate::wire::message::{DETAIL_SINCE, Message, RUN_SINCE, Request, SHORT_EPOC
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
 use crate::wire::ticket::Address;
+use crate::wire::way::Carriers;
 
 /// Most an initiator may ask of this host.
 const MAX_STAGING: ByteCount = ByteCount::mib(128);
@@ -378,6 +379,7 @@ fn relay(
         pki: endpoint.config.pki.clone(),
         catalogues: Catalogues::none(),
         share: share.clone(),
+        carriers: Carriers::default(),
     };
     let (id, sink) = match spec {
         SourceSpec::Zero(_) => (*random::bytes().first_chunk().expect("long enough"), SinkSpec::Null),

@@ -10,6 +10,7 @@ use crate::transfer::link::{Link, check_ticket};
 use crate::wire::handshake::{Unopened, resolve};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
+use crate::wire::way::Way;
 
 /// Opens a session with the endpoint at `address`, at the addresses that were checked.
 ///
@@ -40,7 +41,7 @@ pub fn open(
         let why = Error::new(ErrorKind::Denied, format!("{} has only local addresses", address.place()));
         return Err(unreachable(&why));
     }
-    Link::open_at(address, &reachable, pki, metadata).map_err(|unopened| match unopened {
+    Link::open_at(address, &Way::Dial(reachable), pki, metadata).map_err(|unopened| match unopened {
         Unopened::Refused(error) => error,
         Unopened::Closed(error) | Unopened::Failed(error) => unreachable(&error),
     })

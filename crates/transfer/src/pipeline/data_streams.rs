@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
 use crate::wire::handshake::{self, StreamOpening};
 use crate::wire::ticket::Address;
+use crate::wire::way::Way;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
 const QUEUED: Duration = Duration::from_millis(50);
@@ -74,8 +74,8 @@ pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() ->
 pub struct Dialer {
     /// Where the peer listens.
     pub address: Address,
-    /// Where the session found it: a name may lead elsewhere by now, and there nobody knows the session.
-    pub found: SocketAddr,
+    /// How the session found it.
+    pub way: Way,
     /// Whom we expect there.
     pub config: Arc<ClientConfig>,
     /// How the bulk travels.
@@ -90,20 +90,20 @@ pub struct Dialer {
 impl Dialer {
     /// Dials streams of the session with `token`.
     pub fn new(
-        (address, found): (Address, SocketAddr),
+        (address, way): (Address, Way),
         config: Arc<ClientConfig>,
         plane: DataPlane,
         version: u16,
         token: Digest,
     ) -> Self {
-        Self { address, found, config, plane, version, token, next: Arc::default() }
+        Self { address, way, config, plane, version, token, next: Arc::default() }
     }
 
     /// Opens the next stream.
     pub fn dial(&self) -> Result<(u32, Channel)> {
         let index = self.next.fetch_add(1, Relaxed);
         let stream = StreamOpening { plane: self.plane, version: self.version, token: &self.token, index };
-        let channel = handshake::open_stream_at(&self.address, &[self.found], &self.config, &stream)?;
+        let channel = handshake::open_stream_at(&self.address, &self.way, &self.config, &stream)?;
         Ok((index, channel))
     }
 }

@@ -114,10 +114,23 @@ pub fn read_to_string(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
+fn private_directory(directory: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Waits until no other process holds `directory`, which is made if need be; it is held until what is answered is
+/// dropped, as far as the file system knows locks.
+pub fn hold_directory(directory: &Path) -> std::io::Result<std::fs::File> {
+    private_directory(directory)?;
+    let held = std::fs::File::open(directory)?;
+    let _ = flock(&held, FlockOperation::LockExclusive);
+    Ok(held)
+}
+
 /// Writes a file that only its owner may read, whole or not at all, in a directory that is made if need be.
 pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        private_directory(directory)?;
     }
     let temporary = path.with_extension(format!("new{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();

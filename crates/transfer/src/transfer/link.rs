@@ -15,6 +15,7 @@ use crate::wire::message::{IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINC
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::{Identity, Trust};
+use crate::wire::way::Way;
 
 /// How long an endpoint may take to answer a request.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -32,6 +33,8 @@ pub struct Link {
     pub version: u16,
     /// Where it was found.
     pub peer: SocketAddr,
+    /// How its data streams get there.
+    pub way: Way,
     place: String,
 }
 
@@ -41,38 +44,38 @@ impl Link {
         Self::open_within(address, pki, VERSIONS)
     }
 
-    /// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
+    /// The same by `way`; tells failures apart.
     /// What large messages take in memory counts in `metadata`.
     pub fn open_at(
         address: &Address,
-        candidates: &[SocketAddr],
+        way: &Way,
         pki: Option<&Arc<Identity>>,
         metadata: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
-        Self::open_with(address, candidates, pki, VERSIONS, metadata)
+        Self::open_with(address, way, pki, VERSIONS, metadata)
     }
 
     fn open_within(address: &Address, pki: Option<&Arc<Identity>>, versions: (u16, u16)) -> Result<Self> {
         // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
         check_ticket(address, pki)?;
-        Ok(Self::open_with(address, &handshake::resolve(address)?, pki, versions, &Quota::unlimited())?)
+        Ok(Self::open_with(address, &Way::to(address)?, pki, versions, &Quota::unlimited())?)
     }
 
     fn open_with(
         address: &Address,
-        candidates: &[SocketAddr],
+        way: &Way,
         pki: Option<&Arc<Identity>>,
         versions: (u16, u16),
         metadata: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
         let config = check_ticket(address, pki)?.client()?;
         let (channel, version) =
-            handshake::open_session_at(address, candidates, &config, versions).map_err(passing)?;
+            handshake::open_session_at(address, way, &config, versions).map_err(passing)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
         let (outbox, inbox) = session::start_within(channel, &place, metadata)?;
-        Ok(Self { outbox, inbox, config, place, version, peer })
+        Ok(Self { outbox, inbox, config, place, version, peer, way: way.settled(peer) })
     }
 
     /// What the endpoint answers to what was asked.

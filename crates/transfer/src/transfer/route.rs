@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
-use crate::quota::Share;
+use crate::quota::{Quota, Share};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -27,12 +27,13 @@ use crate::sys::confined::{self, Root};
 use crate::sys::{host, random};
 use crate::terms::Terms;
 use crate::text::show;
-use crate::transfer::link::{Link, one_time_ticket};
+use crate::transfer::link::{Link, check_ticket, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
 use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
+use crate::wire::way::Carriers;
 
 /// How long a stream may deliver nothing unless told otherwise.
 pub const STALL: Duration = Duration::from_secs(30);
@@ -85,6 +86,17 @@ pub struct Setup {
     pub catalogues: Catalogues,
     /// What it may use here, and what the peer may make us remember.
     pub share: Share,
+    /// Who brings connections to endpoints that are not simply dialled.
+    pub carriers: Carriers,
+}
+
+impl Setup {
+    /// A session with the endpoint at `address`.
+    fn link(&self, address: &Address) -> Result<Link> {
+        check_ticket(address, self.pki.as_ref())?;
+        let way = self.carriers.way(address)?;
+        Ok(Link::open_at(address, &way, self.pki.as_ref(), &Quota::unlimited())?)
+    }
 }
 
 /// A transfer that has begun: [`LiveTransfer`] if one end is here, one that is relayed if both are elsewhere.
@@ -101,12 +113,12 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
             let request = Request::Receive { id, sink, terms: setup.terms.clone() };
-            push(Box::new(source), address, Link::open(address, setup.pki.as_ref())?, request, setup)
+            push(Box::new(source), address, setup.link(address)?, request, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
             let id = *random::bytes().first_chunk().expect("long enough");
             let request = Request::Receive { id, sink: SinkSpec::Null, terms: setup.terms.clone() };
-            let link = Link::open(address, setup.pki.as_ref())?;
+            let link = setup.link(address)?;
             push(Box::new(ZeroSource(*memory)), address, link, request, setup)
         }
         (From::Endpoint(address, paths), To::Local(path)) => {
@@ -142,10 +154,10 @@ pub fn push(
     link.name_run(setup.run, setup.stall);
     link.name_roots(source.roots());
     let token = link.request(request)?;
-    let Link { outbox, inbox, config, version, peer, .. } = link;
+    let Link { outbox, inbox, config, version, way, .. } = link;
     let patience = (version >= RUN_SINCE).then_some(setup.stall);
     let ledger = Arc::new(Ledger::default());
-    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
     let sender = Sender::start(
         source,
         setup.terms.clone(),
@@ -163,12 +175,12 @@ pub fn push(
 
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
     let has_read_stage = matches!(source, SourceSpec::Files(_));
-    let link = Link::open(address, setup.pki.as_ref())?;
+    let link = setup.link(address)?;
     link.name_run(setup.run, setup.stall);
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
-    let Link { outbox, inbox, config, version, peer, .. } = link;
+    let Link { outbox, inbox, config, version, way, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
@@ -204,7 +216,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let receiver = Arc::new(receiver);
     let has_read_stage = has_read_stage && !setup.terms.streams_read();
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
-    let dialer = Dialer::new((address.clone(), peer), config, setup.terms.data_plane, version, token);
+    let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
@@ -212,10 +224,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
-    let issued = Link::open(to, setup.pki.as_ref())?;
+    let issued = setup.link(to)?;
     let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;
     let destination = Address { ticket: Some(ticket), ..to.clone() };
-    let link = Link::open(from, setup.pki.as_ref())?;
+    let link = setup.link(from)?;
     link.name_run(setup.run, setup.stall);
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);

@@ -24,6 +24,7 @@ use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
 use crate::wire::message::{Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode};
 use crate::wire::ticket::{Address, proof};
+use crate::wire::way::Way;
 
 /// How long a peer may take to prove itself.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
@@ -118,29 +119,17 @@ pub fn resolve(address: &Address) -> Result<Vec<SocketAddr>> {
         .map_err(|error| Error::connection("cannot find", address.place(), error))
 }
 
-/// Connects to one of `candidates` within [`HANDSHAKE_TIME`] each; `address` names them in errors.
-fn dial(address: &Address, candidates: &[SocketAddr]) -> Result<TcpStream> {
-    let place = address.place();
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for candidate in candidates {
-        match net::connect(candidate, HANDSHAKE_TIME) {
-            Ok(socket) => {
-                tcp::prepare(&socket, PATIENCE).map_err(|e| Error::connection("cannot set up", &place, e))?;
-                return Ok(socket);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(Error::connection("cannot connect to", &place, last))
+/// Connects within [`HANDSHAKE_TIME`] for each address that is tried; `address` names the endpoint in errors.
+fn dial(address: &Address, way: &Way) -> Result<TcpStream> {
+    let failed = |what: &'static str| move |error| Error::connection(what, address.place(), error);
+    let socket = way.connect(HANDSHAKE_TIME).map_err(failed("cannot connect to"))?;
+    tcp::prepare(&socket, PATIENCE).map_err(failed("cannot set up"))?;
+    Ok(socket)
 }
 
 /// Connects and completes the TLS handshake.
-fn dial_tls(
-    address: &Address,
-    candidates: &[SocketAddr],
-    config: &Arc<ClientConfig>,
-) -> Result<Channel, Unopened> {
-    let socket = dial(address, candidates)?;
+fn dial_tls(address: &Address, way: &Way, config: &Arc<ClientConfig>) -> Result<Channel, Unopened> {
+    let socket = dial(address, way)?;
     let name = ServerName::try_from(address.host.clone())
         .map_err(|_| Error::new(ErrorKind::Usage, format!("'{}' is not a host name", address.host)))?;
     let connection = ClientConnection::new(Arc::clone(config), name)
@@ -201,22 +190,22 @@ pub(crate) fn open_session_within(
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
 ) -> Result<(Channel, u16)> {
-    Ok(open_session_at(address, &resolve(address)?, config, versions)?)
+    Ok(open_session_at(address, &Way::to(address)?, config, versions)?)
 }
 
-/// The same at one of `candidates`, wherever the host of `address` may be found by now; tells failures apart.
+/// The same by `way`; tells failures apart.
 ///
 /// One that is closed before it is welcome is tried again after each of `PAUSES`.
 pub(crate) fn open_session_at(
     address: &Address,
-    candidates: &[SocketAddr],
+    way: &Way,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
 ) -> Result<(Channel, u16), Unopened> {
     let begun = Instant::now();
     let mut pauses = PAUSES.iter();
     loop {
-        match (try_session(address, candidates, config, versions), pauses.next()) {
+        match (try_session(address, way, config, versions), pauses.next()) {
             (Err(Unopened::Closed(_)), Some(pause)) if begun.elapsed() < HANDSHAKE_TIME => {
                 let draw = u32::from(random::bytes()[0]);
                 thread::sleep(*pause / 2 + *pause * draw / 512);
@@ -228,11 +217,11 @@ pub(crate) fn open_session_at(
 
 fn try_session(
     address: &Address,
-    candidates: &[SocketAddr],
+    way: &Way,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
 ) -> Result<(Channel, u16), Unopened> {
-    let mut channel = dial_tls(address, candidates, config)?;
+    let mut channel = dial_tls(address, way, config)?;
     let exporter = channel.exporter();
     let (claims, proof) = match &address.ticket {
         Some(ticket) => (Some(ticket.claims.clone()), *proof(&ticket.key, "session", &exporter).as_bytes()),
@@ -284,13 +273,13 @@ pub fn open_stream(
     config: &Arc<ClientConfig>,
     stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
-    open_stream_at(address, &resolve(address)?, config, stream)
+    open_stream_at(address, &Way::to(address)?, config, stream)
 }
 
-/// The same at one of `candidates`.
+/// The same by `way`.
 pub(crate) fn open_stream_at(
     address: &Address,
-    candidates: &[SocketAddr],
+    way: &Way,
     config: &Arc<ClientConfig>,
     stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
@@ -300,15 +289,15 @@ pub(crate) fn open_stream_at(
     // What is said before the opening, in the same packet, and what the proof is bound to.
     let (mut channel, preface, binding) = match plane {
         DataPlane::Tls => {
-            let channel = dial_tls(address, candidates, config)?;
+            let channel = dial_tls(address, way, config)?;
             let exporter = channel.exporter();
             (channel, &[][..], exporter)
         }
         DataPlane::Clear if version >= PROMPT_SINCE => {
-            (Channel::Clear(dial(address, candidates)?), &CLEAR_PREFACE[..], Vec::new())
+            (Channel::Clear(dial(address, way)?), &CLEAR_PREFACE[..], Vec::new())
         }
         DataPlane::Clear => {
-            let mut channel = Channel::Clear(dial(address, candidates)?);
+            let mut channel = Channel::Clear(dial(address, way)?);
             let deadline = Instant::now() + HANDSHAKE_TIME;
             channel.set_deadline(Some(deadline)).map_err(lost)?;
             channel.write_all(NONCE_PREFACE).map_err(lost)?;
@@ -455,7 +444,8 @@ mod tests {
                 Address { ticket: None, host: place.ip().to_string(), port: place.port(), path: Vec::new() };
             let clock = manual::stop();
             let began = Instant::now();
-            let opened = open_session_at(&address, &[place], &config, VERSIONS).map(|(_, version)| version);
+            let opened = open_session_at(&address, &Way::Dial(vec![place]), &config, VERSIONS)
+                .map(|(_, version)| version);
             let waited = began.elapsed();
             drop(clock);
             let most: Duration = PAUSES.iter().take(away as usize).sum();

@@ -88,6 +88,12 @@ impl Identity {
             return Ok(identity);
         }
         let (cert, key) = files_in(state);
+        // Of two that begin at once, one makes it: the certificate of one and the key of the other are no pair.
+        let _held = sys::fs::hold_directory(state)
+            .map_err(|error| file_error("cannot use the state directory", state, &error).because(error))?;
+        if let Some(identity) = Self::load(state)? {
+            return Ok(identity);
+        }
         let made = rcgen::generate_simple_self_signed(vec!["tidegate".to_owned()])
             .map_err(|error| tls_error("cannot make a certificate", error))?;
         write_private(&cert, made.cert.pem().as_bytes())?;

@@ -87,6 +87,7 @@ impl Fixture {
             pki: None,
             catalogues: Catalogues::new(&state).expect("opened"),
             share: Share::own(),
+            carriers: Default::default(),
         }
     }
 

@@ -1,0 +1,194 @@
+//! Hosts where nothing of ours runs yet: ssh starts an endpoint there for one run, and what it is told travels over ssh
+//! alone. Data takes its own way ([`via`]); both ends prove themselves on it as everywhere.
+
+pub mod agent;
+mod conversation;
+mod session;
+pub mod target;
+mod via;
+
+use std::sync::Arc;
+
+use clap::Args;
+use tidegate_transfer::error::Result;
+use tidegate_transfer::terms::DataPlane;
+use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::transfer::route::{From, Setup, To};
+use tidegate_transfer::wire::ticket::{Address, Place};
+use tidegate_transfer::wire::way::Carriers;
+
+use crate::exit::usage;
+use crate::ssh::conversation::{Asked, Bytes};
+use crate::ssh::session::{Session, Ssh};
+use crate::ssh::target::Target;
+use crate::ssh::via::Via;
+use crate::values::port_range;
+
+/// How a host is reached by ssh.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Hosts over ssh (user@host:path)")]
+pub struct SshArgs {
+    /// The command that is run for ssh, with its options, as in 'ssh -p 2222'
+    #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
+    ssh: String,
+    /// Which way data takes to a host that is reached by ssh
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    via: Via,
+    /// The ports that data may be sent to, there and with --via reverse here [default: any that is free]
+    #[arg(long, value_name = "PORT[-PORT]", value_parser = port_range)]
+    port_range: Option<std::ops::RangeInclusive<u16>>,
+    /// By which name or address its port is reached from here [default: as ssh does]
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<Place>,
+    /// Where `tidegate` is there
+    #[arg(long, value_name = "PATH")]
+    remote_path: Option<String>,
+}
+
+impl SshArgs {
+    /// The words of the command.
+    fn command_words(&self) -> Result<Vec<String>> {
+        let words = shlex::split(&self.ssh).unwrap_or_default();
+        match words.first() {
+            Some(_) => Ok(words),
+            None => Err(usage(format!(
+                "--ssh '{}' is no command: its quotes do not match or it is empty",
+                self.ssh
+            ))),
+        }
+    }
+
+    /// What is run there, in words that every shell reads alike.
+    fn remote_program(&self) -> Result<String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~');
+        match self.remote_path.as_deref() {
+            None => {
+                Ok("exec sh -c 'PATH=$PATH:$HOME/.local/bin:$HOME/.cargo/bin exec tidegate endpoint --once'"
+                    .to_owned())
+            }
+            Some(path) if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') => {
+                Ok(format!("exec {path} endpoint --once"))
+            }
+            Some(_) => Err(usage("--remote-path is of letters, digits, '/', '.', '_', '-' and '~' only")),
+        }
+    }
+
+    fn ports(&self) -> Option<(u16, u16)> {
+        self.port_range.as_ref().map(|range| (*range.start(), *range.end()))
+    }
+}
+
+/// The ends of a copy that ssh reaches, and their sessions while it runs.
+#[derive(Debug)]
+pub struct OverSsh {
+    args: SshArgs,
+    source: Option<Target>,
+    destination: Option<Target>,
+    sessions: Vec<Arc<Session>>,
+    begun: bool,
+}
+
+/// What stands for the address of an end that ssh reaches until it is reached.
+pub fn placeholder(target: &Target, path: Vec<u8>) -> Address {
+    Address { ticket: None, host: target.host().to_owned(), port: 22, path }
+}
+
+/// An end that was reached.
+struct Reached {
+    session: Arc<Session>,
+    address: Address,
+}
+
+impl OverSsh {
+    /// Of two ends, those that are reached by ssh; `None` if there is none.
+    pub fn new(args: &SshArgs, source: Option<Target>, destination: Option<Target>) -> Option<Self> {
+        let needed = source.is_some() || destination.is_some();
+        let args = args.clone();
+        needed.then_some(Self { args, source, destination, sessions: Vec::new(), begun: false })
+    }
+
+    /// Starts what is needed at the ends that ssh reaches, and says where they are; connections to them go the way that
+    /// is found. Of an earlier try nothing is kept.
+    pub fn reach(&mut self, from: &From, to: &To, setup: &mut Setup, plane: DataPlane) -> Result<(From, To)> {
+        setup.carriers = Carriers::default();
+        setup.terms.data_plane = plane;
+        self.sessions.clear();
+        // Whoever sat there to type a password may have left.
+        let quiet = std::mem::replace(&mut self.begun, true);
+        let typed = match to {
+            To::Endpoint(address) => Some(Bytes(address.path.clone())),
+            To::Local(_) | To::Null => None,
+        };
+        let source = self.source.as_ref().map(|target| self.start(target, None, quiet, &setup.interrupt));
+        let source = source.transpose()?;
+        let destination = self
+            .destination
+            .as_ref()
+            .map(|target| self.start(target, typed, quiet, &setup.interrupt))
+            .transpose()?;
+        self.sessions
+            .extend([&source, &destination].into_iter().flatten().map(|end| Arc::clone(&end.session)));
+        let mut reached = |end: Option<Reached>, is_destination: bool| -> Result<Option<Address>> {
+            let Some(Reached { session, mut address }) = end else { return Ok(None) };
+            let advertised = self.args.advertise.as_ref().map(|place| place.host.as_str());
+            let found = via::find(&session, self.args.via, advertised, self.args.ports())?;
+            if found.via == Via::Ssh {
+                if is_destination && matches!(from, From::Endpoint(..)) {
+                    let why = format!(
+                        "{} is reached through ssh only, and another host has no such way there: copy by way of this host, or open a port (--port-range)",
+                        session.ssh.place()
+                    );
+                    return Err(usage(why));
+                }
+                // ssh encrypts it already.
+                setup.terms.data_plane = DataPlane::Clear;
+            }
+            if let Some(at) = found.at {
+                // For another host, whose names may be others.
+                address.host = at.to_string();
+            }
+            setup.carriers.carry(&address, found.carrier);
+            Ok(Some(address))
+        };
+        let (source, destination) = (reached(source, false)?, reached(destination, true)?);
+        Ok((
+            match (from, source) {
+                (From::Endpoint(_, paths), Some(address)) => {
+                    let home =
+                        self.sessions.first().map(|session| session.ready.home.0.clone()).unwrap_or_default();
+                    let beneath = paths.iter().map(|path| beneath_home(&home, path)).collect();
+                    From::Endpoint(address, beneath)
+                }
+                (from, _) => from.clone(),
+            },
+            destination.map_or_else(|| to.clone(), To::Endpoint),
+        ))
+    }
+
+    fn start(
+        &self,
+        target: &Target,
+        destination: Option<Bytes>,
+        quiet: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Reached> {
+        let asked = Asked { destination, ports: self.args.ports() };
+        let session = Session::start(Ssh::new(&self.args, target)?, asked, quiet, interrupt)?;
+        let path = session.ready.destination.clone().map(|path| path.0).unwrap_or_default();
+        let address = session.endpoint.clone().with_path(path);
+        Ok(Reached { session, address })
+    }
+}
+
+/// A path at the other end as one beneath its root.
+fn beneath_home(home: &[u8], path: &[u8]) -> Vec<u8> {
+    let path = path.strip_prefix(b"~/").unwrap_or(if path == b"~" { b"" } else { path });
+    match path.strip_prefix(b"/") {
+        Some(absolute) => absolute.to_vec(),
+        None => {
+            let home = home.strip_prefix(b"/").unwrap_or(home);
+            let home = home.strip_suffix(b"/").unwrap_or(home);
+            [home, b"/", path].concat()
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! An endpoint on another host that ssh starts and that ends with its session.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate_contract::text::one_line;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::wire::ticket::Address;
+
+use crate::ssh::SshArgs;
+use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
+use crate::ssh::target::Target;
+
+/// Most that a shell may print before the program speaks.
+pub const MAX_NOISE: usize = 64 << 10;
+
+/// How long somebody may take to type a password.
+const TYPING: Duration = Duration::from_secs(300);
+
+/// How long ssh may take where nobody types.
+const CONNECTING: Duration = Duration::from_secs(60);
+
+/// How long it may take to end once it is no longer needed.
+const LEAVING: Duration = Duration::from_secs(3);
+
+/// How often it is looked whether the user still wants it.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What is kept of what ssh and the programs behind it complain about.
+const MAX_COMPLAINT: usize = 4 << 10;
+
+/// A session of ssh with an endpoint at its other end.
+#[derive(Debug)]
+pub struct Session {
+    child: Mutex<Child>,
+    stdin: Mutex<Option<ChildStdin>>,
+    /// How ssh is started, for more connections.
+    pub ssh: Ssh,
+    /// What the endpoint said of itself.
+    pub ready: Ready,
+    /// Its address; the host is what ssh makes of the one that was typed.
+    pub endpoint: Address,
+    /// Connections that it was asked for and could not make.
+    pub not_dialled: Mutex<Receiver<String>>,
+    over: Arc<AtomicBool>,
+}
+
+/// How ssh is started.
+#[derive(Clone, Debug)]
+pub struct Ssh {
+    words: Vec<String>,
+    target: Target,
+    program: String,
+}
+
+impl Ssh {
+    /// As the user wants it.
+    pub fn new(args: &SshArgs, target: &Target) -> Result<Self> {
+        let words = args.command_words()?;
+        Ok(Self { words, target: target.clone(), program: args.remote_program()? })
+    }
+
+    /// Where to, for people.
+    pub fn place(&self) -> String {
+        self.target.to_string()
+    }
+
+    /// A command that runs Tidegate at the other end. `options` stand before ours.
+    pub fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        // No terminal, which changes bytes; nobody else's agent and windows; no ports that are forwarded already.
+        command.args(["-T", "-a", "-x", "-o", "ClearAllForwardings=yes"]).args(options);
+        command.args(self.target.arguments()).arg(&self.program);
+        command
+    }
+
+    /// What ssh makes of the host that was typed, by its configuration.
+    fn host(&self) -> String {
+        let typed = self.target.host().to_owned();
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).arg("-G").args(self.target.arguments());
+        let said = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok();
+        let said = said.filter(|said| said.status.success());
+        let text = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
+        let named = text.lines().find_map(|line| line.strip_prefix("hostname "));
+        named.filter(|name| !name.is_empty()).map_or(typed, str::to_owned)
+    }
+
+    /// Why it ended before anything was said.
+    pub fn failed(&self, status: ExitStatus, complaint: &str) -> Error {
+        let place = self.place();
+        let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let last = one_line(last);
+        let because = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
+        let with_path = "install it there, or name where it is by --remote-path";
+        let (kind, why) = match status.code() {
+            Some(127) => (
+                ErrorKind::NotFound,
+                format!(
+                    "there is no `tidegate` at {place} on the PATH of a command, in ~/.local/bin or in ~/.cargo/bin: {with_path}"
+                ),
+            ),
+            Some(126) => {
+                (ErrorKind::Denied, format!("`tidegate` at {place} cannot be run{}", because(&last)))
+            }
+            Some(255) if complaint.contains("Host key verification failed") => (
+                ErrorKind::Authentication,
+                format!(
+                    "ssh does not trust {place}: its host key is not the known one, or not known yet; `ssh` there says more"
+                ),
+            ),
+            Some(255) if complaint.contains("Permission denied") => {
+                (ErrorKind::Authentication, format!("ssh was not let in at {place}{}", because(&last)))
+            }
+            Some(255) => (ErrorKind::Connection, format!("ssh did not reach {place}{}", because(&last))),
+            Some(_) if complaint.contains("--once") => (
+                ErrorKind::Protocol,
+                format!("the `tidegate` at {place} is too old to be started over ssh: update it there"),
+            ),
+            _ => {
+                (ErrorKind::Connection, format!("nothing came from `tidegate` at {place}{}", because(&last)))
+            }
+        };
+        Error::new(kind, why)
+    }
+}
+
+impl Session {
+    /// Starts an endpoint at the other end. Nobody is asked for a password where `quiet`.
+    pub fn start(ssh: Ssh, asked: Asked, quiet: bool, interrupt: &Interrupt) -> Result<Arc<Self>> {
+        let typed = !quiet && std::fs::File::open("/dev/tty").is_ok();
+        let options: &[&str] = if typed { &[] } else { &["-o", "BatchMode=yes"] };
+        let mut child = ssh
+            .command(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| Error::io("start", ssh.words[0].as_bytes(), error))?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (mut stdin, stdout) = (stdin.expect("piped"), stdout.expect("piped"));
+        let complaint = thread::spawn(move || complaint(stderr.expect("piped")));
+        let question = Question::new(Wanted::Endpoint(asked));
+        // If it has ended already, it says why below.
+        let _ = say(&mut stdin, &question);
+        let (host, begun) = (
+            thread::spawn({
+                let ssh = ssh.clone();
+                move || ssh.host()
+            }),
+            Instant::now(),
+        );
+        let (answers, reports) = listen(stdout, question.mark());
+        let patience = if typed { TYPING } else { CONNECTING };
+        let answer = loop {
+            match answers.recv_timeout(GLANCE) {
+                Ok(answer) => break Some(answer),
+                Err(RecvTimeoutError::Timeout) if interrupt.is_raised() => {
+                    end(&mut child);
+                    return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
+                }
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() < patience => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    end(&mut child);
+                    let why = format!("ssh to {} said nothing for {} s", ssh.place(), patience.as_secs());
+                    return Err(Error::new(ErrorKind::Connection, why));
+                }
+                Err(RecvTimeoutError::Disconnected) => break None,
+            }
+        };
+        let ready = match answer {
+            Some(Ok(Answer::Ready(ready))) => ready,
+            Some(Ok(Answer::Refused(error))) => {
+                end(&mut child);
+                return Err(error.within(format!("`tidegate` at {}", ssh.place())));
+            }
+            Some(Err(noise)) => {
+                end(&mut child);
+                return Err(noise.within(format!("the shell at {}", ssh.place())));
+            }
+            None => {
+                drop(stdin);
+                let status = child.wait().map_err(|error| Error::io("wait for", b"ssh", error))?;
+                return Err(ssh.failed(status, &complaint.join().unwrap_or_default()));
+            }
+        };
+        let mut endpoint = Address::parse(ready.endpoint.as_bytes())
+            .map_err(|error| error.within(format!("what `tidegate` at {} said", ssh.place())))?;
+        endpoint.host = host.join().unwrap_or_else(|_| ssh.target.host().to_owned());
+        let session = Arc::new(Self {
+            child: Mutex::new(child),
+            stdin: Mutex::new(Some(stdin)),
+            ssh,
+            ready,
+            endpoint,
+            not_dialled: Mutex::new(reports),
+            over: Arc::default(),
+        });
+        session.keep_alive();
+        Ok(session)
+    }
+
+    /// Says something to the endpoint's end of ssh.
+    pub fn order(&self, order: &Order) -> io::Result<()> {
+        let mut stdin = self.stdin.lock().expect("not poisoned");
+        let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the session of ssh has ended");
+        say(stdin.as_mut().ok_or_else(gone)?, order)
+    }
+
+    /// Where its endpoint may be found, in the order in which that is tried.
+    pub fn candidates(&self, advertised: Option<&str>) -> Vec<SocketAddr> {
+        use std::net::ToSocketAddrs;
+        let hosts: Vec<&str> = match advertised {
+            Some(host) => vec![host],
+            None => [Some(&*self.endpoint.host), self.ready.host.as_deref()].into_iter().flatten().collect(),
+        };
+        let found = |host| (host, self.endpoint.port).to_socket_addrs().into_iter().flatten();
+        let mut candidates: Vec<SocketAddr> = hosts.into_iter().flat_map(found).collect();
+        let mut seen = std::collections::HashSet::new();
+        candidates.retain(|candidate| seen.insert(*candidate));
+        candidates
+    }
+
+    /// Tells the other end now and then that we are here, as long as the session lasts.
+    fn keep_alive(self: &Arc<Self>) {
+        let (session, over) = (Arc::downgrade(self), Arc::clone(&self.over));
+        thread::spawn(move || {
+            let mut said = Instant::now();
+            while !over.load(Relaxed) {
+                thread::sleep(Duration::from_millis(200));
+                if said.elapsed() < SILENCE / 6 {
+                    continue;
+                }
+                said = Instant::now();
+                let Some(session) = session.upgrade() else { return };
+                if session.order(&Order::Alive).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+        drop(self.stdin.get_mut().expect("not poisoned").take());
+        let child = self.child.get_mut().expect("not poisoned");
+        let until = Instant::now() + LEAVING;
+        while Instant::now() < until {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        end(child);
+    }
+}
+
+/// Ends a child and waits for it.
+pub fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The end of what is complained about.
+pub fn complaint(mut from: impl Read) -> String {
+    let (mut kept, mut buffer) = (Vec::new(), [0; 1024]);
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        kept.extend_from_slice(&buffer[..n]);
+        tracing::debug!("ssh: {}", one_line(&String::from_utf8_lossy(&buffer[..n])));
+        let surplus = kept.len().saturating_sub(MAX_COMPLAINT);
+        kept.drain(..surplus);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+/// Listens to what the other end says behind `mark`: its answer, then what it reports.
+fn listen(stdout: impl Read + Send + 'static, mark: String) -> (Receiver<Result<Answer>>, Receiver<String>) {
+    let (answer, answers) = mpsc::channel();
+    let (report, reports) = mpsc::channel();
+    thread::spawn(move || {
+        let mut stdout = BufReader::new(stdout);
+        let heard = match skip_noise(&mut stdout, mark.as_bytes()) {
+            Ok(true) => hear(&mut stdout).unwrap_or_else(|error| {
+                let _ = answer.send(Err(Error::protocol(format!("an answer that cannot be read: {error}"))));
+                None
+            }),
+            Ok(false) => None,
+            Err(error) => {
+                let _ = answer.send(Err(error));
+                None
+            }
+        };
+        let Some(heard) = heard else { return };
+        let _ = answer.send(Ok(heard));
+        while let Ok(Some(Report::NotDialled(why))) = hear(&mut stdout) {
+            let _ = report.send(why);
+        }
+    });
+    (answers, reports)
+}
+
+/// Reads on until behind `mark`; `false` if that never comes.
+pub fn skip_noise(from: &mut impl BufRead, mark: &[u8]) -> Result<bool> {
+    let mut noise: Vec<u8> = Vec::new();
+    let mut byte = [0];
+    while noise.len() < MAX_NOISE {
+        match from.read(&mut byte) {
+            Ok(0) => return Ok(false),
+            Ok(_) => noise.push(byte[0]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Ok(false),
+        }
+        if noise.ends_with(mark) {
+            return Ok(true);
+        }
+    }
+    let begin = one_line(&String::from_utf8_lossy(&noise[..60]));
+    let why = format!(
+        "prints more than 64 KiB before it runs anything ('{begin}…'): let it be silent where nobody is at a terminal"
+    );
+    Err(Error::protocol(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_prints_first_is_skipped_up_to_a_bound() {
+        let text = b"Welcome!\r\nTIDEGATE x nearly\nTIDEGATE 12 rest";
+        let mut from = &text[..];
+        assert!(skip_noise(&mut from, b"TIDEGATE 12 ").expect("found"));
+        assert_eq!(from, b"rest");
+        assert!(!skip_noise(&mut &b"nothing"[..], b"TIDEGATE 12 ").expect("an end"));
+        let error =
+            skip_noise(&mut io::repeat(b'!').take(100 << 20).by_ref_buffered(), b"X").expect_err("noise");
+        assert!(error.message.contains("64 KiB") && !error.message.contains('\n'), "{error}");
+    }
+
+    trait Buffered: Read + Sized {
+        fn by_ref_buffered(self) -> BufReader<Self> {
+            BufReader::new(self)
+        }
+    }
+
+    impl<R: Read> Buffered for R {}
+}

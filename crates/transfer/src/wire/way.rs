@@ -1,0 +1,79 @@
+//! How a connection to an endpoint comes about: dialled by whoever wants one, or brought by somebody who has a way there.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::sys::net::{self, TcpStream};
+use crate::wire::handshake;
+use crate::wire::ticket::Address;
+
+/// Brings connections to one endpoint, which proves itself on them as on any other.
+pub trait Carrier: std::fmt::Debug + Send + Sync {
+    /// A new connection, within `patience`.
+    fn connection(&self, patience: Duration) -> io::Result<TcpStream>;
+}
+
+/// How connections to one endpoint are had.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// By dialling the first of these that answers.
+    Dial(Vec<SocketAddr>),
+    /// From whoever brings them.
+    Carried(Arc<dyn Carrier>),
+}
+
+impl Way {
+    /// Dials the host of `address`, wherever it may be found by now.
+    pub fn to(address: &Address) -> Result<Self> {
+        handshake::resolve(address).map(Self::Dial)
+    }
+
+    /// The same to where a connection was found to lead: a name may lead elsewhere by now, and there nobody knows the
+    /// session.
+    pub(crate) fn settled(&self, found: SocketAddr) -> Self {
+        match self {
+            Self::Dial(_) => Self::Dial(vec![found]),
+            Self::Carried(carrier) => Self::Carried(Arc::clone(carrier)),
+        }
+    }
+
+    /// A connection, within `patience` for each that is tried.
+    pub(crate) fn connect(&self, patience: Duration) -> io::Result<TcpStream> {
+        match self {
+            Self::Carried(carrier) => carrier.connection(patience),
+            Self::Dial(candidates) => {
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+                for candidate in candidates {
+                    match net::connect(candidate, patience) {
+                        Ok(socket) => return Ok(socket),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+}
+
+/// Who brings connections to which endpoints; all others are dialled.
+#[derive(Clone, Debug, Default)]
+pub struct Carriers(Vec<(String, Arc<dyn Carrier>)>);
+
+impl Carriers {
+    /// Has `carrier` bring all connections to the endpoint at `address`.
+    pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>) {
+        self.0.push((address.place(), carrier));
+    }
+
+    /// How the endpoint at `address` is reached.
+    pub fn way(&self, address: &Address) -> Result<Way> {
+        let place = address.place();
+        match self.0.iter().find(|(known, _)| *known == place) {
+            Some((_, carrier)) => Ok(Way::Carried(Arc::clone(carrier))),
+            None => Way::to(address),
+        }
+    }
+}
