@@ -37,7 +37,7 @@ enum Told<'a> {
     },
     Epoch {
         #[serde(flatten)]
-        epoch: Epoch,
+        epoch: Box<Epoch>,
         remaining_files: Option<u64>,
         bounds: PerStage<Bounds>,
     },
@@ -70,7 +70,7 @@ pub fn start(bounds: PerStage<Bounds>, host: &Host, epoch: Duration, seed: u64) 
 /// The line of an epoch; `standing` holds on where nothing is answered.
 pub fn epoch(seen: &Observation, standing: Concurrency, bounds: PerStage<Bounds>) -> String {
     let remaining_files = seen.remaining.map(|remaining| remaining.files);
-    let epoch = Epoch::new(seen, &Proposal::from(bounds.clamp(standing)));
+    let epoch = Box::new(Epoch::new(seen, &Proposal::from(bounds.clamp(standing))));
     line(&Told::Epoch { epoch, remaining_files, bounds })
 }
 
