@@ -89,7 +89,7 @@ fn a_program_is_told_of_each_epoch_and_decides() {
 #[test]
 fn whatever_a_program_does_the_run_goes_on_and_says_so_in_one_line() {
     let world = world();
-    let python = |code: &str| format!("exec:python3 -c '{}'", format!("import sys, time\n{code}"));
+    let python = |code: &str| format!("exec:python3 -c 'import sys, time\n{code}'");
     let answering = |code: &str| {
         python(&format!(
             "n = 0\nfor line in sys.stdin:\n    n += 1\n    if n == 3:\n        {code}\n    print(\"{{\\\"setpoint\\\": 2}}\", flush=True)"

@@ -53,7 +53,6 @@ impl PyOptimizer {
 impl PyOptimizer {
     #[new]
     #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = 1.02, b = 10.0, epsilon = None, policy = None))]
-    #[expect(clippy::too_many_arguments, reason = "keywords of a constructor")]
     fn new(
         name: &str,
         #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
