@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::rule_line::is_program;
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::path_memory::BEGINS;
 use tidegate_control::units::duration_in_words;
@@ -20,8 +21,10 @@ use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
 use crate::capped::Capped;
+use crate::exit::usage;
 use crate::followed;
 use crate::lesson::Lesson;
+use crate::own_rule::NEVER_ANSWERED;
 use crate::progress::{UnderWay, View};
 use crate::recalled::Recalled;
 use crate::recorder::Recorder;
@@ -156,8 +159,8 @@ impl Job<'_> {
         let started = Instant::now();
         let mut sum = Sum::default();
         let (mut outage, mut reached) = (Outage::default(), false);
+        let mut optimizer = lesson.rule()?;
         let error = loop {
-            let mut optimizer = lesson.rule()?;
             let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
             lesson.take(optimizer.as_ref());
             let Err(error) = result else { break None };
@@ -186,6 +189,10 @@ impl Job<'_> {
                     ErrorKind::Interrupted,
                     "interrupted; run the same command again to continue",
                 ));
+            }
+            // A program that runs is told that it begins again; any other rule does begin again.
+            if !is_program(&self.control.optimizer) {
+                optimizer = lesson.rule()?;
             }
         };
         record.finish();
@@ -223,9 +230,16 @@ impl Job<'_> {
         let mut begins = None;
         let offset = started.elapsed();
         let earlier = sum.new;
-        let mut watching = None;
+        let (mut watching, mut never_answered) = (None, None);
+        let interrupt = self.work.interrupt.clone();
         let result = run(&mut transfer, optimizer, self.control.start.map(PerStage::all), |epoch, next| {
             let Some(epoch) = epoch else {
+                if next.reason == Some(NEVER_ANSWERED) {
+                    never_answered.clone_from(&next.notice);
+                    interrupt.raise();
+                } else if let Some(notice) = &next.notice {
+                    tracing::warn!("{notice}");
+                }
                 begins = held.as_ref().filter(|_| next.reason == Some(BEGINS)).map(notice);
                 if let Some(notice) = &begins {
                     tracing::info!("{notice}");
@@ -252,7 +266,7 @@ impl Job<'_> {
         drop(watching);
         drop(transfer);
         sum.add(&ledger);
-        result
+        never_answered.map_or(result, |why| Err(usage(why)))
     }
 }
 

@@ -11,6 +11,7 @@ mod followed;
 mod lesson;
 mod loopback;
 mod output;
+mod own_rule;
 mod path_key;
 mod path_store;
 mod place;

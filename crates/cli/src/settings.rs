@@ -22,6 +22,7 @@ use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 
 use crate::exit::usage;
+use crate::own_rule;
 use crate::values::{size, time};
 
 /// On or off.
@@ -76,7 +77,8 @@ pub struct LinkArgs {
 pub struct ControlArgs {
     /// The rule that sets the numbers of readers, streams and writers: auto, universal,
     /// fixed:N, fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin,
-    /// model_fit, fts3, or coupled:RULE; constants follow, as in aimd:epsilon=1% (`tidegate rules` lists them)
+    /// model_fit, fts3, or coupled:RULE; constants follow, as in aimd:epsilon=1% (`tidegate rules` lists them).
+    /// Or a rule of your own: 'exec:PROGRAM ARGUMENT…' or python:MODULE:NAME (docs/own-rule.md)
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub optimizer: String,
     /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled
@@ -299,6 +301,9 @@ impl ControlArgs {
             Some(epsilon) => with_aimd_epsilon(&self.optimizer, epsilon).map_err(usage)?,
             None => self.optimizer.clone(),
         };
+        if let Some(own) = own_rule::named(&name, self.epoch, self.seed, None)? {
+            return Ok(own);
+        }
         rule(&name, &options, self.policy.as_deref())
     }
 

@@ -9,6 +9,7 @@
 //! | [`error_kind`] | what a program may act on when something went wrong |
 //! | [`exit`] | the exit codes |
 //! | [`epoch_line`] | an epoch as a line of JSON: written, read, and read as a file grows |
+//! | [`rule_line`] | what a rule in a program of its own is told and answers |
 //! | [`summary`] | how a run ended, as the JSON object that `--json` prints |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
@@ -24,5 +25,7 @@ pub mod error_kind;
 pub mod exit;
 
 pub mod epoch_line;
+
+pub mod rule_line;
 
 pub mod summary;

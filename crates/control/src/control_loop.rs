@@ -106,7 +106,8 @@ fn is_untold(waited: &PerStage<Option<f64>>) -> bool {
 }
 
 impl Epoch {
-    fn new(seen: &Observation, next: &Proposal) -> Self {
+    /// The epoch that showed `seen`, after which `next` was decided; nobody has said yet what has arrived.
+    pub fn new(seen: &Observation, next: &Proposal) -> Self {
         Self {
             t_ms: seen.at.as_millis() as u64,
             interval_ms: seen.interval.as_millis() as u64,

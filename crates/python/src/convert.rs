@@ -172,3 +172,20 @@ pub(crate) fn epoch_count(epochs: i64) -> PyResult<u32> {
         _ => Err(refuse("epochs must be from 1 to 1000000")),
     }
 }
+
+/// The one of `choices` that is called `given`.
+pub(crate) fn choice<T: Copy>(name: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
+    let found = choices.iter().find(|(name, _)| *name == given);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        refuse(format!("{name} must be one of {}, not '{given}'", names.join(", ")))
+    })
+}
+
+/// A rate that throughput is shown relative to.
+pub(crate) fn reference(bps: f64) -> PyResult<f64> {
+    match bps.is_finite() && bps > 0.0 {
+        true => Ok(bps),
+        false => Err(refuse("reference_bps must be more than 0")),
+    }
+}

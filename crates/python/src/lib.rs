@@ -16,11 +16,15 @@ mod convert;
 mod observation;
 mod scenario;
 
+mod policy;
+
 mod optimizer;
 
 mod simulation;
 
-// The environments: one episode, and many at once.
+// The environments: how a path is seen, one episode, and many at once.
+mod view;
+
 mod episode;
 
 mod paths;
@@ -29,12 +33,14 @@ mod paths;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("FEATURES", episode::FEATURES)?;
+    module.add("FEATURES", view::FEATURES)?;
     module.add("INFORMATION", episode::INFORMATION)?;
     module.add("OPTIMIZERS", tidegate_control::optimizer::NAMES)?;
     module.add_class::<observation::PyObservation>()?;
     module.add_class::<scenario::PyScenario>()?;
     module.add_class::<optimizer::PyOptimizer>()?;
+    module.add_class::<policy::PyPolicy>()?;
+    module.add_class::<view::PyView>()?;
     module.add_class::<paths::Paths>()?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     Ok(())

@@ -4,15 +4,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::{Bounds, Host, PerStage, Utility};
+use tidegate_control::{Bounds, Host, PerStage, Policy, Utility};
 
 use crate::convert::{all_bounds, bounds, per_stage, refuse};
 use crate::observation::PyObservation;
+use crate::policy;
 
 /// A rule by the name `--optimizer` knows it by: once an epoch it is shown an `Observation` and answers
 /// with three numbers of workers.
 ///
-/// The same history gives the same answers; `seed` fixes those of rules that draw at random.
+/// The same history gives the same answers; `seed` fixes those of rules that draw at random. `policy` is what `"policy"`
+/// and its kin decide by: a `Policy`, or the name of a policy file.
 #[pyclass(name = "Optimizer", module = "tidegate", frozen)]
 pub(crate) struct PyOptimizer {
     name: String,
@@ -27,16 +29,17 @@ struct Scored {
     utility: Option<f64>,
 }
 
-/// The rule called `name`, with the constants of the rules that have them.
+/// The rule called `name`, with the constants or the policy of the rules that have them.
 pub(crate) fn rule(
     name: &str,
     seed: u64,
     k: f64,
     b: f64,
     epsilon: Option<f64>,
+    policy: Option<Policy>,
 ) -> PyResult<Box<dyn Optimizer>> {
     let utility = Utility { k, b, ..Utility::default() };
-    let options = OptimizerOptions { seed, utility, epsilon, ..OptimizerOptions::default() };
+    let options = OptimizerOptions { seed, utility, epsilon, policy, ..OptimizerOptions::default() };
     build(name, &options).map_err(|error| refuse(error.to_string()))
 }
 
@@ -49,7 +52,7 @@ impl PyOptimizer {
 #[pymethods]
 impl PyOptimizer {
     #[new]
-    #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = 1.02, b = 10.0, epsilon = None))]
+    #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = 1.02, b = 10.0, epsilon = None, policy = None))]
     fn new(
         name: &str,
         #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
@@ -57,11 +60,12 @@ impl PyOptimizer {
         k: f64,
         b: f64,
         epsilon: Option<f64>,
+        #[pyo3(from_py_with = policy::given)] policy: Option<Policy>,
     ) -> PyResult<Self> {
         Ok(Self {
             name: name.to_owned(),
             bounds: bounds.unwrap_or(PerStage::all(Bounds::new(1, 64))),
-            rule: Mutex::new(Scored { rule: rule(name, seed, k, b, epsilon)?, utility: None }),
+            rule: Mutex::new(Scored { rule: rule(name, seed, k, b, epsilon, policy)?, utility: None }),
         })
     }
 

@@ -6,10 +6,11 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use tidegate_control::{Bounds, Concurrency, PerStage, Scenario};
 
-use crate::convert::{all_bounds, epoch_count, epoch_length, refuse, setpoint};
-use crate::episode::{Actions, Episode, FEATURES, INFORMATION, Outcome, Reward, Settings};
+use crate::convert::{all_bounds, choice, epoch_count, epoch_length, reference, refuse, setpoint};
+use crate::episode::{Episode, INFORMATION, Outcome, Settings};
 use crate::observation::PyObservation;
 use crate::scenario::PyScenario;
+use crate::view::{FEATURES, Taste};
 
 /// What happens to an episode that is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,14 +30,6 @@ enum Autoreset {
 #[pyclass(module = "tidegate._core")]
 pub(crate) struct Paths {
     episodes: Vec<Episode>,
-}
-
-fn choice<T: Copy>(name: &str, given: &str, choices: &[(&str, T)]) -> PyResult<T> {
-    let found = choices.iter().find(|(name, _)| *name == given);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        refuse(format!("{name} must be one of {}, not '{given}'", names.join(", ")))
-    })
 }
 
 fn given_start(value: &Bound<'_, PyAny>) -> PyResult<Option<Concurrency>> {
@@ -112,22 +105,12 @@ impl Paths {
         #[pyo3(from_py_with = given_start)] start: Option<Concurrency>,
         reference_bps: Option<f64>,
     ) -> PyResult<Self> {
-        if !(k.is_finite() && k > 1.0) {
-            return Err(refuse("k must be more than 1"));
-        }
-        if reference_bps.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-            return Err(refuse("reference_bps must be more than 0"));
-        }
-        let rewards = [("end_to_end", Reward::EndToEnd), ("automdt", Reward::Automdt), ("ldm", Reward::Ldm)];
-        let kinds = [("continuous", Actions::Continuous), ("discrete", Actions::Discrete)];
         let settings = Settings {
             epochs: epoch_count(epochs)?,
             epoch: epoch_length(epoch_ms)?,
-            actions: choice("actions", actions, &kinds)?,
-            reward: choice("reward", reward, &rewards)?,
-            k,
+            taste: Taste::named(actions, reward, k)?,
             start,
-            reference: reference_bps,
+            reference: reference_bps.map(reference).transpose()?,
         };
         // Paths of one scenario share it: a thousand of them are usual.
         let mut shared: Vec<Arc<Scenario>> = Vec::new();
@@ -147,18 +130,19 @@ impl Paths {
 
     /// The fewest and the most workers of a path, a stage.
     fn bounds<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
-        all_bounds(py, self.episode(index)?.bounds())
+        all_bounds(py, self.episode(index)?.view().bounds())
     }
 
     /// Whether all paths have the same bounds.
     fn same_bounds(&self) -> bool {
-        let all: Vec<PerStage<Bounds>> = self.episodes.iter().map(Episode::bounds).collect();
+        let all: Vec<PerStage<Bounds>> =
+            self.episodes.iter().map(|episode| episode.view().bounds()).collect();
         all.windows(2).all(|pair| pair[0] == pair[1])
     }
 
     /// What a path's throughput is shown relative to, in bit/s.
     fn reference_bps(&self, index: usize) -> PyResult<f64> {
-        self.episode(index).map(Episode::reference)
+        self.episode(index).map(|episode| episode.view().reference())
     }
 
     /// Fixes every episode of a path from here on.
@@ -244,7 +228,7 @@ impl Paths {
             for (i, (episode, action)) in episodes.iter().zip(actions.chunks_exact(3)).enumerate() {
                 // An action that will be ignored may be anything.
                 let ignored = autoreset == Autoreset::NextStep && episode.ended();
-                let asked = if ignored { Ok(PerStage::all(1)) } else { episode.setpoint(action) };
+                let asked = if ignored { Ok(PerStage::all(1)) } else { episode.view().setpoint(action) };
                 setpoints.push(asked.map_err(|why| format!("action of path {i}: {why}"))?);
             }
             let all = episodes.iter_mut().zip(setpoints);

@@ -2,11 +2,14 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tidegate_control::{Bounds, Concurrency, Observation, Optimizer, PerStage, Proposal, SimulatorOptions};
+use tidegate_control::{
+    Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, SimulatorOptions,
+};
 
 use crate::convert::{all_bounds, epoch_count, epoch_length, refuse, setpoint};
 use crate::observation::PyObservation;
 use crate::optimizer::rule;
+use crate::policy;
 use crate::scenario::PyScenario;
 
 /// A rule written in Python: called once an epoch with the observation and the bounds.
@@ -41,9 +44,10 @@ impl Optimizer for Callable {
 /// Runs a rule on a scenario and returns what it came to, with the keys of `tidegate simulate --json`.
 ///
 /// `optimizer` is a rule's name, or a function that is given an `Observation` and the bounds once an
-/// epoch and returns three numbers of workers; it begins with the fewest.
+/// epoch and returns three numbers of workers; it begins with the fewest. `policy` is what the rule `"policy"` decides by:
+/// a `Policy`, or the name of a policy file.
 #[pyfunction]
-#[pyo3(signature = (scenario, optimizer = None, *, seed = 1, epochs = 60, epoch_ms = None))]
+#[pyo3(signature = (scenario, optimizer = None, *, seed = 1, epochs = 60, epoch_ms = None, policy = None))]
 pub(crate) fn simulate<'py>(
     py: Python<'py>,
     scenario: &PyScenario,
@@ -51,6 +55,7 @@ pub(crate) fn simulate<'py>(
     seed: u64,
     epochs: i64,
     epoch_ms: Option<f64>,
+    #[pyo3(from_py_with = policy::given)] policy: Option<Policy>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let epochs = epoch_count(epochs)?;
     let length = epoch_ms.map(epoch_length).transpose()?;
@@ -61,7 +66,7 @@ pub(crate) fn simulate<'py>(
     let optimizer = optimizer.unwrap_or(&default);
     let (name, summary) = if let Ok(name) = optimizer.extract::<String>() {
         let utility = tidegate_control::Utility::default();
-        let mut rule = rule(&name, seed, utility.k, utility.b, None)?;
+        let mut rule = rule(&name, seed, utility.k, utility.b, None, policy)?;
         let options = options(rule.as_ref());
         let scenario = &scenario.scenario;
         let run = || tidegate_control::simulate(scenario, rule.as_mut(), None, options).summary;

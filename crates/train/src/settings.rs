@@ -273,10 +273,10 @@ fn assign<T>(keys: &[Key<T>], to: &mut T, name: &str, value: &str) -> Result<boo
 }
 
 impl Plan {
-    /// The defaults of `recipe`; none where nothing can be set (`universal`).
+    /// The defaults of `recipe`; none where nothing can be set (`universal`) or learned here (`gymnasium`).
     pub fn of(recipe: Recipe) -> Option<Self> {
         match recipe {
-            Recipe::Universal => None,
+            Recipe::Universal | Recipe::Gymnasium => None,
             Recipe::Fast | Recipe::DiscreteRl => {
                 Some(Self::Ppo(PpoPlan { config: PpoConfig::default(), stop: Stop::default(), k: 1.02 }))
             }

@@ -12,6 +12,7 @@ use crate::terminal;
 /// List the rules that --optimizer takes, who published them, and their constants.
 ///
 /// A rule's constants follow its name: --optimizer RULE:KEY=VALUE,KEY=VALUE, as in aimd:epsilon=1%,hold.
+/// Rules of your own are programs (exec:PROGRAM) and functions in Python (python:MODULE:NAME).
 #[derive(Debug, Args)]
 pub struct RulesArgs {
     /// Print a JSON object
@@ -70,5 +71,6 @@ fn table() -> String {
     }
     let one: Vec<_> = RULES.iter().filter(|rule| rule.one_number).map(|rule| rule.name).collect();
     lines.push(format!("coupled:RULE and independent:RULE (one copy a stage) take {}", one.join(", ")));
+    lines.push("exec:PROGRAM and python:MODULE:NAME are rules of your own (docs/own-rule.md)".to_owned());
     lines.join("\n")
 }

@@ -9,10 +9,14 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, RuleDescription, with_aimd_epsilon};
 use tidegate_control::simulation::{Summary, simulate};
-use tidegate_control::{Concurrency, Oracle, Path as NetworkPath, Scenario, Share, SimulatorOptions};
+use tidegate_control::{
+    Bounds, Concurrency, Host, Observation, Oracle, Path as NetworkPath, PerStage, Proposal, Scenario, Share,
+    SimulatorOptions,
+};
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
+use crate::own_rule::{self, NEVER_ANSWERED};
 use crate::settings::{epoch_length, rule};
 use crate::terminal;
 
@@ -22,7 +26,8 @@ pub struct SimulateArgs {
     /// The path, as a TOML file (docs/scenarios.md describes every key)
     #[arg(long, value_name = "FILE")]
     scenario: PathBuf,
-    /// The rules to compare, as in `--optimizer auto gradient fixed:4`
+    /// The rules to compare, as in `--optimizer auto gradient fixed:4`, or rules of your own: 'exec:PROGRAM ARGUMENT…' or
+    /// python:MODULE:NAME (docs/own-rule.md)
     #[arg(long, value_name = "NAME", num_args = 1.., default_values_t = ["auto".to_owned()])]
     optimizer: Vec<String>,
     /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
@@ -69,10 +74,14 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let scenario = load(&args.scenario).map_err(usage)?;
     let rules = rules(args)?;
     let mut results = Vec::new();
-    for (name, mut rule) in rules {
+    for (name, rule) in rules {
         let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
         let options = SimulatorOptions::new(args.seed, length, args.epochs).with_short_epochs();
-        let simulation = simulate(&scenario, rule.as_mut(), None, options);
+        let mut rule = Heard { rule, never_answered: None };
+        let simulation = simulate(&scenario, &mut rule, None, options);
+        if let Some(why) = rule.never_answered {
+            return Err(usage(why).into());
+        }
         results.push(Line { optimizer: name, summary: simulation.summary });
     }
     let oracle = NetworkPath::at(&scenario, Duration::ZERO).oracle();
@@ -91,6 +100,32 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How long an answer may take that no path waits for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A rule whose notices are told.
+struct Heard {
+    rule: Box<dyn Optimizer>,
+    never_answered: Option<String>,
+}
+
+impl Optimizer for Heard {
+    fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
+        let first = self.rule.start(bounds, host);
+        match first.reason {
+            Some(NEVER_ANSWERED) => self.never_answered.clone_from(&first.notice),
+            _ => first.notice.iter().for_each(|notice| terminal::complain(notice)),
+        }
+        first
+    }
+
+    fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
+        let next = self.rule.propose(seen, bounds);
+        next.notice.iter().for_each(|notice| terminal::complain(notice));
+        next
+    }
+}
+
 fn load(file: &Path) -> Result<Scenario, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     Scenario::from_toml(&text).map_err(|error| format!("{}: {error}", file.display()))
@@ -105,14 +140,18 @@ fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
     if args.aimd_epsilon.is_some() && !args.optimizer.iter().any(|name| is_aimd(name)) {
         return Err(usage("--aimd-epsilon goes with --optimizer aimd"));
     }
-    let build = |name: &String| match &args.aimd_epsilon {
+    let build = |name: &str| match &args.aimd_epsilon {
         Some(epsilon) if is_aimd(name) => {
             let name = with_aimd_epsilon(name, epsilon).map_err(usage)?;
             rule(&name, &options, args.policy.as_deref())
         }
         _ => rule(name, &options, args.policy.as_deref()),
     };
-    args.optimizer.iter().map(|name| Ok((name.as_str(), build(name)?))).collect()
+    let named = |name: &String| match own_rule::named(name, args.epoch, args.seed, Some(PATIENCE))? {
+        Some(own) => Ok(own),
+        None => build(name),
+    };
+    args.optimizer.iter().map(|name| Ok((name.as_str(), named(name)?))).collect()
 }
 
 fn table(scenario: &Scenario, seed: u64, oracle: Oracle, results: &[Line<'_>]) -> String {

@@ -189,7 +189,12 @@ fn begin(args: &TrainArgs, with: impl FnOnce(&Policy) -> Result<(), BeginError>)
 /// The recipe's defaults, with what was asked for in their place.
 fn plan(args: &TrainArgs) -> anyhow::Result<Plan> {
     let recipe = args.recipe;
-    let none = || usage(format!("the recipe {recipe} learns no path of its own: use --universal"));
+    let none = || match recipe {
+        Recipe::Gymnasium => {
+            usage("the recipe gymnasium is trained in Python, on its environments (docs/own-rule.md)")
+        }
+        _ => usage(format!("the recipe {recipe} learns no path of its own: use --universal")),
+    };
     let mut plan = Plan::of(recipe).ok_or_else(none)?;
     let mut set =
         |key: &str, value: &str| plan.set(recipe, key, value).map_err(|error| usage(error.to_string()));

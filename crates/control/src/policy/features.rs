@@ -9,6 +9,7 @@ use crate::units::BitRate;
 
 mod discrete;
 mod fast;
+pub mod gymnasium;
 mod published;
 mod universal;
 
@@ -28,14 +29,23 @@ pub enum Recipe {
     /// Hasibul et al.'s, as far as it is known: steps up and down; one number for all stages.
     #[serde(rename = "discrete_rl")]
     DiscreteRl,
+    /// That of Python's environments: nine shares, and one logarithmic number a stage; trained outside of this program.
+    Gymnasium,
     /// Ours for every path: nothing with a unit, and three offsets from what is believed.
     Universal,
 }
 
 impl Recipe {
     /// All of them, the default first.
-    pub const ALL: [Self; 6] =
-        [Self::Fast, Self::Ldm, Self::Automdt, Self::AutomdtDiscrete, Self::DiscreteRl, Self::Universal];
+    pub const ALL: [Self; 7] = [
+        Self::Fast,
+        Self::Ldm,
+        Self::Automdt,
+        Self::AutomdtDiscrete,
+        Self::DiscreteRl,
+        Self::Gymnasium,
+        Self::Universal,
+    ];
 
     /// The name used in files and options.
     pub const fn name(self) -> &'static str {
@@ -45,6 +55,7 @@ impl Recipe {
             Self::Automdt => "automdt",
             Self::AutomdtDiscrete => "automdt_discrete",
             Self::DiscreteRl => "discrete_rl",
+            Self::Gymnasium => "gymnasium",
             Self::Universal => "universal",
         }
     }
@@ -57,6 +68,7 @@ impl Recipe {
             Self::Automdt => Box::new(published::AutomdtFeatures::new(*scales)),
             Self::AutomdtDiscrete => Box::new(published::AutomdtDiscreteFeatures::new(*scales)),
             Self::DiscreteRl => Box::new(discrete::Discrete::new(*scales)),
+            Self::Gymnasium => Box::new(gymnasium::Gymnasium::new(*scales)),
             Self::Universal => Box::new(universal::Universal::new()),
         }
     }

@@ -14,7 +14,9 @@ __all__ = [
     "Observation",
     "Optimizer",
     "Paths",
+    "Policy",
     "Scenario",
+    "View",
     "__version__",
     "simulate",
 ]
@@ -94,6 +96,40 @@ class Scenario:
     def __getnewargs__(self) -> tuple[str]: ...
 
 @final
+class Policy:
+    """A learned policy: a network of linear layers of one width with tanh between them, and what it was trained on."""
+
+    def __new__(
+        cls,
+        recipe: str,
+        layers: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]],
+        *,
+        bounds: Iterable[Iterable[int]],
+        reference_bps: float,
+        log_sigma: Sequence[float] | None = None,
+        critic: Sequence[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]] | None = None,
+        start: Iterable[int] | None = None,
+        facts: dict[str, str] | None = None,
+    ) -> Policy: ...
+    @staticmethod
+    def from_file(path: str | PathLike[str]) -> Policy: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def recipe(self) -> str: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def bounds(self) -> PerStage[Bounds]: ...
+    @property
+    def reference_bps(self) -> int: ...
+    @property
+    def facts(self) -> dict[str, str]: ...
+    def forward(self, state: Sequence[float]) -> list[float]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
 class Optimizer:
     """A rule by the name `--optimizer` knows it by."""
 
@@ -106,6 +142,7 @@ class Optimizer:
         k: float = 1.02,
         b: float = 10.0,
         epsilon: float | None = None,
+        policy: Policy | str | PathLike[str] | None = None,
     ) -> Optimizer: ...
     @property
     def name(self) -> str: ...
@@ -127,6 +164,7 @@ def simulate(
     seed: int = 1,
     epochs: int = 60,
     epoch_ms: float | None = None,
+    policy: Policy | str | PathLike[str] | None = None,
 ) -> Summary:
     """Runs a rule on a scenario and returns what it came to."""
 
@@ -171,3 +209,14 @@ class Paths:
         truncated: npt.NDArray[np.uint8],
         information: npt.NDArray[np.float64],
     ) -> list[tuple[int, list[float], list[float]]]: ...
+
+@final
+class View:
+    """How a path is seen by a learner, what its numbers ask for, and what an epoch is worth."""
+
+    def __new__(
+        cls, *, bounds: Iterable[Iterable[int]], reference_bps: float, actions: str, reward: str, k: float
+    ) -> View: ...
+    def state(self, observation: Observation) -> list[float]: ...
+    def setpoint(self, action: Sequence[float]) -> PerStage[int]: ...
+    def worth(self, observation: Observation) -> float: ...

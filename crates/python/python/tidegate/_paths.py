@@ -16,7 +16,7 @@ Start = Literal["random"] | Iterable[int]
 ScenarioLike = Scenario | str | PathLike[str]
 
 # Throughput beyond ten times the reference is shown as ten times.
-_HIGH = np.array([10, 10, 10, 1, 1, 1, 1, 1, 1], dtype=np.float32)
+HIGH = np.array([10, 10, 10, 1, 1, 1, 1, 1, 1], dtype=np.float32)
 
 
 def load(scenario: ScenarioLike) -> Scenario:
@@ -70,7 +70,7 @@ class Batch:
             raise ValueError("discrete actions need the same bounds on every path: use continuous ones")
 
     def observation_space(self) -> spaces.Box:
-        return spaces.Box(np.zeros_like(_HIGH), _HIGH, dtype=np.float32)
+        return spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)
 
     def action_space(self, actions: Actions) -> spaces.Box | spaces.MultiDiscrete:
         if actions == "continuous":

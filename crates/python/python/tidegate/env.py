@@ -9,6 +9,7 @@ from gymnasium.error import ResetNeeded
 
 from ._core import Scenario
 from ._paths import Actions, Batch, Reward, ScenarioLike, Start, seed_of, start_of
+from ._types import Bounds, PerStage
 
 _ONE = np.ones(1, dtype=np.bool_)
 
@@ -97,6 +98,11 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
     def scenario(self) -> Scenario:
         """The path."""
         return self._batch.scenarios[0]
+
+    @property
+    def bounds(self) -> PerStage[Bounds]:
+        """The fewest and the most workers a stage."""
+        return self.scenario.bounds
 
     @property
     def reference_bps(self) -> float:

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
+use tidegate_contract::rule_line::is_program;
 use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon};
 use tidegate_control::policy::Policy;
 use tidegate_control::units::UnitError;
@@ -97,6 +98,16 @@ impl Request {
             asked.sampler(&Program::ours(Vec::new())).map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    /// Whether its rule is one that starts no program: whoever may submit jobs may not run what he likes.
+    pub(super) fn check_no_program(&self) -> Result<(), String> {
+        match self.optimizer().is_some_and(is_program) {
+            true => Err("a job starts no program of its own as its rule (exec:, python:): run `tidegate copy` with it, \
+                         or submit what it has learned as a policy"
+                .to_owned()),
+            false => Ok(()),
+        }
     }
 
     /// Whether there is such a rule, and it has what it decides by.
@@ -228,6 +239,9 @@ mod tests {
             (with(&["--verify=sha1"]), "sha1"),
             (with(&["--limit-network=much"]), "much"),
             (with(&["--optimizer=fastest"]), "fastest"),
+            (with(&["--optimizer=exec:./rule.py"]), "a job starts no program"),
+            (with(&["--optimizer", "python:rule:Rule"]), "a job starts no program"),
+            (with(&["--optimizer=policy", "--policy=/etc/passwd"]), "\"--policy\" is no option of a job"),
             (with(&["--optimizer=policy"]), "needs a policy"),
             (with(&["--optimizer=policy"]).with_policy(b"nothing"), "its policy"),
             (fine.with_policy(POLICY), "no policy"),

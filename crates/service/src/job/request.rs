@@ -333,6 +333,7 @@ impl Request {
             }
         }
         options_are_known(&self.options)?;
+        self.check_no_program()?;
         if self.kind == JobKind::Transfer && self.route() == Ok(Route::GridFtp) {
             StreamRule::of(&self.options)?;
         }
