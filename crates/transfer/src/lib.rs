@@ -88,8 +88,11 @@ pub(crate) mod bounded;
 
 pub(crate) mod rate_samples;
 
+pub mod filter;
+
 pub mod counters;
 pub mod offer;
+pub mod selection;
 pub mod spec;
 pub mod terms;
 
