@@ -130,7 +130,7 @@ impl Filter {
                 continue;
             };
             let mut rules = Vec::new();
-            let mut refuse = |name: &[u8], _: Merge, _: &Rule| {
+            let mut refuse = |name: &[u8], _: Merge, _: &Rule, _: &mut Vec<Rule>| {
                 let why = format!("names the file {} itself, which is not supported", show(name));
                 Err(Error::new(ErrorKind::Usage, why))
             };

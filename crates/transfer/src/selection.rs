@@ -75,7 +75,8 @@ impl Selection {
 
     /// What it takes in memory.
     pub fn memory(&self) -> usize {
-        let rules = self.rules.iter().map(|rule| 4 * size_of::<Rule>() + 8 * rule.pattern.len());
+        // A byte of a pattern becomes a token of 40, in up to three variants of it, which two have at a time.
+        let rules = self.rules.iter().map(|rule| 4 * size_of::<Rule>() + 240 * rule.pattern.len());
         let names = self.names.iter().map(|name| 3 * size_of::<Vec<u8>>() + 2 * name.len());
         rules.sum::<usize>() + names.sum::<usize>()
     }

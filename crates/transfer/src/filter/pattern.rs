@@ -38,7 +38,21 @@ enum Token {
     /// `**`: any bytes.
     Stars,
     /// `[…]`: one of these bytes, and no slash.
-    Class(Box<[bool; 256]>),
+    Class(Bytes),
+}
+
+/// A set of bytes, a bit each.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Bytes([u64; 4]);
+
+impl Bytes {
+    fn add(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] & (1 << (byte & 63)) != 0
+    }
 }
 
 impl Pattern {
@@ -66,7 +80,7 @@ impl Pattern {
         };
         let Some(tokens) = tokens else {
             // An empty class is in no path.
-            let nothing = vec![Token::Class(Box::new([false; 256]))];
+            let nothing = vec![Token::Class(Bytes::default())];
             return Self { tokens: nothing, without_prefix: None, without_suffix: None, begins, directories };
         };
         let without_prefix = match &tokens[..] {
@@ -161,7 +175,7 @@ fn glob(tokens: &[Token], text: &[u8]) -> bool {
             (None, _) | (_, None) => false,
             (Some(Token::Byte(wanted)), Some(byte)) => wanted == byte,
             (Some(Token::Any), Some(byte)) => *byte != b'/',
-            (Some(Token::Class(bytes)), Some(byte)) => bytes[usize::from(*byte)],
+            (Some(Token::Class(bytes)), Some(byte)) => *byte != b'/' && bytes.has(*byte),
         };
         if fits {
             (token, at) = (token + 1, at + 1);
@@ -213,7 +227,7 @@ fn compile(text: &[u8]) -> Option<Vec<Token>> {
 /// The class that `text` begins with, behind its bracket, and how long it is.
 fn class(text: &[u8]) -> Option<(Token, usize)> {
     let negated = matches!(text.first(), Some(b'!' | b'^'));
-    let (mut at, mut bytes) = (usize::from(negated), [false; 256]);
+    let (mut at, mut bytes) = (usize::from(negated), Bytes::default());
     // A bracket that comes first is one of the bytes.
     let (mut first, mut before) = (true, None::<u8>);
     loop {
@@ -224,7 +238,7 @@ fn class(text: &[u8]) -> Option<(Token, usize)> {
             b'\\' => {
                 let byte = *text.get(at)?;
                 at += 1;
-                bytes[usize::from(byte)] = true;
+                bytes.add(byte);
                 before = Some(byte);
             }
             b'-' if before.is_some() && text.get(at).is_some_and(|&next| next != b']') => {
@@ -235,7 +249,7 @@ fn class(text: &[u8]) -> Option<(Token, usize)> {
                     at += 1;
                 }
                 for byte in before.unwrap_or_default()..=end {
-                    bytes[usize::from(byte)] = true;
+                    bytes.add(byte);
                 }
                 before = None;
             }
@@ -244,31 +258,28 @@ fn class(text: &[u8]) -> Option<(Token, usize)> {
                 match text[at + 1..close].strip_suffix(b":") {
                     // Not closed as a name is: the bytes for themselves.
                     None => {
-                        bytes[usize::from(b'[')] = true;
+                        bytes.add(b'[');
                         before = Some(b'[');
                     }
                     Some(name) => {
                         let is_in = named(name)?;
-                        for byte in 0..=u8::MAX {
-                            bytes[usize::from(byte)] |= is_in(&byte);
-                        }
+                        (0..=u8::MAX).filter(|byte| is_in(byte)).for_each(|byte| bytes.add(byte));
                         at = close + 1;
                         before = None;
                     }
                 }
             }
             byte => {
-                bytes[usize::from(byte)] = true;
+                bytes.add(byte);
                 before = Some(byte);
             }
         }
         first = false;
     }
     if negated {
-        bytes.iter_mut().for_each(|is_in| *is_in = !*is_in);
+        bytes.0.iter_mut().for_each(|bits| *bits = !*bits);
     }
-    bytes[usize::from(b'/')] = false;
-    Some((Token::Class(Box::new(bytes)), at))
+    Some((Token::Class(bytes), at))
 }
 
 /// What a POSIX class of that name holds, of ASCII.

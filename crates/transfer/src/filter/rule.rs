@@ -82,8 +82,8 @@ pub enum Line {
 /// Longest pattern, as long as the longest path.
 const MAX_PATTERN: usize = 4096;
 
-/// A rule that others are made from.
-pub(super) fn blank(action: Action) -> Rule {
+/// A rule without a pattern, which others are made from.
+pub fn blank(action: Action) -> Rule {
     Rule { action, pattern: Vec::new(), side: Side::Both, negated: false, perishable: false }
 }
 
@@ -203,13 +203,16 @@ pub fn lines(content: &[u8], words: bool, by_nul: bool) -> impl Iterator<Item = 
     content.split(ends).filter(move |line| !line.is_empty() && !is_comment(line))
 }
 
-/// What the lines of a file of rules add to the `rules` before them; `!` among them voids those that the file has added.
-/// `file` brings the content of another file that they name.
+/// What adds the rules of the file of that name to others.
+pub type AddFile<'f> = dyn FnMut(&[u8], Merge, &Rule, &mut Vec<Rule>) -> Result<()> + 'f;
+
+/// Adds what the lines of a file of rules say to the `rules` before them, all as `of` says; answers whether a `!` has
+/// voided those. `add_file` brings what stands in another file that they name.
 pub fn read_file(
     content: &[u8],
     (merge, by_nul): (Merge, bool),
     of: &Rule,
-    file: &mut dyn FnMut(&[u8], Merge, &Rule) -> Result<Vec<Rule>>,
+    add_file: &mut AddFile<'_>,
     rules: &mut Vec<Rule>,
 ) -> Result<bool> {
     let mut cleared = false;
@@ -225,7 +228,7 @@ pub fn read_file(
                 if merge.excludes_itself {
                     rules.push(itself(&name, &rule));
                 }
-                rules.extend(file(&name, merge, &rule)?);
+                add_file(&name, merge, &rule, rules)?;
             }
         }
     }
@@ -301,7 +304,7 @@ mod tests {
         let read = |content: &[u8], merge: Merge, by_nul| {
             let mut rules = vec![rule("- before")];
             let of = blank(Action::Exclude);
-            let mut none = |_: &[u8], _: Merge, _: &Rule| Ok(Vec::new());
+            let mut none = |_: &[u8], _: Merge, _: &Rule, _: &mut Vec<Rule>| Ok(());
             let cleared = read_file(content, (merge, by_nul), &of, &mut none, &mut rules).expect("rules");
             let shown = rules.iter().map(|rule| {
                 let sign = if rule.action == Action::Include { "+" } else { "-" };

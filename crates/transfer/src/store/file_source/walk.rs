@@ -219,9 +219,9 @@ impl<'w> Walk<'w> {
                 return Ok(true);
             }
             walked.insert(name);
-            let dir = self.open_dir(name)?;
-            self.enter_rules(path.as_bytes(), &dir)?;
-            let level = Level::open(dir, name.to_vec(), id).map_err(|error| Error::io("list", name, error))?;
+            let level = Level::open(self.open_dir(name)?, name.to_vec(), id);
+            let level = level.map_err(|error| Error::io("list", name, error))?;
+            self.enter_rules(path.as_bytes(), &level.dir)?;
             return self.down(level);
         }
         Ok(false)
@@ -274,8 +274,11 @@ impl<'w> Walk<'w> {
                 Ok(None) => {
                     return (self.found)(Found::Note(inner, "a link back to a directory above it"));
                 }
-                Err(error) if !self.problem(inner, error) => return false,
-                Err(_) => {}
+                Err(error) => {
+                    if !self.problem(inner, error) {
+                        return false;
+                    }
+                }
             }
         }
         !free || self.show(entry)
