@@ -6,6 +6,7 @@ mod chart;
 mod drive;
 mod ends;
 mod exit;
+mod filters;
 mod followed;
 mod loopback;
 mod output;
@@ -78,7 +79,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Copy(command::copy::CopyArgs),
+    Copy(Box<command::copy::CopyArgs>),
     Get(Box<command::get::GetArgs>),
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),

@@ -180,6 +180,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::text::show;
 
     /// What `paths` list: entries, problems with their kinds, and notes, each by its path.
     fn listed(paths: &[&Path], links: Links) -> (Vec<String>, Vec<(String, ErrorKind)>, Vec<String>) {
