@@ -144,7 +144,9 @@ impl<'w> Walk<'w> {
                 }
             }
         }
-        self.enter_rules(prefix, &dir)?;
+        if !self.source.selection.listed {
+            self.enter_rules(prefix, &dir)?;
+        }
         Ok(Some(Level { dir, path: Vec::new(), names: Vec::new(), id: id(&stat) }))
     }
 
@@ -157,7 +159,9 @@ impl<'w> Walk<'w> {
         // Of the source itself, all is meant.
         if names.first() == Some(&&b""[..]) {
             let level = Level::open(top.dir, top.path, top.id);
-            return self.down(level.map_err(|error| Error::io("list", &self.tree.prefix, error))?);
+            let level = level.map_err(|error| Error::io("list", &self.tree.prefix, error))?;
+            self.enter_rules(&self.tree.prefix, &level.dir)?;
+            return self.down(level);
         }
         let mut shown = HashSet::new();
         let mut walked = HashSet::new();
@@ -165,12 +169,7 @@ impl<'w> Walk<'w> {
             if above(name).any(|directory| walked.contains(directory)) {
                 continue;
             }
-            let mut entered = 0;
-            let goes_on = self.one_listed(name, &mut shown, &mut walked, &mut entered);
-            for _ in 0..entered {
-                self.filter.leave();
-            }
-            let goes_on = match goes_on {
+            let goes_on = match self.one_listed(name, &mut shown, &mut walked) {
                 Ok(goes_on) => goes_on,
                 Err(error) => self.problem(name.to_vec(), error),
             };
@@ -181,50 +180,45 @@ impl<'w> Walk<'w> {
         Ok(true)
     }
 
+    /// Rules are asked of the name and of what lies beneath it, and not of the directories on the way to it; nor do
+    /// files of rules in those count.
     fn one_listed(
         &mut self,
         name: &'w [u8],
         shown: &mut HashSet<&'w [u8]>,
         walked: &mut HashSet<&'w [u8]>,
-        entered: &mut usize,
     ) -> Result<bool> {
         if name.split(|byte| *byte == b'/').any(is_reserved) {
             return Err(Error::new(ErrorKind::UnsafeName, "'.tidegate' is where transfers keep their state"));
-        }
-        // Those on the way there are not asked for by rules.
-        let parents: Vec<&[u8]> = above(name).collect();
-        for parent in parents.into_iter().rev() {
-            if shown.insert(parent) {
-                let Look::At(entry, _) = self.look_at(parent)? else { return Ok(true) };
-                if entry.kind == Kind::Directory && !self.show(entry) {
-                    return Ok(false);
-                }
-            }
-            let dir = self.open_dir(parent)?;
-            self.enter_rules(join(&self.tree.prefix, parent)?.as_bytes(), &dir)?;
-            *entered += usize::from(!self.filter.is_whole());
         }
         let (entry, id) = match self.look_at(name)? {
             Look::At(entry, id) => (entry, id),
             Look::Skipped => return Ok(true),
             Look::Special => return Ok((self.found)(Found::Note(name.to_vec(), SPECIAL))),
         };
-        let is_directory = entry.kind == Kind::Directory;
-        let (path, fits) = (entry.path.clone(), self.source.selection.fits(&entry));
-        if !self.filter.takes(path.as_bytes(), is_directory) || !fits {
+        let (path, is_directory) = (entry.path.clone(), entry.kind == Kind::Directory);
+        if !self.filter.takes(path.as_bytes(), is_directory) || !self.source.selection.fits(&entry) {
             return Ok(true);
         }
-        if !self.source.is_free(self.root, name, &entry)? || self.show(entry) {
-            if !is_directory {
-                return Ok(true);
+        let parents: Vec<&[u8]> = above(name).filter(|parent| shown.insert(parent)).collect();
+        for parent in parents.into_iter().rev() {
+            if let Look::At(entry, _) = self.look_at(parent)?
+                && !self.show(entry)
+            {
+                return Ok(false);
             }
-            walked.insert(name);
-            let level = Level::open(self.open_dir(name)?, name.to_vec(), id);
-            let level = level.map_err(|error| Error::io("list", name, error))?;
-            self.enter_rules(path.as_bytes(), &level.dir)?;
-            return self.down(level);
         }
-        Ok(false)
+        if self.source.is_free(self.root, name, &entry)? && !self.show(entry) {
+            return Ok(false);
+        }
+        if !is_directory {
+            return Ok(true);
+        }
+        walked.insert(name);
+        let level = Level::open(self.open_dir(name)?, name.to_vec(), id);
+        let level = level.map_err(|error| Error::io("list", name, error))?;
+        self.enter_rules(path.as_bytes(), &level.dir)?;
+        self.down(level)
     }
 
     /// Shows what lies in `level`, whose rules have been entered and are left.
