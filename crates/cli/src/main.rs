@@ -83,7 +83,7 @@ enum Command {
     Get(Box<command::get::GetArgs>),
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
-    Verify(command::verify::VerifyArgs),
+    Verify(Box<command::verify::VerifyArgs>),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),

@@ -88,7 +88,7 @@ impl Pattern {
             _ => None,
         };
         let without_suffix = match &tokens[..] {
-            [before @ .., Token::Byte(b'/'), Token::Stars] if body.ends_with(b"/***") => Some(before.to_vec()),
+            [before @ .., Token::Byte(b'/'), Token::Stars] if body.ends_with(b"***") => Some(before.to_vec()),
             _ => None,
         };
         Self { tokens, without_prefix, without_suffix, begins, directories }
@@ -324,6 +324,7 @@ mod tests {
             ("x/*", "x/", false),
             ("x/***", "x/", true),
             ("x/***", "x/y/z", true),
+            ("x/****", "x/", true),
             ("**/x/***", "x/", true),
             ("foo/", "foo", false),
             ("foo/", "foo/", true),

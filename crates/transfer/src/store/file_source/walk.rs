@@ -31,6 +31,8 @@ pub(super) struct Walk<'w> {
     filter: Filter,
     /// The file system that the tree is on.
     device: u64,
+    /// Names of the selection that have not come up.
+    pending: HashSet<&'w [u8]>,
 }
 
 /// What was found under a name.
@@ -80,7 +82,7 @@ impl<'w> Walk<'w> {
         root: u16,
         found: &'w mut dyn FnMut(Found) -> bool,
     ) -> Self {
-        Self { source, tree, root, found, filter: source.filter.clone(), device: 0 }
+        Self { source, tree, root, found, filter: source.filter.clone(), device: 0, pending: HashSet::new() }
     }
 
     /// Shows everything; `false` once nobody wants more.
@@ -163,13 +165,17 @@ impl<'w> Walk<'w> {
             self.enter_rules(&self.tree.prefix, &level.dir)?;
             return self.down(level);
         }
+        self.pending = names.iter().copied().collect();
         let mut shown = HashSet::new();
-        let mut walked = HashSet::new();
         for name in names {
-            if above(name).any(|directory| walked.contains(directory)) {
+            // It may have come up in a directory that is listed, too.
+            if !self.pending.contains(name) {
                 continue;
             }
-            let goes_on = match self.one_listed(name, &mut shown, &mut walked) {
+            let mut entered = 0;
+            let listed = self.one_listed(name, &mut shown, &mut entered);
+            (0..entered).for_each(|_| self.filter.leave());
+            let goes_on = match listed {
                 Ok(goes_on) => goes_on,
                 Err(error) => self.problem(name.to_vec(), error),
             };
@@ -180,13 +186,14 @@ impl<'w> Walk<'w> {
         Ok(true)
     }
 
-    /// Rules are asked of the name and of what lies beneath it, and not of the directories on the way to it; nor do
-    /// files of rules in those count.
+    /// Rules are asked of the name and of what lies beneath it, and not of the directories on the way to it, of which
+    /// `entered` tells how many were. Files of rules count in those, not in the source itself, and only once those
+    /// directories are offered: as for rsync.
     fn one_listed(
         &mut self,
         name: &'w [u8],
         shown: &mut HashSet<&'w [u8]>,
-        walked: &mut HashSet<&'w [u8]>,
+        entered: &mut usize,
     ) -> Result<bool> {
         if name.split(|byte| *byte == b'/').any(is_reserved) {
             return Err(Error::new(ErrorKind::UnsafeName, "'.tidegate' is where transfers keep their state"));
@@ -197,16 +204,25 @@ impl<'w> Walk<'w> {
             Look::Special => return Ok((self.found)(Found::Note(name.to_vec(), SPECIAL))),
         };
         let (path, is_directory) = (entry.path.clone(), entry.kind == Kind::Directory);
+        let parents: Vec<&[u8]> = above(name).collect();
         if !self.filter.takes(path.as_bytes(), is_directory) || !self.source.selection.fits(&entry) {
             return Ok(true);
         }
-        let parents: Vec<&[u8]> = above(name).filter(|parent| shown.insert(parent)).collect();
         for parent in parents.into_iter().rev() {
-            if let Look::At(entry, _) = self.look_at(parent)?
-                && !self.show(entry)
+            if shown.insert(parent)
+                && let Look::At(entry, _) = self.look_at(parent)?
+                && !self.show_only(entry)
             {
                 return Ok(false);
             }
+            if !self.filter.is_whole() {
+                let dir = self.open_dir(parent)?;
+                self.enter_rules(join(&self.tree.prefix, parent)?.as_bytes(), &dir)?;
+                *entered += 1;
+            }
+        }
+        if *entered > 0 && !self.filter.takes(path.as_bytes(), is_directory) {
+            return Ok(true);
         }
         if self.source.is_free(self.root, name, &entry)? && !self.show(entry) {
             return Ok(false);
@@ -214,7 +230,6 @@ impl<'w> Walk<'w> {
         if !is_directory {
             return Ok(true);
         }
-        walked.insert(name);
         let level = Level::open(self.open_dir(name)?, name.to_vec(), id);
         let level = level.map_err(|error| Error::io("list", name, error))?;
         self.enter_rules(path.as_bytes(), &level.dir)?;
@@ -358,6 +373,16 @@ impl<'w> Walk<'w> {
     }
 
     fn show(&mut self, entry: Entry) -> bool {
+        if !self.pending.is_empty() {
+            let path = entry.path.as_bytes();
+            self.pending.remove(path.strip_prefix(&self.tree.prefix[..]).map_or(path, |inner| {
+                inner.strip_prefix(b"/").unwrap_or(inner)
+            }));
+        }
+        self.show_only(entry)
+    }
+
+    fn show_only(&mut self, entry: Entry) -> bool {
         (self.found)(Found::Entry(Listed { entry, root: self.root }))
     }
 
