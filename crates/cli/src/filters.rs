@@ -135,7 +135,9 @@ impl FilterArgs {
             let text = value.as_bytes();
             let line = match from {
                 From::Pattern(includes) => read(text, Lines::Prefixed(*includes))?,
-                From::File(includes) => Line::File(text.to_vec(), prefixed(*includes), blank(Action::Exclude)),
+                From::File(includes) => {
+                    Line::File(text.to_vec(), prefixed(*includes), blank(Action::Exclude))
+                }
                 From::Rule => read(text, Lines::Rules)?,
             };
             match line {
@@ -243,7 +245,8 @@ fn point_in_time(text: &str) -> Result<Timestamp, String> {
         });
     }
     if let Ok(date) = text.parse::<jiff::civil::Date>() {
-        let time = date.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
+        let time =
+            date.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
         return Ok(Timestamp { seconds: time.timestamp().as_second(), nanoseconds: 0 });
     }
     let wrong = || "must be an age such as 7d, or a date as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
@@ -271,7 +274,8 @@ mod tests {
         let file = file.to_str().expect("text");
         let words = ["--include", "a", "-f", "- b", "--exclude-from", file, "--exclude=- e", "--include=!x"];
         let rules = read_args(&words).expect("rules").rules;
-        let shown = rules.iter().map(|rule| (rule.action, String::from_utf8_lossy(&rule.pattern).into_owned()));
+        let shown =
+            rules.iter().map(|rule| (rule.action, String::from_utf8_lossy(&rule.pattern).into_owned()));
         let (plus, minus) = (Action::Include, Action::Exclude);
         let wanted = [(plus, "a"), (minus, "b"), (minus, "c"), (plus, "d"), (minus, "e"), (plus, "!x")];
         let wanted = wanted.map(|(action, pattern)| (action, pattern.to_owned()));

@@ -20,8 +20,15 @@ fn has_rsync(test: &str) -> bool {
 fn world() -> World {
     let world = World::new();
     for name in [
-        "src/a.c", "src/a.o", "src/b/a.o", "src/b/keep/x.o", "src/b/keep/deep/y.o", "src/tmp/big", "src/d/e/f.c",
-        "src/d/.f", "src/d/g",
+        "src/a.c",
+        "src/a.o",
+        "src/b/a.o",
+        "src/b/keep/x.o",
+        "src/b/keep/deep/y.o",
+        "src/tmp/big",
+        "src/d/e/f.c",
+        "src/d/.f",
+        "src/d/g",
     ] {
         world.write(name, name);
     }
@@ -70,7 +77,11 @@ fn every_route_copies_what_rsync_copies() {
             assert_eq!(world.tree(&route), wanted, "{options:?} to {route}");
             // What was left out is not missing, and the same is nothing to do.
             let (code, verified) = world.json(&[&["verify"], *options, &[&from, &there]].concat());
-            assert_eq!((code, &verified["files"]["failed"]), (0, &0.into()), "{options:?} to {route}: {verified}");
+            assert_eq!(
+                (code, &verified["files"]["failed"]),
+                (0, &0.into()),
+                "{options:?} to {route}: {verified}"
+            );
         }
     }
 }
@@ -90,7 +101,9 @@ fn what_is_there_stays_as_rsync_leaves_it() {
         .into_iter()
         .enumerate()
     {
-        for (name, content) in [("same", "here"), ("newer", "here"), ("older", "here, longer"), ("d/new", "here")] {
+        for (name, content) in
+            [("same", "here"), ("newer", "here"), ("older", "here, longer"), ("d/new", "here")]
+        {
             world.write(format!("src/{name}"), content);
             set(&format!("src/{name}"), 100);
         }
@@ -106,7 +119,8 @@ fn what_is_there_stays_as_rsync_leaves_it() {
         let (theirs, ours) = (world.tree(format!("theirs{at}")), world.tree(format!("ours{at}")));
         assert_eq!(ours, theirs, "{options:?}");
         for name in theirs.iter().filter(|name| !name.ends_with('/')) {
-            let of = |side: &str| String::from_utf8_lossy(&world.read(format!("{side}{at}/{name}"))).into_owned();
+            let of =
+                |side: &str| String::from_utf8_lossy(&world.read(format!("{side}{at}/{name}"))).into_owned();
             assert_eq!(of("ours"), of("theirs"), "{options:?}: {name}");
         }
     }

@@ -64,7 +64,13 @@ struct Local {
 
 #[derive(Clone, Debug)]
 enum Compiled {
-    Match { pattern: Pattern, includes: bool, negated: bool, perishable: bool, anchored: bool },
+    Match {
+        pattern: Pattern,
+        includes: bool,
+        negated: bool,
+        perishable: bool,
+        anchored: bool,
+    },
     /// What the files of this merge say.
     Merged(usize),
 }
@@ -117,7 +123,11 @@ impl Filter {
     ///
     /// # Errors
     /// The file cannot be read, or holds what is no rule; then nothing has been entered.
-    pub fn enter(&mut self, path: &[u8], mut file: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>) -> Result<()> {
+    pub fn enter(
+        &mut self,
+        path: &[u8],
+        mut file: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>>,
+    ) -> Result<()> {
         if self.merges.is_empty() {
             return Ok(());
         }

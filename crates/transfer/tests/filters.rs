@@ -18,7 +18,8 @@ use tidegate_transfer::store::{Found, Source};
 use tidegate_transfer::terms::Links;
 
 const NAMES: [&str; 18] = [
-    "a", "b", "ab", "a.o", "b.o", "foo", "x", "y", "z", ".hid", "é", "[a]", "a\\b", "a b", "*s", "x-y", "d1", "Foo",
+    "a", "b", "ab", "a.o", "b.o", "foo", "x", "y", "z", ".hid", "é", "[a]", "a\\b", "a b", "*s", "x-y", "d1",
+    "Foo",
 ];
 
 /// Draws; what is drawn follows from the seed.
@@ -60,7 +61,24 @@ impl Draw {
     /// A pattern made of one of the `paths`, or of anything.
     fn pattern(&mut self, paths: &[String]) -> String {
         if self.chance(12) {
-            let of = ["a", "b", "o", "x", ".", "/", "*", "**", "?", "[", "]", "[!a]", "[a-y]", "[[:alpha:]]", "\\", "-"];
+            let of = [
+                "a",
+                "b",
+                "o",
+                "x",
+                ".",
+                "/",
+                "*",
+                "**",
+                "?",
+                "[",
+                "]",
+                "[!a]",
+                "[a-y]",
+                "[[:alpha:]]",
+                "\\",
+                "-",
+            ];
             return (0..1 + self.below(6)).map(|_| self.of(&of)).collect();
         }
         let path = &paths[self.below(paths.len())];
@@ -95,7 +113,8 @@ impl Draw {
     }
 
     fn rule(&mut self, paths: &[String]) -> String {
-        let sign = self.of(&["-", "-", "-", "-", "+", "+", "H", "S", "P", "R", "-!", "-s", "-r", "+p", "exclude"]);
+        let sign =
+            self.of(&["-", "-", "-", "-", "+", "+", "H", "S", "P", "R", "-!", "-s", "-r", "+p", "exclude"]);
         match self.below(25) {
             0 => "!".to_owned(),
             1 => "+ */".to_owned(),
@@ -130,7 +149,10 @@ fn differences(seed: u64) -> Option<String> {
                         continue;
                     }
                     merged.push(format!("{directory}: {line}"));
-                    if bare || texts[at] != ":s .f" || ["- ", "+ ", "!"].iter().any(|start| line.starts_with(start)) {
+                    if bare
+                        || texts[at] != ":s .f"
+                        || ["- ", "+ ", "!"].iter().any(|start| line.starts_with(start))
+                    {
                         writeln!(file, "{line}").expect("written");
                     }
                 }
@@ -158,7 +180,8 @@ fn differences(seed: u64) -> Option<String> {
     let selection = Selection { rules, listed: list.is_some(), names, ..Selection::default() };
     let (mut ours, mut failed) = (BTreeSet::new(), BTreeSet::new());
     let sources = [typed.as_bytes().to_vec()];
-    let opened = FileSource::local(&sources, Links::Keep).expect("opened").selecting(selection).expect("rules");
+    let opened =
+        FileSource::local(&sources, Links::Keep).expect("opened").selecting(selection).expect("rules");
     let listed = opened.list(&mut |found| {
         match found {
             Found::Entry(listed) => {
@@ -214,7 +237,10 @@ fn compare(seeds: std::ops::Range<u64>) {
     println!("seeds {seeds:?}");
     let all = seeds.end - seeds.start;
     let different: Vec<_> = seeds.filter_map(differences).collect();
-    println!("{} of {all} trees and lists of rules list the same names as rsync", all - different.len() as u64);
+    println!(
+        "{} of {all} trees and lists of rules list the same names as rsync",
+        all - different.len() as u64
+    );
     assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }
 

@@ -224,8 +224,7 @@ fn answer(
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) =
-                open_source(endpoint, caller.session, &source, (&terms, selection))?;
+            let (source_store, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),

@@ -132,7 +132,8 @@ fn read_rule(text: &[u8]) -> Result<Line> {
     let end = rest.iter().position(|byte| matches!(byte, b' ' | b'_')).unwrap_or(rest.len());
     let (modifiers, pattern) = (&rest[..end], rest.get(end + 1..).unwrap_or_default());
     let is_merge = matches!(letter, b'.' | b':');
-    let mut rule = blank(if matches!(letter, b'+' | b'S' | b'R') { Action::Include } else { Action::Exclude });
+    let mut rule =
+        blank(if matches!(letter, b'+' | b'S' | b'R') { Action::Include } else { Action::Exclude });
     rule.side = match letter {
         b'H' | b'S' => Side::Source,
         b'P' | b'R' => Side::Destination,
@@ -173,7 +174,10 @@ fn read_rule(text: &[u8]) -> Result<Line> {
         b'.' => Ok(Line::File(pattern.to_vec(), merge, rule)),
         b':' => {
             if pattern.contains(&b'/') {
-                return Err(wrong(text, "a file of rules in each directory is called by a name without a slash"));
+                return Err(wrong(
+                    text,
+                    "a file of rules in each directory is called by a name without a slash",
+                ));
             }
             rule.action = Action::Merge(merge);
             finish(text, pattern, rule)
@@ -290,8 +294,8 @@ mod tests {
     #[test]
     fn what_is_no_rule_or_not_supported_is_refused_in_one_line() {
         for text in [
-            "", "a", "# c", "-a", "- ", "+", "-", "-/ a", "-x a", "-C", ":C", "! x", "!x", ". ", ":", ": a/b",
-            "-e a", "Hs a", ".! a", ":-+ a", "-n a",
+            "", "a", "# c", "-a", "- ", "+", "-", "-/ a", "-x a", "-C", ":C", "! x", "!x", ". ", ":",
+            ": a/b", "-e a", "Hs a", ".! a", ":-+ a", "-n a",
         ] {
             let error = read(text.as_bytes(), Lines::Rules).expect_err(text);
             assert!(error.kind == ErrorKind::Usage && !error.message.contains('\n'), "{error}");

@@ -135,8 +135,7 @@ impl<'w> Walk<'w> {
             if !self.filter.takes(prefix, true) {
                 return self.named_and_excluded().map(|_| None);
             }
-            let entry =
-                Entry { path, kind: Kind::Directory, mode: permissions(&stat), mtime: mtime(&stat) };
+            let entry = Entry { path, kind: Kind::Directory, mode: permissions(&stat), mtime: mtime(&stat) };
             match self.source.is_free(self.root, b"", &entry) {
                 Ok(true) if !self.show(entry) => return Ok(None),
                 Ok(_) => {}
@@ -294,7 +293,13 @@ impl<'w> Walk<'w> {
     }
 
     /// Opens the directory `inner`, which is offered as `path`; `None` if a followed link leads back to where we are.
-    fn enter(&mut self, levels: &[Level], inner: &[u8], path: &[u8], id: (u64, u64)) -> Result<Option<Level>> {
+    fn enter(
+        &mut self,
+        levels: &[Level],
+        inner: &[u8],
+        path: &[u8],
+        id: (u64, u64),
+    ) -> Result<Option<Level>> {
         if levels.len() >= MAX_DEPTH {
             return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(inner))));
         }
@@ -350,13 +355,15 @@ impl<'w> Walk<'w> {
                 }
                 Links::Skip => return Ok(Look::Skipped),
                 Links::Follow => {
-                    let target = self.tree.open_following(inner, OFlags::PATH).map_err(|error| match error {
-                        Errno::XDEV => {
-                            let why = format!("{} points out of the source tree: not followed", show(inner));
-                            Error::new(ErrorKind::UnsafeName, why)
-                        }
-                        error => failed(error),
-                    })?;
+                    let target =
+                        self.tree.open_following(inner, OFlags::PATH).map_err(|error| match error {
+                            Errno::XDEV => {
+                                let why =
+                                    format!("{} points out of the source tree: not followed", show(inner));
+                                Error::new(ErrorKind::UnsafeName, why)
+                            }
+                            error => failed(error),
+                        })?;
                     stat = fstat(&target).map_err(failed)?;
                     kind = FileType::from_raw_mode(stat.st_mode);
                 }
@@ -375,9 +382,10 @@ impl<'w> Walk<'w> {
     fn show(&mut self, entry: Entry) -> bool {
         if !self.pending.is_empty() {
             let path = entry.path.as_bytes();
-            self.pending.remove(path.strip_prefix(&self.tree.prefix[..]).map_or(path, |inner| {
-                inner.strip_prefix(b"/").unwrap_or(inner)
-            }));
+            self.pending.remove(
+                path.strip_prefix(&self.tree.prefix[..])
+                    .map_or(path, |inner| inner.strip_prefix(b"/").unwrap_or(inner)),
+            );
         }
         self.show_only(entry)
     }
@@ -393,7 +401,10 @@ impl<'w> Walk<'w> {
     /// What was named is to be copied, and a rule says that it is not.
     fn named_and_excluded(&mut self) -> Result<bool> {
         let name = &self.tree.prefix;
-        let why = format!("{} is named as a source and excluded by a filter rule: leave one of them out", show(name));
+        let why = format!(
+            "{} is named as a source and excluded by a filter rule: leave one of them out",
+            show(name)
+        );
         Ok(self.problem(name.clone(), Error::new(ErrorKind::Usage, why)))
     }
 }
