@@ -68,7 +68,6 @@ enum Compiled {
         pattern: Pattern,
         includes: bool,
         negated: bool,
-        perishable: bool,
         anchored: bool,
     },
     /// What the files of this merge say.
@@ -81,7 +80,6 @@ impl Compiled {
             pattern: Pattern::new(&rule.pattern),
             includes: rule.action == Action::Include,
             negated: rule.negated,
-            perishable: rule.perishable,
             anchored: Pattern::is_anchored(&rule.pattern),
         }
     }
@@ -107,11 +105,6 @@ impl Filter {
             }
         }
         Ok(filter)
-    }
-
-    /// Whether there are rules at all.
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
     }
 
     /// Whether what it takes can be told without the files of the tree.
@@ -173,34 +166,28 @@ impl Filter {
 
     /// Whether `path` is taken, as far as rules say; it lies in the directory that was entered last.
     pub fn takes(&self, path: &[u8], is_directory: bool) -> bool {
-        self.decide(path, is_directory, false)
-    }
-
-    /// The same in a directory that is being deleted, where some rules are void.
-    pub fn takes_in_deleted(&self, path: &[u8], is_directory: bool) -> bool {
-        self.decide(path, is_directory, true)
+        let mut decisions = self.rules.iter().filter_map(|rule| match rule {
+            Compiled::Merged(index) => self.merged(*index, path, is_directory),
+            rule => decision(rule, path, path, is_directory),
+        });
+        decisions.next().unwrap_or(true)
     }
 
     /// Whether `path` and all directories on the way to it are taken.
     pub fn takes_all_of(&self, path: &[u8], is_directory: bool) -> bool {
         let (parent, _) = split(path);
+        if self.rules.is_empty() {
+            return true;
+        }
         self.takes(path, is_directory) && (parent.is_empty() || self.takes_all_of(parent, true))
     }
 
-    fn decide(&self, path: &[u8], is_directory: bool, deleted: bool) -> bool {
-        let mut decisions = self.rules.iter().filter_map(|rule| match rule {
-            Compiled::Merged(index) => self.merged(*index, path, is_directory, deleted),
-            rule => decision(rule, path, path, is_directory, deleted),
-        });
-        decisions.next().unwrap_or(true)
-    }
-
     /// What the files of one merge say: those of the innermost directory first.
-    fn merged(&self, index: usize, path: &[u8], is_directory: bool, deleted: bool) -> Option<bool> {
+    fn merged(&self, index: usize, path: &[u8], is_directory: bool) -> Option<bool> {
         for (above, level) in self.levels.iter().rev().enumerate() {
             let local = &level.rules[index];
             let here = path.get(level.base..).unwrap_or_default();
-            let found = local.rules.iter().find_map(|rule| decision(rule, path, here, is_directory, deleted));
+            let found = local.rules.iter().find_map(|rule| decision(rule, path, here, is_directory));
             if found.is_some() {
                 return found;
             }
@@ -213,11 +200,8 @@ impl Filter {
 }
 
 /// What one rule says of `path`, which is called `here` by the file that the rule stands in.
-fn decision(rule: &Compiled, path: &[u8], here: &[u8], is_directory: bool, deleted: bool) -> Option<bool> {
-    let Compiled::Match { pattern, includes, negated, perishable, anchored } = rule else { return None };
-    if deleted && *perishable {
-        return None;
-    }
+fn decision(rule: &Compiled, path: &[u8], here: &[u8], is_directory: bool) -> Option<bool> {
+    let Compiled::Match { pattern, includes, negated, anchored } = rule else { return None };
     let matches = pattern.matches(if *anchored { here } else { path }, is_directory);
     (matches != *negated).then_some(*includes)
 }

@@ -99,11 +99,6 @@ impl Pattern {
         text.first() == Some(&b'/')
     }
 
-    /// Whether it is of directories alone.
-    pub fn is_of_directories(&self) -> bool {
-        self.directories
-    }
-
     /// Whether it matches `path`, which is relative to the root.
     pub fn matches(&self, path: &[u8], is_directory: bool) -> bool {
         if self.directories && !is_directory {
