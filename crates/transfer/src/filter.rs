@@ -9,7 +9,7 @@ pub mod pattern;
 pub mod rule;
 
 use self::pattern::Pattern;
-use self::rule::{Action, Lines, Merge, Rule, Side};
+use self::rule::{Action, Lines, Merge, Rule, RuleSide};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::text::show;
@@ -24,13 +24,13 @@ const MAX_RULES: usize = 64 << 10;
 ///
 /// ```
 /// use tidegate_transfer::filter::Filter;
-/// use tidegate_transfer::filter::rule::{Line, Lines, Side, read};
+/// use tidegate_transfer::filter::rule::{Line, Lines, RuleSide, read};
 ///
 /// let rules = ["+ *.fastq", "- tmp/", "- *.bak"].map(|text| match read(text.as_bytes(), Lines::Rules) {
 ///     Ok(Line::Rule(rule)) => rule,
 ///     other => panic!("{other:?}"),
 /// });
-/// let filter = Filter::new(&rules, Side::Source)?;
+/// let filter = Filter::new(&rules, RuleSide::Source)?;
 /// assert!(filter.takes(b"a/tmp", false) && !filter.takes(b"a/tmp", true));
 /// assert!(!filter.takes(b"a/x.bak", false));
 /// # Ok::<(), tidegate_transfer::error::Error>(())
@@ -42,7 +42,7 @@ pub struct Filter {
     merges: Vec<(Rule, Merge)>,
     /// The directories that were entered: how long their paths are, and what each file held.
     levels: Vec<Level>,
-    side: Side,
+    side: RuleSide,
     held: usize,
 }
 
@@ -87,9 +87,9 @@ impl Compiled {
 
 impl Filter {
     /// Those of `rules` that hold at `side`.
-    pub fn new(rules: &[Rule], side: Side) -> Result<Self> {
+    pub fn new(rules: &[Rule], side: RuleSide) -> Result<Self> {
         let mut filter = Self { side, ..Self::default() };
-        for rule in rules.iter().filter(|rule| rule.side == Side::Both || rule.side == side) {
+        for rule in rules.iter().filter(|rule| rule.side == RuleSide::Both || rule.side == side) {
             match rule.action {
                 Action::Merge(merge) => {
                     if merge.excludes_itself {
@@ -143,7 +143,7 @@ impl Filter {
                 let why = format!("names the file {} itself, which is not supported", show(&nested.pattern));
                 return Err(Error::new(ErrorKind::Usage, why).within(shown()));
             }
-            let ours = rules.iter().filter(|rule| rule.side == Side::Both || rule.side == self.side);
+            let ours = rules.iter().filter(|rule| rule.side == RuleSide::Both || rule.side == self.side);
             let rules: Vec<_> = ours.map(Compiled::of).collect();
             level.rules.push(Local { rules, cleared });
         }
@@ -250,18 +250,19 @@ mod tests {
     #[test]
     fn the_first_rule_that_matches_decides_at_its_end() {
         let rules = rules(&["+ a", "- a", "-! */", "H d", "P e"]);
-        let source = Filter::new(&rules, Side::Source).expect("rules");
+        let source = Filter::new(&rules, RuleSide::Source).expect("rules");
         assert!(source.takes(b"a", false) && source.takes(b"x", true) && !source.takes(b"x", false));
         assert!(!source.takes(b"d", true) && source.takes(b"e", true));
-        let there = Filter::new(&rules, Side::Destination).expect("rules");
+        let there = Filter::new(&rules, RuleSide::Destination).expect("rules");
         assert!(there.takes(b"d", true) && !there.takes(b"e", true));
-        let above = Filter::new(&rules[3..], Side::Source).expect("rules");
+        let above = Filter::new(&rules[3..], RuleSide::Source).expect("rules");
         assert!(above.takes(b"d/x", false) && !above.takes_all_of(b"d/x", false));
     }
 
     #[test]
     fn rules_of_a_directory_stand_where_its_file_is_named_and_the_innermost_come_first() {
-        let mut filter = Filter::new(&rules(&["+ first", ":e .f", "- late"]), Side::Source).expect("rules");
+        let mut filter =
+            Filter::new(&rules(&["+ first", ":e .f", "- late"]), RuleSide::Source).expect("rules");
         assert!(!filter.takes(b".f", false), "it excludes itself");
         filter.enter(b"", |_| Ok(Some(b"- first\n- a\n- /top\n+ late\n".to_vec()))).expect("entered");
         assert!(filter.takes(b"first", false) && !filter.takes(b"a", false) && filter.takes(b"late", false));
@@ -276,7 +277,7 @@ mod tests {
         assert!(!filter.takes(b"a", false));
         let error = filter.enter(b"x", |_| Ok(Some(b"nonsense".to_vec()))).expect_err("no rule");
         assert!(error.message.starts_with("x/.f: "), "{error}");
-        let mut alone = Filter::new(&rules(&[":n .f"]), Side::Source).expect("rules");
+        let mut alone = Filter::new(&rules(&[":n .f"]), RuleSide::Source).expect("rules");
         alone.enter(b"", |_| Ok(Some(b"- a".to_vec()))).expect("entered");
         assert!(!alone.takes(b"a", false));
         alone.enter(b"b", |_| Ok(None)).expect("entered");

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
-use crate::filter::rule::{Action, Rule, Side};
+use crate::filter::rule::{Action, Rule, RuleSide};
 use crate::manifest::{Entry, Kind, Timestamp};
 
 /// Most rules, and most names of a list, that are said to an endpoint. All of a selection goes into one message.
@@ -46,7 +46,7 @@ impl Selection {
 
     /// Its rules, ready to be asked where files are listed.
     pub fn filter(&self) -> Result<Filter> {
-        Filter::new(&self.rules, Side::Source)
+        Filter::new(&self.rules, RuleSide::Source)
     }
 
     /// Whether its rules and names are those of a receiver's own request, so that it can tell what may be offered.

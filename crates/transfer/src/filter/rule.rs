@@ -13,7 +13,7 @@ pub struct Rule {
     /// The pattern as written; of a file of rules, its name.
     pub pattern: Vec<u8>,
     /// At which end it holds.
-    pub side: Side,
+    pub side: RuleSide,
     /// Whether it matches what the pattern does not.
     pub negated: bool,
     /// Whether it is void in a directory that is being deleted.
@@ -33,7 +33,7 @@ pub enum Action {
 
 /// At which end a rule holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Side {
+pub enum RuleSide {
     /// At both.
     #[default]
     Both,
@@ -84,7 +84,7 @@ const MAX_PATTERN: usize = 4096;
 
 /// A rule without a pattern, which others are made from.
 pub fn blank(action: Action) -> Rule {
-    Rule { action, pattern: Vec::new(), side: Side::Both, negated: false, perishable: false }
+    Rule { action, pattern: Vec::new(), side: RuleSide::Both, negated: false, perishable: false }
 }
 
 fn wrong(text: &[u8], why: &str) -> Error {
@@ -135,11 +135,11 @@ fn read_rule(text: &[u8]) -> Result<Line> {
     let mut rule =
         blank(if matches!(letter, b'+' | b'S' | b'R') { Action::Include } else { Action::Exclude });
     rule.side = match letter {
-        b'H' | b'S' => Side::Source,
-        b'P' | b'R' => Side::Destination,
-        _ => Side::Both,
+        b'H' | b'S' => RuleSide::Source,
+        b'P' | b'R' => RuleSide::Destination,
+        _ => RuleSide::Both,
     };
-    let (mut merge, named_side) = (Merge::default(), rule.side != Side::Both);
+    let (mut merge, named_side) = (Merge::default(), rule.side != RuleSide::Both);
     let mut sides = (false, false);
     for modifier in modifiers {
         match modifier {
@@ -163,8 +163,8 @@ fn read_rule(text: &[u8]) -> Result<Line> {
         }
     }
     match sides {
-        (true, false) => rule.side = Side::Source,
-        (false, true) => rule.side = Side::Destination,
+        (true, false) => rule.side = RuleSide::Source,
+        (false, true) => rule.side = RuleSide::Destination,
         _ => {}
     }
     match letter {
@@ -248,7 +248,7 @@ pub fn itself(name: &[u8], rule: &Rule) -> Rule {
 /// `rule`, with what the file it stands in says of all its rules.
 fn within(rule: Rule, of: &Rule, line: &[u8]) -> Result<Rule> {
     let side = match (of.side, rule.side) {
-        (Side::Both, side) | (side, Side::Both) => side,
+        (RuleSide::Both, side) | (side, RuleSide::Both) => side,
         _ => return Err(wrong(line, "its file is of one side already")),
     };
     Ok(Rule { side, perishable: rule.perishable || of.perishable, ..rule })
@@ -268,12 +268,12 @@ mod tests {
     #[test]
     fn a_rule_is_read_in_all_its_spellings() {
         for (texts, action, side) in [
-            (["- a", "exclude a", "-_a"], Action::Exclude, Side::Both),
-            (["+ a", "include a", "include_a"], Action::Include, Side::Both),
-            (["H a", "hide a", "-s a"], Action::Exclude, Side::Source),
-            (["S a", "show a", "+,s a"], Action::Include, Side::Source),
-            (["P a", "protect a", "exclude,r a"], Action::Exclude, Side::Destination),
-            (["R a", "risk a", "+r a"], Action::Include, Side::Destination),
+            (["- a", "exclude a", "-_a"], Action::Exclude, RuleSide::Both),
+            (["+ a", "include a", "include_a"], Action::Include, RuleSide::Both),
+            (["H a", "hide a", "-s a"], Action::Exclude, RuleSide::Source),
+            (["S a", "show a", "+,s a"], Action::Include, RuleSide::Source),
+            (["P a", "protect a", "exclude,r a"], Action::Exclude, RuleSide::Destination),
+            (["R a", "risk a", "+r a"], Action::Include, RuleSide::Destination),
         ] {
             for text in texts {
                 let wanted = Rule { pattern: b"a".to_vec(), side, ..blank(action) };
