@@ -258,7 +258,7 @@ fn class(text: &[u8]) -> Option<(Token, usize)> {
                     }
                     Some(name) => {
                         let is_in = named(name)?;
-                        (0..=u8::MAX).filter(|byte| is_in(byte)).for_each(|byte| bytes.add(byte));
+                        (0..=u8::MAX).filter(is_in).for_each(|byte| bytes.add(byte));
                         at = close + 1;
                         before = None;
                     }

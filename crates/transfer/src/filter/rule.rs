@@ -186,14 +186,15 @@ fn read_rule(text: &[u8]) -> Result<Line> {
     }
 }
 
-fn finish(text: &[u8], pattern: &[u8], rule: Rule) -> Result<Line> {
+fn finish(text: &[u8], pattern: &[u8], mut rule: Rule) -> Result<Line> {
     if pattern.is_empty() {
         return Err(wrong(text, "it has no pattern"));
     }
     if pattern.len() > MAX_PATTERN || pattern.contains(&0) {
         return Err(wrong(&text[..text.len().min(40)], "no path is that long, or has a NUL byte in it"));
     }
-    Ok(Line::Rule(Rule { pattern: pattern.to_vec(), ..rule }))
+    rule.pattern = pattern.to_vec();
+    Ok(Line::Rule(rule))
 }
 
 /// The lines, or words, of a file of rules; `by_nul` if a NUL byte ends each, and no line's end does.
