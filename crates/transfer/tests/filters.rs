@@ -250,7 +250,7 @@ fn the_same_names_are_listed_as_by_rsync() {
 }
 
 #[test]
-#[ignore = "half a minute: make long"]
+#[ignore = "two minutes: make long"]
 fn the_same_names_are_listed_as_by_rsync_from_many_seeds() {
     compare(1000..2000);
 }

@@ -314,7 +314,7 @@ fn a_ticket_for_one_path_opens_nothing_else() {
     };
     for links in [Links::Follow, Links::Keep] {
         f.terms.links = links;
-        match begin(&from(&narrow, "p/x"), &to, &f.setup()).and_then(|run| common::drive(run, f.setpoint)) {
+        match begin(&from(&narrow, "p/x"), &to, &f.setup()).and_then(|run| drive(run, f.setpoint)) {
             Ok((totals, failures)) => {
                 assert_eq!((totals.files_done, failures.len()), (0, 1), "{failures:?}");
                 assert_eq!(failures[0].error.kind, ErrorKind::UnsafeName, "{failures:?}");
