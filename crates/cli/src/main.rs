@@ -7,6 +7,7 @@ mod chart;
 mod drive;
 mod ends;
 mod exit;
+mod filters;
 mod followed;
 mod lesson;
 mod loopback;
@@ -82,11 +83,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Copy(command::copy::CopyArgs),
+    Copy(Box<command::copy::CopyArgs>),
     Get(Box<command::get::GetArgs>),
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
-    Verify(command::verify::VerifyArgs),
+    Verify(Box<command::verify::VerifyArgs>),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),

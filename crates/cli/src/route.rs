@@ -4,6 +4,7 @@ use clap::Args;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::quota::Share;
+use tidegate_transfer::selection::{Selection, Taking};
 use tidegate_transfer::terms::Terms;
 use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
@@ -39,6 +40,8 @@ impl RouteArgs {
         let (pki, catalogues) = (self.trust.pki()?, Catalogues::new(&root)?);
         Ok(Setup {
             terms,
+            selection: Selection::default(),
+            taking: Taking::default(),
             pace,
             run: random_run(),
             stall: STALL,

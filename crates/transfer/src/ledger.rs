@@ -67,6 +67,12 @@ impl Ledger {
         }
     }
 
+    /// A file that was listed is not to be taken: it does not count.
+    pub fn left_out(&self, size: u64) {
+        self.files_listed.fetch_sub(1, Relaxed);
+        self.bytes_listed.fetch_sub(size, Relaxed);
+    }
+
     /// The whole source has been listed.
     pub fn all_listed(&self) {
         self.listed.store(true, Relaxed);

@@ -14,6 +14,7 @@
 //!
 //! error       Error, ErrorKind, Result
 //! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
+//! filter      Filter, Rule: rsync's filter rules · selection: Selection, Taking
 //! terms       Terms, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
 //! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
@@ -47,6 +48,8 @@
 //!
 //! let setup = Setup {
 //!     terms: Default::default(),
+//!     selection: Default::default(),
+//!     taking: Default::default(),
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,
@@ -89,8 +92,11 @@ pub(crate) mod bounded;
 
 pub(crate) mod rate_samples;
 
+pub mod filter;
+
 pub mod counters;
 pub mod offer;
+pub mod selection;
 pub mod spec;
 pub mod terms;
 

@@ -39,6 +39,8 @@ pub enum Verdict {
     /// Something of the same size was verified there, and only its time is another: tell your root hash (`Keep`), and
     /// another verdict follows; since version 6.
     Tell,
+    /// It was asked to be left as it is; since version 9.
+    Leave,
 }
 
 /// How a file ended.

@@ -95,10 +95,27 @@ pub enum Standing {
     Present(crate::manifest::Timestamp, u32),
 }
 
+/// What bears a name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct There {
+    /// Whether it is a regular file.
+    pub is_file: bool,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// When it was modified.
+    pub mtime: crate::manifest::Timestamp,
+}
+
 /// Where data goes to.
 pub trait Sink: Send + Sync {
     /// Makes a directory or link, or looks at what bears a file's name; `dry` makes nothing.
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
+
+    /// What bears the entry's name, if anything does; nothing is made.
+    fn there(&self, entry: &Entry) -> Result<Option<There>> {
+        let _ = entry;
+        Ok(None)
+    }
 
     /// The root hash of the file that bears the entry's name now; fails once `over`.
     fn digest(&self, entry: &Entry, over: &dyn Fn() -> bool) -> Result<Digest>;

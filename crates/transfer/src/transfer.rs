@@ -405,6 +405,8 @@ mod tests {
         let state = Root::open(directory.as_os_str().as_bytes()).expect("opened");
         Setup {
             terms: Terms::default(),
+            selection: Default::default(),
+            taking: Default::default(),
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: STALL,

@@ -7,14 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use common::peer::{Server, entry, file, hash_of, whole};
-use common::{Fixture, content, dial, is_error, leftovers, terms, write};
+use common::{Fixture, content, dial, drive, is_error, leftovers, terms, write};
 use std::io::Write;
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::filter::rule::{Action, Rule, blank};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::{Outcome, Verdict};
+use tidegate_transfer::selection::Selection;
 use tidegate_transfer::spec::SinkSpec;
 use tidegate_transfer::terms::DataPlane;
-use tidegate_transfer::transfer::route::{From, To, begin};
+use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
 use tidegate_transfer::wire::tls::Trust;
@@ -267,6 +269,28 @@ fn a_pulled_server_does_not_choose_the_names() {
     }
 }
 
+#[test]
+fn a_pulled_server_does_not_offer_what_a_rule_excludes() {
+    let f = Fixture::new();
+    let rules = vec![Rule { pattern: b"secret/".to_vec(), ..blank(Action::Exclude) }];
+    let setup = Setup { selection: Selection { rules, ..Selection::default() }, ..f.setup() };
+    // The file by itself is matched by no rule: the directory on the way to it is.
+    for offered in [entry(b"tree/secret", Kind::Directory), file(b"tree/secret/file", 4)] {
+        let server = Server::new(move |visit| {
+            visit.accept_send(false);
+            visit.outbox.send(&Message::Offer { first: 0, entries: vec![offered.clone()] });
+            while visit.next().is_ok() {}
+        });
+        let to = To::Local(f.dir("back").as_os_str().as_bytes().to_vec());
+        let from = From::Endpoint(server.address.clone(), vec![b"tree".to_vec()]);
+        let begun = begin(&from, &to, &setup);
+        let error = is_error(begun.and_then(|transfer| drive(transfer, f.setpoint)));
+        let told = error.message.contains("which a filter rule excludes");
+        assert!(error.kind == ErrorKind::UnsafeName && told, "{error}");
+        assert!(!f.dir("back").join("tree").exists());
+    }
+}
+
 fn to_ends(to: &To) -> bool {
     matches!(to, To::Local(path) if path.ends_with(b"/"))
 }
@@ -290,7 +314,7 @@ fn a_ticket_for_one_path_opens_nothing_else() {
     };
     for links in [Links::Follow, Links::Keep] {
         f.terms.links = links;
-        match begin(&from(&narrow, "p/x"), &to, &f.setup()).and_then(|run| common::drive(run, f.setpoint)) {
+        match begin(&from(&narrow, "p/x"), &to, &f.setup()).and_then(|run| drive(run, f.setpoint)) {
             Ok((totals, failures)) => {
                 assert_eq!((totals.files_done, failures.len()), (0, 1), "{failures:?}");
                 assert_eq!(failures[0].error.kind, ErrorKind::UnsafeName, "{failures:?}");

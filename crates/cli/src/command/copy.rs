@@ -8,6 +8,7 @@ use tidegate_transfer::terms::Compare;
 
 use crate::drive::{Job, interrupt_on_signals};
 use crate::ends::Ends;
+use crate::filters::FilterArgs;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
@@ -32,6 +33,8 @@ pub struct CopyArgs {
     checksum: bool,
     #[command(flatten)]
     links: LinkArgs,
+    #[command(flatten)]
+    filters: FilterArgs,
     /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
     /// said
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
@@ -53,11 +56,13 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     if args.checksum {
         terms.compare = Compare::Checksum;
     }
+    let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let memory = args.memory.of(ends.key(&terms, control), control, &state);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
+    (setup.selection, setup.taking) = (selection, args.filters.taking());
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
     finish(Job { memory, ..args.output.job(work, control, title, state) })

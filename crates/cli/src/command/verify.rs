@@ -7,6 +7,7 @@ use tidegate_transfer::terms::Compare;
 
 use crate::drive::interrupt_on_signals;
 use crate::ends::Ends;
+use crate::filters::FilterArgs;
 use crate::output::{JsonArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
@@ -26,6 +27,8 @@ pub struct VerifyArgs {
     #[command(flatten)]
     links: LinkArgs,
     #[command(flatten)]
+    filters: FilterArgs,
+    #[command(flatten)]
     pub output: JsonArgs,
     #[command(flatten)]
     pub route: RouteArgs,
@@ -39,8 +42,10 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     terms.links = args.links.links.into();
     terms.compare = Compare::Checksum;
     terms.dry = true;
+    let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
-    let setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    (setup.selection, setup.taking) = (selection, args.filters.taking());
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = format!("comparing {}", ends.title);
     finish(args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?))

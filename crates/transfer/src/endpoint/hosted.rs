@@ -22,6 +22,7 @@ use crate::ledger::Ledger;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::{Share, remember};
+use crate::selection::{Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -36,7 +37,9 @@ use crate::terms::{Compare, DataPlane, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
-use crate::wire::message::{DETAIL_SINCE, Message, RUN_SINCE, Request, SHORT_EPOCHS_SINCE, TELL_SINCE};
+use crate::wire::message::{
+    DETAIL_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
 use crate::wire::ticket::Address;
@@ -151,12 +154,17 @@ fn answer(
     let SessionContext { claims, account, version, .. } = caller.session;
     let mut run = None;
     let mut roots = Vec::new();
+    let (mut selection, mut taking) = (Selection::default(), Taking::default());
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
                 run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
             }
             Some(Message::Roots(named)) if *version >= RUN_SINCE && roots.is_empty() => roots = named,
+            Some(Message::Selection(said)) if *version >= SELECTION_SINCE && selection.is_all() => {
+                selection = said;
+            }
+            Some(Message::Taking(said)) if *version >= SELECTION_SINCE => taking = said,
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -164,8 +172,9 @@ fn answer(
     };
     *report = Report::of(&request, caller.name(endpoint));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
+    let said = request.memory() + SourceRoot::memory(&roots) + selection.memory();
     // What it named is there as long as its session.
-    let _named = remember(&account.share.metadata, request.memory() + SourceRoot::memory(&roots))?;
+    let _named = remember(&account.share.metadata, said)?;
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -190,7 +199,7 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, caller.session, &sink, &id, (&terms, &roots))?;
+            let destination = open_sink(endpoint, caller.session, &sink, &id, (&terms, taking, &roots))?;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -202,7 +211,7 @@ fn answer(
         Request::Send { source, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source, single) = open_source(endpoint, caller.session, &source, &terms)?;
+            let (source, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
@@ -216,7 +225,7 @@ fn answer(
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
             let terms = agree(endpoint, terms)?;
-            let (source_store, single) = open_source(endpoint, caller.session, &source, &terms)?;
+            let (source_store, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -230,7 +239,7 @@ fn answer(
                 (outbox, inbox, *version, &ledger),
                 from,
                 &address,
-                terms,
+                (terms, taking),
                 (pace, run),
                 &account.share,
             )
@@ -283,15 +292,10 @@ fn open_sink(
     session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
-    (terms, roots): (&Terms, &[SourceRoot]),
+    (terms, taking, roots): (&Terms, Taking, &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
-        return Ok(Destination {
-            sink: Arc::new(NullSink),
-            journal: None,
-            catalogue: None,
-            asks_hashes: false,
-        });
+        return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
@@ -304,14 +308,15 @@ fn open_sink(
     };
     let catalogue = endpoint.catalogues.of(&absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
-    Ok(Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
+    let sink = Arc::new(sink);
+    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None })
 }
 
 fn open_source(
     endpoint: &Endpoint,
     session: &SessionContext,
     spec: &SourceSpec,
-    terms: &Terms,
+    (terms, selection): (&Terms, Selection),
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -324,7 +329,8 @@ fn open_source(
                 paths,
                 terms.links,
                 &session.account.share.descriptors,
-            )?;
+            )?
+            .selecting(selection)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -365,13 +371,15 @@ fn relay(
     (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
-    terms: Terms,
+    (terms, taking): (Terms, Taking),
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
     let interrupt = Interrupt::default();
     let setup = Setup {
         terms: terms.clone(),
+        selection: Selection::default(),
+        taking,
         pace,
         run,
         stall,

@@ -10,16 +10,18 @@ use tidegate_control::{Concurrency, PerStage};
 
 use crate::catalogue::Catalogue;
 use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, MAX_SIZE, Timestamp};
+use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, Timestamp};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, WINDOW};
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::intake::receive_frames;
 use crate::pipeline::write_path::{WriteHandler, WritePath, WriteSettings, WriteThreads, spawn};
 use crate::quota::{Held, Share, remember};
+use crate::selection::{Selection, Taking};
 use crate::store::Sink;
 use crate::sys::clock::Instant;
 use crate::sys::net::{Shutdown, TcpStream};
@@ -71,6 +73,18 @@ pub struct Destination {
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
     pub asks_hashes: bool,
+    /// What it takes of what is offered.
+    pub taking: Taking,
+    /// What was asked of the sender, if that was asked here: nothing else may be offered.
+    pub selection: Option<Selection>,
+}
+
+impl Destination {
+    /// `sink`, which keeps nothing.
+    pub fn nowhere(sink: Arc<dyn Sink>) -> Self {
+        let (taking, selection) = (Taking::default(), None);
+        Self { sink, journal: None, catalogue: None, asks_hashes: false, taking, selection }
+    }
 }
 
 /// The thread that takes in one stream.
@@ -112,6 +126,9 @@ struct ReceiverState {
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     asks_hashes: bool,
+    taking: Taking,
+    /// What the sender was asked to leave out, as far as that can be told here.
+    filter: Filter,
     /// Bytes that have come, and those of whole blocks.
     network_bytes: AtomicU64,
     taken_bytes: AtomicU64,
@@ -151,7 +168,11 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue, asks_hashes } = destination;
+        let Destination { sink, journal, catalogue, asks_hashes, taking, selection } = destination;
+        let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
+        let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
+        let may_miss = selection.is_some_and(|selection| selection.may_leave_out_files());
+        let names = if may_miss || taking != Taking::default() { 0 } else { asked.names() };
         let (offers, intents) = mpsc::channel();
         let (to_continue, continued) = mpsc::channel();
         let shared = Arc::new(ReceiverState {
@@ -173,11 +194,13 @@ impl Receiver {
             to_continue: Mutex::new(Some(to_continue)),
             catalogue,
             asks_hashes,
+            taking,
+            filter,
             network_bytes: AtomicU64::new(0),
             taken_bytes: AtomicU64::new(0),
             finished: AtomicBool::new(false),
             taken: Mutex::default(),
-            missing: Mutex::new((0..asked.names()).collect()),
+            missing: Mutex::new((0..names).collect()),
             asked,
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.metadata)),
@@ -403,6 +426,13 @@ impl Receiver {
             return Err(Error::protocol("an offer after the last one"));
         }
         for entry in entries {
+            if !self.shared.filter.takes_all_of(entry.path.as_bytes(), entry.kind == Kind::Directory) {
+                let why = format!(
+                    "the other end offered {}, which a filter rule excludes: nothing more is taken from it",
+                    entry.path
+                );
+                return Err(Error::new(ErrorKind::UnsafeName, why));
+            }
             if let Some(index) = self.shared.asked.check(entry)? {
                 self.shared.missing.lock().expect("not poisoned").remove(&index);
             }

@@ -392,6 +392,7 @@ impl SenderState {
                     self.ledger.skipped(file.size);
                     self.ledger.refreshed();
                 }),
+                Verdict::Leave => self.end(id, |file| self.ledger.left_out(file.size)),
                 Verdict::Exists(theirs) => {
                     file.asked(&[Asked::Offered], Asked::Compared)?;
                     self.compare_aside((file, Some(theirs)));

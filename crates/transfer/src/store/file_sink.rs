@@ -18,7 +18,7 @@ use crate::path::RelPath;
 use crate::spec::{SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::work_dir::WorkDir;
-use crate::store::{Sink, SinkFile, Standing};
+use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
     self, AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat,
@@ -210,6 +210,20 @@ impl Sink for FileSink {
                     Err(error) => Err(failed(error)),
                 }
             }
+        }
+    }
+
+    fn there(&self, entry: &Entry) -> Result<Option<There>> {
+        let place = self.place(entry);
+        let (parent, name) = place.split();
+        match self.directory(parent).and_then(|directory| directory.stat(name)) {
+            Ok(stat) => {
+                let kind = FileType::from_raw_mode(stat.st_mode);
+                let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+                Ok(Some(There { is_file: kind.is_file(), is_directory: kind.is_dir(), mtime }))
+            }
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(Error::io("look for", place.as_bytes(), error)),
         }
     }
 

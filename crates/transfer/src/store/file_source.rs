@@ -8,26 +8,23 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{Entry, Kind, Timestamp};
-use crate::path::{RelPath, is_reserved, join};
+use crate::filter::Filter;
+use crate::manifest::{Entry, Kind};
 use crate::quota::{Held, Quota};
+use crate::selection::Selection;
 use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
-use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, readlinkat, statat};
-use crate::sys::identity::fingerprint;
+use crate::sys::fs::{Mode, OFlags, fstat};
 use crate::terms::Links;
-use crate::text::show;
 
 mod reader;
 mod tree;
+mod walk;
 
 use reader::{FileReader, changed};
-use tree::{Tree, is_dots};
-
-/// Deepest directory nesting walked into.
-const MAX_DEPTH: usize = 1000;
+use tree::Tree;
+use walk::Walk;
 
 /// Trees and files of the local file system.
 #[derive(Debug)]
@@ -37,6 +34,9 @@ pub struct FileSource {
     /// Which of them has a name of its own at the destination, and which put their contents there.
     names: HashMap<Vec<u8>, usize>,
     contents: Vec<usize>,
+    /// What of them is offered, its rules compiled.
+    selection: Selection,
+    filter: Filter,
     _descriptors: Option<Held>,
 }
 
@@ -86,7 +86,19 @@ impl FileSource {
         }
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
-        Ok(Self { roots, links, names, contents, _descriptors: descriptors })
+        let (selection, filter) = Default::default();
+        Ok(Self { roots, links, names, contents, selection, filter, _descriptors: descriptors })
+    }
+
+    /// Offers no more than `selection` of it.
+    pub fn selecting(self, selection: Selection) -> Result<Self> {
+        let is_one_directory = matches!(self.roots.as_slice(), [tree] if tree.file().is_none());
+        if selection.listed && !is_one_directory {
+            let why = "a list of files names what lies in one source, which must be one directory";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let filter = selection.filter()?;
+        Ok(Self { selection, filter, ..self })
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
@@ -110,124 +122,6 @@ impl FileSource {
             }
         }
         Ok(true)
-    }
-
-    fn walk(&self, tree: &Tree, root: u16, found: &mut dyn FnMut(Found) -> bool) -> Result<bool> {
-        // Each level: the directory, its path beneath the base, and the names still to visit.
-        let failed = |path: &[u8], error| Error::io("list", path, error);
-        let top = tree.base.dir(b"").map_err(|error| failed(&tree.prefix, error))?;
-        let stat = fstat(&top).map_err(|error| failed(&tree.prefix, error))?;
-        if !tree.prefix.is_empty() {
-            let entry = Entry {
-                path: RelPath::new(tree.prefix.clone())?,
-                kind: Kind::Directory,
-                mode: permissions(&stat),
-                mtime: mtime(&stat),
-            };
-            match self.is_free(root, b"", &entry) {
-                Ok(true) if !found(Found::Entry(Listed { entry, root })) => return Ok(false),
-                Ok(_) => {}
-                Err(error) => return Ok(found(Found::Problem(tree.prefix.clone(), error))),
-            }
-        }
-        let mut levels = vec![Level::open(top, Vec::new(), id(&stat)).map_err(|e| failed(&tree.prefix, e))?];
-        while let Some(level) = levels.last_mut() {
-            let Some(name) = level.names.pop() else {
-                levels.pop();
-                continue;
-            };
-            let inner =
-                if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
-            // What unfinished transfers into this directory left is no content of it.
-            if is_reserved(&name) {
-                continue;
-            }
-            let path = match join(&tree.prefix, &inner) {
-                Ok(path) => path,
-                Err(error) => {
-                    if !found(Found::Problem(inner, error)) {
-                        return Ok(false);
-                    }
-                    continue;
-                }
-            };
-            let entry = match self.look(tree, level, &name, &inner, path) {
-                Ok(Look::At(entry, id)) => {
-                    let free = match self.is_free(root, &inner, &entry) {
-                        Ok(free) => free,
-                        Err(error) => match found(Found::Problem(inner, error)) {
-                            true => continue,
-                            false => return Ok(false),
-                        },
-                    };
-                    if entry.kind == Kind::Directory {
-                        match enter(&levels, tree, &inner, id, self.links) {
-                            Ok(Some(level)) => levels.push(level),
-                            Ok(None) => {
-                                let note = "a link back to a directory above it";
-                                if !found(Found::Note(inner, note)) {
-                                    return Ok(false);
-                                }
-                                continue;
-                            }
-                            Err(error) => {
-                                if !found(Found::Problem(inner, error)) {
-                                    return Ok(false);
-                                }
-                            }
-                        }
-                    }
-                    if !free {
-                        continue;
-                    }
-                    Found::Entry(Listed { entry, root })
-                }
-                Ok(Look::Special) => Found::Note(inner, "neither a file, a directory nor a link"),
-                Ok(Look::Skipped) => continue,
-                Err(error) => Found::Problem(inner, error),
-            };
-            if !found(entry) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// What `name` is.
-    fn look(&self, tree: &Tree, level: &Level, name: &[u8], inner: &[u8], path: RelPath) -> Result<Look> {
-        let failed = |error| Error::io("read", inner, error);
-        let mut stat = statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
-        let mut kind = FileType::from_raw_mode(stat.st_mode);
-        if kind.is_symlink() {
-            match tree.links(self.links) {
-                Links::Keep => {
-                    let target = readlinkat(&level.dir, name, Vec::new()).map_err(failed)?.into_bytes();
-                    let kind = Kind::Symlink { target };
-                    let mode = permissions(&stat);
-                    return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, id(&stat)));
-                }
-                Links::Skip => return Ok(Look::Skipped),
-                Links::Follow => {
-                    let target = tree.open_following(inner, OFlags::PATH).map_err(|error| match error {
-                        Errno::XDEV => {
-                            let why = format!("{} points out of the source tree: not followed", show(inner));
-                            Error::new(ErrorKind::UnsafeName, why)
-                        }
-                        error => failed(error),
-                    })?;
-                    stat = fstat(&target).map_err(failed)?;
-                    kind = FileType::from_raw_mode(stat.st_mode);
-                }
-            }
-        }
-        let kind = if kind.is_dir() {
-            Kind::Directory
-        } else if kind.is_file() {
-            Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(&stat) }
-        } else {
-            return Ok(Look::Special);
-        };
-        Ok(Look::At(Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, id(&stat)))
     }
 
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
@@ -258,26 +152,7 @@ impl Source for FileSource {
 
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         for (index, tree) in self.roots.iter().enumerate() {
-            let root = index as u16;
-            let Some(inner) = tree.file() else {
-                if !self.walk(tree, root, found)? {
-                    return Ok(());
-                }
-                continue;
-            };
-            let dir = tree.base.dir(b"").map_err(|error| Error::io("list", inner, error))?;
-            let level = Level { dir, path: Vec::new(), names: Vec::new(), id: (0, 0) };
-            let path = RelPath::new(tree.prefix.clone())?;
-            let free = |entry: Entry| self.is_free(root, b"", &entry).map(|_| entry);
-            let next = match self.look(tree, &level, inner, inner, path) {
-                Ok(Look::At(entry, _)) => free(entry).map(|entry| Found::Entry(Listed { entry, root })),
-                Ok(Look::Special | Look::Skipped) => {
-                    Err(Error::new(ErrorKind::Usage, format!("{} is not a regular file", show(inner))))
-                }
-                Err(error) => Err(error),
-            };
-            let next = next.unwrap_or_else(|error| Found::Problem(inner.to_vec(), error));
-            if !found(next) {
+            if !Walk::new(self, tree, index as u16, found).run()? {
                 return Ok(());
             }
         }
@@ -296,72 +171,6 @@ impl Source for FileSource {
     }
 }
 
-/// What was found under a name.
-enum Look {
-    /// Something to copy, and its device and inode.
-    At(Entry, (u64, u64)),
-    /// A link, which are left out without a word, as asked.
-    Skipped,
-    /// Something that is not copied.
-    Special,
-}
-
-/// One directory on the way down.
-#[derive(Debug)]
-struct Level {
-    dir: Root,
-    path: Vec<u8>,
-    names: Vec<Vec<u8>>,
-    id: (u64, u64),
-}
-
-impl Level {
-    /// Reads the names in `dir`, sorted so that every run lists in the same order.
-    fn open(dir: Root, path: Vec<u8>, id: (u64, u64)) -> Result<Self, Errno> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&dir)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if !is_dots(name) {
-                names.push(name.to_vec());
-            }
-        }
-        names.sort_unstable_by(|a, b| b.cmp(a));
-        Ok(Self { dir, path, names, id })
-    }
-}
-
-/// Opens the directory `inner`; `None` if a followed link leads back to where we are.
-fn enter(levels: &[Level], tree: &Tree, inner: &[u8], id: (u64, u64), links: Links) -> Result<Option<Level>> {
-    if levels.len() >= MAX_DEPTH {
-        return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(inner))));
-    }
-    if links == Links::Follow && levels.iter().any(|level| level.id == id) {
-        return Ok(None);
-    }
-    let failed = |error| Error::io("list", inner, error);
-    let dir = match links {
-        Links::Follow => {
-            let fd = tree.base.open_following(inner, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
-            Root::from(fd)
-        }
-        _ => tree.base.dir(inner).map_err(failed)?,
-    };
-    Level::open(dir, inner.to_vec(), id).map(Some).map_err(failed)
-}
-
-fn id(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
-}
-
-fn permissions(stat: &Stat) -> u32 {
-    stat.st_mode & 0o777
-}
-
-fn mtime(stat: &Stat) -> Timestamp {
-    Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -371,6 +180,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::text::show;
 
     /// What `paths` list: entries, problems with their kinds, and notes, each by its path.
     fn listed(paths: &[&Path], links: Links) -> (Vec<String>, Vec<(String, ErrorKind)>, Vec<String>) {

@@ -9,9 +9,12 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::Quota;
+use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::wire::handshake::{self, Unopened};
-use crate::wire::message::{IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, VERSIONS};
+use crate::wire::message::{
+    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
+};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::{Identity, Trust};
@@ -78,6 +81,46 @@ impl Link {
         Ok(Self { outbox, inbox, config, place, version, peer, way: way.settled(peer) })
     }
 
+    /// Refuses an endpoint that speaks no version of `since`, in which `what` is understood; `instead` says what else helps.
+    fn needs(&self, since: u16, what: &str, instead: &str) -> Result<()> {
+        if self.version >= since {
+            return Ok(());
+        }
+        let why = format!(
+            "the endpoint at {} speaks protocol version {}, and {what} in version {since}: update it{instead}",
+            self.place, self.version
+        );
+        Err(Error::new(ErrorKind::Protocol, why))
+    }
+
+    /// Says what of its source the endpoint is to offer.
+    ///
+    /// # Errors
+    /// It is too old to understand that, or that is more than it is told at once.
+    pub fn name_selection(&self, selection: &Selection) -> Result<()> {
+        if selection.is_all() {
+            return Ok(());
+        }
+        self.needs(SELECTION_SINCE, "filters are understood", " or leave the filters out")?;
+        selection.check_size()?;
+        self.outbox.send(&Message::Selection(selection.clone()));
+        Ok(())
+    }
+
+    /// Says what the destination is to take of what is offered.
+    ///
+    /// # Errors
+    /// It is too old to understand that.
+    pub fn name_taking(&self, taking: Taking) -> Result<()> {
+        if taking == Taking::default() {
+            return Ok(());
+        }
+        let what = "--existing, --ignore-existing and --update are understood";
+        self.needs(SELECTION_SINCE, what, " or leave them out")?;
+        self.outbox.send(&Message::Taking(taking));
+        Ok(())
+    }
+
     /// What the endpoint answers to what was asked.
     pub fn answer(&self) -> Result<Message> {
         self.answer_within(ANSWER)
@@ -140,16 +183,8 @@ pub fn iperf3_between(
     test: Iperf3Test,
     limit: Duration,
 ) -> Result<Vec<u8>> {
-    let new_enough = |link: &Link| match link.version >= IPERF3_BETWEEN_SINCE {
-        true => Ok(()),
-        false => {
-            let why = format!(
-                "the endpoint at {} speaks protocol version {}, and a test between endpoints is asked for in version {IPERF3_BETWEEN_SINCE}: update it",
-                link.place, link.version
-            );
-            Err(Error::new(ErrorKind::Protocol, why))
-        }
-    };
+    let new_enough =
+        |link: &Link| link.needs(IPERF3_BETWEEN_SINCE, "a test between endpoints is asked for", "");
     let issued = Link::open(to, pki)?;
     new_enough(&issued)?;
     let ticket = one_time_ticket(&issued, Request::OneTimeIperf3 { reverse: test.reverse })?;
@@ -205,13 +240,8 @@ impl Iperf3Server {
 
     /// Asks for one over a session that there is.
     pub fn ask_over(link: Link, limit: Duration) -> Result<Self> {
-        if link.version < IPERF3_SINCE {
-            let why = format!(
-                "the endpoint at {} speaks protocol version {}, and iperf3 is asked for in version {IPERF3_SINCE}: update it, or run `iperf3 -s` there and name it HOST:PORT",
-                link.place, link.version
-            );
-            return Err(Error::new(ErrorKind::Protocol, why));
-        }
+        let instead = ", or run `iperf3 -s` there and name it HOST:PORT";
+        link.needs(IPERF3_SINCE, "iperf3 is asked for", instead)?;
         let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
         link.outbox.send(&Message::Request(Request::Iperf3 { limit_s }));
         match link.answer()? {
@@ -281,6 +311,29 @@ mod tests {
             assert_eq!(matches!(answer, Message::RoundTrip(_)), told, "version {newest}: {answer:?}");
             link.outbox.close();
         }
+        endpoint.drain();
+    }
+
+    #[test]
+    fn an_endpoint_that_knows_no_filters_is_refused_in_one_line() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let old = Link::open_within(&address, None, (1, SELECTION_SINCE - 1)).expect("let in");
+        old.name_selection(&Selection::default()).expect("nothing to say");
+        old.name_taking(Taking::default()).expect("nothing to say");
+        let selection = Selection { one_file_system: true, ..Selection::default() };
+        for error in [
+            old.name_selection(&selection).expect_err("too old"),
+            old.name_taking(Taking { update: true, ..Taking::default() }).expect_err("too old"),
+        ] {
+            let message = &error.message;
+            assert!(error.kind == ErrorKind::Protocol && message.contains("in version 9"), "{error}");
+            assert!(message.contains("update it or leave") && !message.contains('\n'), "{error}");
+        }
+        // And it takes no such word in an older version.
+        old.outbox.send(&Message::Selection(selection));
+        let error = old.answer().expect_err("refused");
+        assert!(error.message.contains("a session begins with a request"), "{error}");
         endpoint.drain();
     }
 

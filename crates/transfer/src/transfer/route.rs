@@ -18,6 +18,7 @@ use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::{Quota, Share};
+use crate::selection::{Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -72,6 +73,10 @@ pub enum To {
 pub struct Setup {
     /// What both ends agree on.
     pub terms: Terms,
+    /// What of the source is offered.
+    pub selection: Selection,
+    /// What the destination takes of that.
+    pub taking: Taking,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -107,7 +112,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
     match (from, to) {
         (From::Local(paths), To::Endpoint(address)) => {
-            let source = FileSource::local(paths, setup.terms.links)?;
+            let source = FileSource::local(paths, setup.terms.links)?.selecting(setup.selection.clone())?;
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
@@ -152,6 +157,7 @@ pub fn push(
 ) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     link.name_run(setup.run, setup.stall);
+    link.name_taking(setup.taking)?;
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
@@ -177,6 +183,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let has_read_stage = matches!(source, SourceSpec::Files(_));
     let link = setup.link(address)?;
     link.name_run(setup.run, setup.stall);
+    link.name_selection(&setup.selection)?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -195,7 +202,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let (asked, destination) = match to {
         None => {
             let sink = Arc::new(NullSink);
-            (Asked::OneFile, Destination { sink, journal: None, catalogue: None, asks_hashes: false })
+            (Asked::OneFile, Destination::nowhere(sink))
         }
         Some((path, _)) => {
             let local = LocalDestination::resolve(path, single)?;
@@ -207,7 +214,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let catalogue = setup.catalogues.of(&local.absolute);
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
-            (asked, Destination { sink: Arc::new(sink), journal, catalogue, asks_hashes })
+            let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
+            let sink = Arc::new(sink);
+            (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection })
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
@@ -229,6 +238,8 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = setup.link(from)?;
     link.name_run(setup.run, setup.stall);
+    link.name_selection(&setup.selection)?;
+    link.name_taking(setup.taking)?;
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;

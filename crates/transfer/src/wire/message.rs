@@ -15,12 +15,13 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::Terms;
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 8);
+pub const VERSIONS: (u16, u16) = (1, 9);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -43,6 +44,9 @@ pub(crate) const DETAIL_SINCE: u16 = 7;
 
 /// The version since which endpoints can be asked to measure between them by iperf3.
 pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
+
+/// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
+pub const SELECTION_SINCE: u16 = 9;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -262,6 +266,11 @@ pub enum Message {
 
     /// The endpoint that made a test: what iperf3 printed, in JSON; since version 8.
     Iperf3Report(#[serde(deserialize_with = "at_most::<MAX_REPORT, _, _>")] Vec<u8>),
+
+    /// Initiator, ahead of its request: what of the source the endpoint is to offer; since version 9.
+    Selection(Selection),
+    /// Initiator or sender, ahead of its request: what the destination is to take of that; since version 9.
+    Taking(Taking),
 }
 
 /// Encodes `message` with its length prefix.
@@ -362,6 +371,9 @@ mod tests {
         assert_eq!(encode(&Message::Refreshed(3))[4..], [34, 3]);
         assert_eq!(encode(&Verdict::Tell)[4..], [5]);
         assert_eq!(encode(&Message::Detail(CounterDetail::default()))[4..], [35, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encode(&Message::Selection(Selection::default()))[4..], [38, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encode(&Message::Taking(Taking::default()))[4..], [39, 0, 0, 0]);
+        assert_eq!(encode(&Verdict::Leave)[4..], [6]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

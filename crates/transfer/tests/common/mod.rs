@@ -80,6 +80,8 @@ impl Fixture {
         let state = Root::open(self.temporary.path().join("state").as_os_str().as_bytes()).expect("opened");
         Setup {
             terms: self.terms.clone(),
+            selection: Default::default(),
+            taking: Default::default(),
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

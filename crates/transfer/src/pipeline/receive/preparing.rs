@@ -17,6 +17,7 @@ use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::write_path::{WriteHandler, segments_left};
 use crate::quota::{Held, remember};
+use crate::selection::Taking;
 use crate::store::Standing;
 use crate::sys::sync::mpsc;
 use crate::sys::thread;
@@ -136,6 +137,12 @@ impl ReceiverState {
             let place = self.path.sink.place(entry);
             self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
         }
+        if self.leaves(entry)? {
+            if let Kind::File { size, .. } = entry.kind {
+                self.path.ledger.left_out(size);
+            }
+            return Ok(Some(Verdict::Leave));
+        }
         let standing = self.path.sink.prepare(entry, self.terms.dry)?;
         let Kind::File { size, .. } = entry.kind else {
             let place = self.path.sink.place(entry);
@@ -217,6 +224,19 @@ impl ReceiverState {
             whole.push(file);
         }
         Ok(Some(Verdict::Want { have: Vec::new() }))
+    }
+
+    /// Whether what bears the entry's name, or that nothing does, is to stay as it is.
+    fn leaves(&self, entry: &Entry) -> Result<bool> {
+        let Taking { existing, ignore_existing, update } = self.taking;
+        if self.taking == Taking::default() {
+            return Ok(false);
+        }
+        let Some(there) = self.path.sink.there(entry)? else { return Ok(existing) };
+        let is_directory = entry.kind == Kind::Directory;
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let newer = update && is_file && there.is_file && there.mtime > entry.mtime;
+        Ok(newer || (ignore_existing && !(is_directory && there.is_directory)))
     }
 
     /// Gets ready for a file's blocks, less the segments that are `there` from an earlier run.

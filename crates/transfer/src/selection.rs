@@ -1,0 +1,139 @@
+//! What of a source is offered, and what of that a destination takes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
+use crate::filter::rule::{Action, Rule, RuleSide};
+use crate::manifest::{Entry, Kind, Timestamp};
+
+/// Most rules, and most names of a list, that are said to an endpoint. All of a selection goes into one message.
+const MAX_RULES: usize = 16 << 10;
+const MAX_LISTED: usize = 256 << 10;
+
+/// Most bytes of patterns and names that are said to an endpoint.
+const MAX_SELECTION: usize = 3 << 20;
+
+/// What of a source is offered; all of it by default. Sizes are bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selection {
+    /// Which names, the first rule that matches deciding.
+    #[serde(deserialize_with = "at_most::<MAX_RULES, _, _>")]
+    pub rules: Vec<Rule>,
+    /// Whether only what `names` lists is offered.
+    pub listed: bool,
+    /// Names relative to the one source, without dots; the directories on the way to them are offered, too.
+    #[serde(deserialize_with = "at_most::<MAX_LISTED, _, _>")]
+    pub names: Vec<Vec<u8>>,
+    /// Files of no fewer bytes.
+    pub min_size: Option<u64>,
+    /// Files of no more bytes.
+    pub max_size: Option<u64>,
+    /// Files that were modified later.
+    pub newer_than: Option<Timestamp>,
+    /// Files that were modified earlier.
+    pub older_than: Option<Timestamp>,
+    /// Whether directories on which another file system is mounted are not entered.
+    pub one_file_system: bool,
+}
+
+impl Selection {
+    /// Whether all of the source is offered.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Its rules, ready to be asked where files are listed.
+    pub fn filter(&self) -> Result<Filter> {
+        Filter::new(&self.rules, RuleSide::Source)
+    }
+
+    /// Whether its rules and names are those of a receiver's own request, so that it can tell what may be offered.
+    pub fn can_be_checked(&self) -> bool {
+        !self.listed && !self.rules.iter().any(|rule| matches!(rule.action, Action::Merge(_)))
+    }
+
+    /// Whether what was named as a source may be left out.
+    pub fn may_leave_out_files(&self) -> bool {
+        self.listed || !self.fits_all()
+    }
+
+    fn fits_all(&self) -> bool {
+        let sizes = (self.min_size, self.max_size);
+        sizes == (None, None) && (self.newer_than, self.older_than) == (None, None)
+    }
+
+    /// Whether `entry` has a size and a time that are asked for.
+    pub fn fits(&self, entry: &Entry) -> bool {
+        let Kind::File { size, .. } = entry.kind else { return true };
+        self.min_size.is_none_or(|least| size >= least)
+            && self.max_size.is_none_or(|most| size <= most)
+            && self.newer_than.is_none_or(|time| entry.mtime > time)
+            && self.older_than.is_none_or(|time| entry.mtime < time)
+    }
+
+    /// What it takes in memory.
+    pub fn memory(&self) -> usize {
+        // A byte of a pattern becomes a token of 40, in up to three variants of it, which two have at a time.
+        let rules = self.rules.iter().map(|rule| 4 * size_of::<Rule>() + 240 * rule.pattern.len());
+        let names = self.names.iter().map(|name| 3 * size_of::<Vec<u8>>() + 2 * name.len());
+        rules.sum::<usize>() + names.sum::<usize>()
+    }
+
+    /// Refuses what is more than one message may hold.
+    pub fn check_size(&self) -> Result<()> {
+        let patterns: usize = self.rules.iter().map(|rule| rule.pattern.len() + 8).sum();
+        let names: usize = self.names.iter().map(|name| name.len() + 3).sum();
+        if self.rules.len() > MAX_RULES || self.names.len() > MAX_LISTED || patterns + names > MAX_SELECTION {
+            let why = format!(
+                "{} filter rules and {} listed names are more than an endpoint is told at once (at most {MAX_RULES} and {MAX_LISTED}, of 3 MiB): copy in parts",
+                self.rules.len(),
+                self.names.len()
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        Ok(())
+    }
+}
+
+/// What a destination takes of what is offered; all of it by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taking {
+    /// Only what is there under its name.
+    pub existing: bool,
+    /// No file that is there under its name.
+    pub ignore_existing: bool,
+    /// No file that is there and was modified later.
+    pub update: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::RelPath;
+
+    #[test]
+    fn files_are_chosen_by_size_and_time_and_nothing_else_is() {
+        let at = |seconds| Timestamp { seconds, nanoseconds: 5 };
+        let file = |size, seconds| Entry {
+            path: RelPath::new("f").expect("a name"),
+            kind: Kind::File { size, fingerprint: [0; 16] },
+            mode: 0o644,
+            mtime: at(seconds),
+        };
+        let selection = Selection {
+            min_size: Some(10),
+            max_size: Some(20),
+            newer_than: Some(at(100)),
+            older_than: Some(at(200)),
+            ..Selection::default()
+        };
+        let tried = [(10, 150), (20, 101), (9, 150), (21, 150), (15, 100), (15, 200)];
+        let fits = tried.map(|(size, time)| selection.fits(&file(size, time)));
+        assert_eq!(fits, [true, true, false, false, false, false]);
+        let directory = Entry { kind: Kind::Directory, ..file(0, 0) };
+        assert!(selection.fits(&directory) && selection.may_leave_out_files());
+        assert!(Selection::default().is_all() && !Selection::default().may_leave_out_files());
+    }
+}
