@@ -32,15 +32,7 @@ impl Lab {
 
     fn command(&self) -> Command {
         let mut command = self.world.command();
-        for (variable, key) in [
-            ("TIDEGATE_ENA_URL", "ena_url"),
-            ("TIDEGATE_EUTILS_URL", "eutils_url"),
-            ("TIDEGATE_SDL_URL", "sdl_url"),
-            ("TIDEGATE_AWS_URL", "aws_url"),
-        ] {
-            command.env(variable, self.archive.url(key));
-        }
-        command.arg("get");
+        command.envs(self.archive.environment()).arg("get");
         command
     }
 

@@ -107,6 +107,17 @@ impl Standin {
         &self.urls[key]
     }
 
+    /// What leads `tidegate` to it.
+    pub fn environment(&self) -> [(&'static str, &str); 4] {
+        [
+            ("TIDEGATE_ENA_URL", "ena_url"),
+            ("TIDEGATE_EUTILS_URL", "eutils_url"),
+            ("TIDEGATE_SDL_URL", "sdl_url"),
+            ("TIDEGATE_AWS_URL", "aws_url"),
+        ]
+        .map(|(variable, key)| (variable, self.url(key)))
+    }
+
     pub fn settings(&self) -> ArchiveSettings {
         ArchiveSettings {
             ena_url: self.url("ena_url").to_owned(),

@@ -250,7 +250,10 @@ mod tests {
     fn options_that_fit_are_taken_in_both_ways_of_writing() {
         for (route, options) in [
             (Route::Copy, &["--optimizer", "aimd", "--staging=8MiB", "--checksum", "--links", "skip"][..]),
-            (Route::Get, &["--format=sra", "--source", "aws", "--allow-fallback", "--checksum", "md5,sha-256"]),
+            (
+                Route::Get,
+                &["--format=sra", "--source", "aws", "--allow-fallback", "--checksum", "md5,sha-256"],
+            ),
             (Route::Put, &["--part-size=8MiB", "--timeout=30s", "--checksum"]),
             (Route::GridFtp, &["--optimizer=aimd", "--epoch", "5s"]),
         ] {
