@@ -214,14 +214,10 @@ fn what_was_verified_is_kept_when_the_mover_or_the_service_is_killed_or_it_is_ca
     let journal = || journal(&world.path("out/.tidegate"));
     let service = lab.service();
     // Slow enough that signals find it at work.
-    let slow = [
-        "--option=--limit-rate=64Mbit/s",
-        "--option=--staging=1MiB",
-        "--option=--epoch=100ms",
-        "--retry-for=10m",
-    ];
+    let slow = ["--option=--limit-rate=64Mbit/s", "--option=--staging=1MiB", "--option=--epoch=100ms"];
     let submit = [&["submit", "SRR9000001", "out/"][..], &slow].concat();
-    assert_eq!(service.run(world, &submit).code, 0);
+    let ran = service.run(world, &submit);
+    assert_eq!(ran.code, 0, "{ran:?}");
     let mut following = service
         .command(world, &["job", "1", "--follow", "--json"])
         .stdout(Stdio::piped())
