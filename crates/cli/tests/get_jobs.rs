@@ -1,13 +1,16 @@
-//! Jobs of accessions, against the stand-in archive: got as `tidegate get` gets them, gone on with after kills, and
-//! refused or failed in one line.
+//! Jobs that get what others' servers have. Accessions, against the stand-in archive: got as `tidegate get` gets them,
+//! gone on with after kills, and refused or failed in one line. And nobody's server is read for an estimate.
 
 mod common;
+#[path = "../../fetch/tests/common/mod.rs"]
+mod servers;
 #[path = "../../fetch/tests/common/standin.rs"]
 #[allow(dead_code, reason = "much of it is for the tests of resolving")]
 mod standin;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,6 +18,7 @@ use common::service::{Service, post_for};
 use common::{World, eventually, signal};
 use rustix::process::Signal;
 use serde_json::Value;
+use servers::scripted::{Scripted, Then, http};
 use standin::{DataSet, Standin, data, id};
 
 /// A world with an archive of its own.
@@ -263,5 +267,41 @@ fn what_was_verified_is_kept_when_the_mover_or_the_service_is_killed_or_it_is_ca
     println!("{moved} of {total} bytes were moved at last");
     // Three times two segments of 4 MiB were written down at least.
     assert!(job["summary"]["verified"] == true && moved + (20 << 20) <= total, "{moved} of {total}: {job}");
+    assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn nobodys_server_is_read_for_an_estimate() {
+    let world = World::new();
+    let service = Service::start(&world, "svc", &[]);
+    let web = Scripted::http(|_| (http("200 OK", &[("Content-Length", "9")], b"the whole"), Then::Close));
+    let ftp = TcpListener::bind("127.0.0.1:0").expect("bound");
+    ftp.set_nonblocking(true).expect("set");
+    let ftp_url = format!("ftp://{}/pub/x", ftp.local_addr().expect("bound"));
+    for url in [web.url("x").as_str(), &ftp_url] {
+        let asked = ["--estimation", "--bytes", "1TiB", "--wait", "--always-sample"];
+        let ran = service.run(&world, &[&["submit", url, "/nowhere/x"][..], &asked].concat());
+        assert!(ran.code == 1 && ran.err.lines().count() == 1, "{ran:?}");
+        assert!(ran.err.contains("sample"), "{ran:?}");
+        let ran = service.run(&world, &["estimate", url, "/nowhere/x", "--bytes", "1TiB", "--always-sample"]);
+        assert!(ran.code == 2 && ran.err.lines().count() == 1, "{ran:?}");
+        // Nor by a program that would read from there, if that is asked for.
+        let ran = service
+            .run(&world, &["submit", url, "/nowhere/x", "--sampler=gridftp", "--estimation", "--bytes=1TiB"]);
+        assert!(ran.code == 2 && ran.err.contains("not sampled by gridftp"), "{ran:?}");
+    }
+    assert_eq!(ftp.accept().expect_err("nobody called").kind(), ErrorKind::WouldBlock);
+    assert!(web.requests().is_empty(), "{:?}", web.requests());
+    // A job asks for the size, and reads once, to have it.
+    let ran = service.run(&world, &["submit", web.url("x").as_str(), &world.text("out/"), "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
+    let asked: Vec<String> = web
+        .requests()
+        .iter()
+        .map(|request| request.lines[0].split(' ').next().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(asked.iter().filter(|method| *method == "GET").count(), 1, "{asked:?}");
+    assert!(asked.iter().all(|method| method == "GET" || method == "HEAD"), "{asked:?}");
+    assert_eq!(world.read("out/x"), b"the whole");
     assert_eq!(service.terminate(), 0);
 }
