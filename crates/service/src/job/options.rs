@@ -107,9 +107,9 @@ fn kinds(route: Route, is_archive: bool) -> impl Iterator<Item = &'static (&'sta
     common.iter().chain(own).chain(if is_archive { ARCHIVE } else { &[] })
 }
 
-/// The names of the options that a job on that route may have, of accessions or not.
-pub fn job_options(route: Route, is_archive: bool) -> impl Iterator<Item = &'static str> {
-    kinds(route, is_archive).map(|(name, _)| *name)
+/// The options that a job on that route may have, of accessions or not: their names, and whether a value follows.
+pub fn job_options(route: Route, is_archive: bool) -> impl Iterator<Item = (&'static str, bool)> {
+    kinds(route, is_archive).map(|(name, value)| (*name, !matches!(value, Value::None)))
 }
 
 /// Whether a job on that route may have these options, and their values can be read.
@@ -121,7 +121,7 @@ pub(super) fn check(options: &[String], route: Route, is_archive: bool) -> Resul
             word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
         let Some((_, kind)) = kinds(route, is_archive).find(|(known, _)| *known == name) else {
             let shown: String = name.chars().take(40).collect();
-            let known: Vec<&str> = job_options(route, is_archive).collect();
+            let known: Vec<&str> = job_options(route, is_archive).map(|(name, _)| name).collect();
             let known = known.join(", ");
             return Err(format!("{shown:?} is no option of a job by {}; there are {known}", program(route)));
         };

@@ -426,8 +426,7 @@ mod tests {
             assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
         let mut request = fine.clone();
-        request.options =
-            ["--optimizer", "aimd", "--staging=8MiB", "--checksum", "--overwrite"].map(String::from).into();
+        request.options = ["--optimizer", "aimd", "--staging=8MiB", "--checksum"].map(String::from).into();
         assert_eq!(request.check(), Ok(()));
         assert_eq!(request.optimizer(), Some("aimd"));
         assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));
