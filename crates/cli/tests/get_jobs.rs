@@ -12,10 +12,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use common::service::{Service, post_for};
-use common::{World, eventually, signal};
+use common::{World, eventually, journal, md5sum_agrees, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use servers::scripted::{Scripted, Then, http};
@@ -52,12 +52,6 @@ fn are_there(data: &DataSet, run: &Value, format: &str, directory: &Path) -> boo
         let made = fs::read(data.root.path().join(text("path"))).expect("made");
         fs::read(directory.join(text("name"))).is_ok_and(|found| found == made)
     })
-}
-
-fn md5sum_agrees(directory: &Path) -> bool {
-    let mut command = Command::new("md5sum");
-    command.args(["-c", "--strict", "--quiet", "md5sums.txt"]).current_dir(directory);
-    command.stdout(Stdio::null()).status().expect("md5sum").success()
 }
 
 #[test]
@@ -196,12 +190,6 @@ fn mover(out: &Path) -> Option<u32> {
         let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
         (line.contains(&out) && line.contains("\0get\0")).then_some(id)
     })
-}
-
-/// The size of the journal beneath a directory; 0 if there is none yet.
-fn journal(directory: &Path) -> u64 {
-    let runs = fs::read_dir(directory).into_iter().flatten().flatten();
-    runs.filter_map(|run| fs::metadata(run.path().join("journal")).ok()).map(|about| about.len()).sum()
 }
 
 #[test]
