@@ -9,7 +9,7 @@ mod standin;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::{Ran, World, finish, md5sum_agrees, skip};
 use serde_json::Value;

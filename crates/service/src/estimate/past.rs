@@ -6,7 +6,7 @@
 //! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
@@ -75,6 +75,9 @@ struct Question {
 pub struct Past {
     history: History,
     recent: Mutex<HashMap<Question, Recent>>,
+    /// Questions that somebody reads the answer to, which others wait for: a thousand clients of a path that nobody
+    /// asked about for a while are one question to the database.
+    reading: Mutex<HashMap<Question, Weak<tokio::sync::Mutex<()>>>>,
 }
 
 /// What was read of a question.
@@ -121,7 +124,7 @@ impl Question {
 impl Past {
     /// Of `history`.
     pub fn new(history: History) -> Arc<Self> {
-        Arc::new(Self { history, recent: Mutex::default() })
+        Arc::new(Self { history, recent: Mutex::default(), reading: Mutex::default() })
     }
 
     /// An answer out of `window`; a history that cannot be read is told in `notes`.
@@ -175,7 +178,27 @@ impl Past {
             }
             _ => {}
         }
+        let reading = self.reading(&question);
+        let asked = Instant::now();
+        let _turn = reading.lock().await;
+        if let Some(recent) = self.recent().get(&question)
+            && (recent.at >= asked || recent.at.elapsed() < FRESH)
+        {
+            return Ok(recent.known.clone());
+        }
         self.read_anew(question).await
+    }
+
+    /// What those hold in turn who read the answer to `question`.
+    fn reading(&self, question: &Question) -> Arc<tokio::sync::Mutex<()>> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = reading.get(question).and_then(Weak::upgrade) {
+            return found;
+        }
+        reading.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        reading.insert(question.clone(), Arc::downgrade(&turn));
+        turn
     }
 
     async fn read_anew(&self, question: Question) -> Result<Option<Arc<Known>>> {

@@ -43,10 +43,10 @@ impl JobEstimator for Chooser {
             let asked = request.estimate(size.bytes(), most)?;
             let answer = estimator.estimate(&asked, &mut |_| {}).await;
             answer
-                .map_err(|error| match error {
-                    // How much it is changes nothing about that.
-                    EstimateError::Usage(why) => why,
-                    error => size.explain(&error.to_string()),
+                .map_err(|error| match (error, size) {
+                    // What is taken for a size changes nothing about that.
+                    (EstimateError::Usage(why), Size::Unknown) => why,
+                    (error, size) => size.explain(&error.to_string()),
                 })
                 .and_then(|answer| estimated(&request, size, &answer))
         })
