@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::{Choice, Curve, Sample, choose};
 use tidegate_control::{BitRate, ByteCount};
+use tokio::sync::Semaphore;
 
-use crate::database::Result;
+use crate::database::{READERS, Result};
 use crate::history::Sample as Kept;
 use crate::history::{
     Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
@@ -78,6 +79,9 @@ pub struct Past {
     /// Questions that somebody reads the answer to, which others wait for: a thousand clients of a path that nobody
     /// asked about for a while are one question to the database.
     reading: Mutex<HashMap<Question, Weak<tokio::sync::Mutex<()>>>>,
+    /// Who reads at the same time: others wait here, in turn and for as long as their clients do. Left to the database's
+    /// connections they would be refused after a while, and what is known be sampled.
+    readers: Semaphore,
 }
 
 /// What was read of a question.
@@ -124,7 +128,8 @@ impl Question {
 impl Past {
     /// Of `history`.
     pub fn new(history: History) -> Arc<Self> {
-        Arc::new(Self { history, recent: Mutex::default(), reading: Mutex::default() })
+        let (recent, reading) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { history, recent, reading, readers: Semaphore::new(READERS as usize) })
     }
 
     /// An answer out of `window`; a history that cannot be read is told in `notes`.
@@ -202,6 +207,8 @@ impl Past {
     }
 
     async fn read_anew(&self, question: Question) -> Result<Option<Arc<Known>>> {
+        // It is never closed.
+        let _reader = self.readers.acquire().await;
         let at = Instant::now();
         let known = self.read(&question).await?.map(Arc::new);
         let mut recent = self.recent();
