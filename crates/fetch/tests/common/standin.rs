@@ -108,6 +108,7 @@ impl Standin {
     }
 
     /// What leads `tidegate` to it.
+    #[allow(dead_code, reason = "for the tests of the command")]
     pub fn environment(&self) -> [(&'static str, &str); 4] {
         [
             ("TIDEGATE_ENA_URL", "ena_url"),
