@@ -9,9 +9,9 @@ mod standin;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Ran, World, finish, skip};
+use common::{Ran, World, finish, md5sum_agrees, skip};
 use serde_json::Value;
 use servers::nginx::Nginx;
 use standin::{Standin, data, id, run_of};
@@ -66,12 +66,6 @@ fn files_of(shape: &str, format: &str) -> Vec<(String, Vec<u8>)> {
             (name, content)
         })
         .collect()
-}
-
-fn md5sum_agrees(directory: &Path) -> bool {
-    let mut command = Command::new("md5sum");
-    command.args(["-c", "--strict", "--quiet", "md5sums.txt"]).current_dir(directory).stdout(Stdio::null());
-    command.status().expect("md5sum").success()
 }
 
 /// Data files only: without what stands beside them.

@@ -11,13 +11,12 @@ mod servers;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use common::{World, eventually, finish, signal, skip, wait};
+use common::{World, eventually, finish, journal, signal, skip, wait};
 use mounted::Mounted;
 use rustix::process::Signal;
 use servers::nginx::Nginx;
@@ -129,12 +128,6 @@ fn what_was_written_down_before_a_kill_is_not_fetched_again() {
     let moved = lab.finish()["bytes"].as_u64().expect("a number");
     println!("moved {moved} bytes at last");
     assert!(moved <= 2 * LARGE as u64 + 100_000 - (4 << 20), "{moved}");
-}
-
-/// The size of the journal beneath a directory; 0 if there is none yet.
-fn journal(directory: &Path) -> u64 {
-    let runs = fs::read_dir(directory).into_iter().flatten().flatten();
-    runs.filter_map(|run| fs::metadata(run.path().join("journal")).ok()).map(|about| about.len()).sum()
 }
 
 #[test]

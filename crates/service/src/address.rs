@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use tidegate_fetch::archive::Accession;
+
 /// What moves data from one address to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// `tidegate copy`: files of this host and of endpoints.
     Copy,
-    /// `tidegate get`: others' servers to this host.
+    /// `tidegate get`: others' servers, and what archives have under accessions, to this host.
     Get,
     /// `tidegate put`: this host to a store.
     Put,
@@ -23,6 +25,11 @@ pub fn scheme(address: &str) -> Option<String> {
         .then(|| scheme.to_ascii_lowercase())
 }
 
+/// The accession of a sequence archive that an address is. A file of that name is written `./SRR7706354`.
+pub fn accession(address: &str) -> Option<Accession> {
+    address.parse().ok()
+}
+
 impl Route {
     /// The route from `source` to `destination`, or why there is none.
     ///
@@ -30,11 +37,13 @@ impl Route {
     /// use tidegate_service::address::Route;
     ///
     /// assert_eq!(Route::between("https://host/a.gz", "/data/"), Ok(Route::Get));
+    /// assert_eq!(Route::between("SRR390728", "/data/"), Ok(Route::Get));
     /// assert!(Route::between("https://host/a.gz", "tg://dtn/in/").is_err());
     /// ```
     pub fn between(source: &str, destination: &str) -> Result<Self, String> {
         let (from, to) = (scheme(source), scheme(destination));
-        let of = |scheme: &Option<String>| match scheme.as_deref() {
+        let of = |address: &str, scheme: &Option<String>| match scheme.as_deref() {
+            None if accession(address).is_some() => Some(End::Archive),
             None | Some("file") => Some(End::Local),
             Some("tg") => Some(End::Endpoint),
             Some("gsiftp") => Some(End::GridFtp),
@@ -50,25 +59,29 @@ impl Route {
                 scheme.as_deref().unwrap_or_default()
             )
         };
-        let a = of(&from).ok_or_else(|| unknown(&from))?;
-        let b = of(&to).ok_or_else(|| unknown(&to))?;
+        let a = of(source, &from).ok_or_else(|| unknown(&from))?;
+        let b = of(destination, &to).ok_or_else(|| unknown(&to))?;
         match (a, b) {
             (End::Local | End::Endpoint, End::Local | End::Endpoint) => Ok(Self::Copy),
-            (End::Web | End::Store | End::Bucket | End::Ftp, End::Local) => Ok(Self::Get),
+            (End::Web | End::Store | End::Bucket | End::Ftp | End::Archive, End::Local) => Ok(Self::Get),
             (End::Local, End::Web | End::Store) => Ok(Self::Put),
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
             | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Ok(Self::GridFtp),
             _ => Err(format!(
                 "nothing moves data from {} to {}: name a local directory between, in two jobs",
-                shown(from.as_deref()),
-                shown(to.as_deref())
+                shown(a, from.as_deref()),
+                shown(b, to.as_deref())
             )),
         }
     }
 }
 
-fn shown(scheme: Option<&str>) -> String {
-    scheme.map_or_else(|| "a path".to_owned(), |scheme| format!("{scheme}://"))
+fn shown(end: End, scheme: Option<&str>) -> String {
+    match (end, scheme) {
+        (_, Some(scheme)) => format!("{scheme}://"),
+        (End::Archive, None) => "an accession".to_owned(),
+        (_, None) => "a path".to_owned(),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -80,6 +93,7 @@ enum End {
     Store,
     Bucket,
     Ftp,
+    Archive,
 }
 
 /// The path of `file://host/path`, or the address itself.
@@ -118,9 +132,16 @@ mod tests {
             ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),
             ("tg://g/a", "ftp://h/b", None),
             ("gopher://h/a", "/b", None),
+            ("SRR390728", "/b/", Some(Route::Get)),
+            ("prjna480016", "file:///b", Some(Route::Get)),
+            ("./SRR390728", "/b/", Some(Route::Copy)),
+            ("/a/SRR390728", "tg://h/b", Some(Route::Copy)),
+            ("SRR390728", "s3://b/c", None),
         ] {
             assert_eq!(Route::between(from, to).ok(), route, "{from} {to}");
         }
+        let between = Route::between("SRR390728", "tg://h/b");
+        assert!(between.is_err_and(|why| why.starts_with("nothing moves data from an accession to tg://")));
     }
 
     #[test]

@@ -37,7 +37,7 @@ const LOST: Duration = Duration::from_secs(3);
 const LOOKING: Duration = Duration::from_secs(2);
 
 /// Connections that read at the same time.
-const READERS: u32 = 4;
+pub const READERS: u32 = 4;
 
 /// What keeps two programs from making tables at the same time in one PostgreSQL database ("tidegate").
 const LOCK: i64 = 0x7469_6465_6761_7465;

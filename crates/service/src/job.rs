@@ -6,11 +6,14 @@ pub mod file;
 mod stream_rule;
 mod values;
 
+mod options;
+
 mod request;
 
 mod advice;
 mod state;
 
+pub use options::job_options;
 pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
 pub use state::{Event, IllegalTransition, State};
 pub use stream_rule::StreamRule;

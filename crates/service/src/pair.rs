@@ -7,10 +7,13 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
+use crate::address;
+
 /// The longest name of a site: what a URL's scheme, host and port take, and some.
 const LONGEST: usize = 300;
 
-/// One end of transfers: `tg://host:port`, `gsiftp://host`, `s3://bucket`, or `local` for this host's files.
+/// One end of transfers: `tg://host:port`, `gsiftp://host`, `s3://bucket`, `archive://insdc` for accessions, or `local`
+/// for this host's files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Site(String);
@@ -23,10 +26,15 @@ pub struct SiteError(String);
 impl Site {
     /// Files of the host that asks.
     pub const LOCAL: &'static str = "local";
+    /// The scheme of a sequence archive, which is asked by accession: no address has it.
+    pub(crate) const ARCHIVE: &'static str = "archive";
 
     /// The site of a job's URL or path: what has no scheme is local, and the user, the secret and the path
     /// of an address are left out.
     pub fn of(address: &str) -> Result<Self, SiteError> {
+        if address::accession(address).is_some() {
+            return Ok(Self::archive(None));
+        }
         let Some((scheme, _)) = address.split_once("://") else {
             return Ok(Self(Self::LOCAL.to_owned()));
         };
@@ -44,6 +52,31 @@ impl Site {
             return Err(wrong(&format!("its host has more than {LONGEST} bytes")));
         }
         Ok(Self(site))
+    }
+
+    /// The sequence archives: the one that accessions are to come from, as `get --source` has it, or else the
+    /// International Nucleotide Sequence Database Collaboration, whose members have the same runs.
+    pub(crate) fn archive(source: Option<&str>) -> Self {
+        let name = source.filter(|name| *name != "auto").unwrap_or("insdc");
+        Self(format!("{}://{name}", Self::ARCHIVE))
+    }
+
+    /// The host of a server that anybody may fetch from, as by HTTP or FTP, and of who is asked first for an accession.
+    pub(crate) fn public_server(&self) -> Option<&str> {
+        let (scheme, place) = self.0.split_once("://")?;
+        match scheme {
+            "http" | "https" | "ftp" | "ftps" => {
+                let bracket = place.rfind(']').unwrap_or(0);
+                let port = place[bracket..].find(':').map_or(place.len(), |colon| bracket + colon);
+                Some(&place[..port])
+            }
+            Self::ARCHIVE => Some(match place {
+                "ncbi" => "sra-download.ncbi.nlm.nih.gov",
+                "aws" => "sra-pub-run-odp.s3.amazonaws.com",
+                _ => "ftp.sra.ebi.ac.uk",
+            }),
+            _ => None,
+        }
     }
 
     /// How it is written.
@@ -123,6 +156,8 @@ mod tests {
             ("tg://FINGERPRINT:secret@dtn1.example.org:7700/x/y", "tg://dtn1.example.org:7700"),
             ("gsiftp://DTN2.example.org/etc/big", "gsiftp://dtn2.example.org"),
             ("s3://bucket/key?x=1", "s3://bucket"),
+            ("srr390728", "archive://insdc"),
+            ("./SRR390728", "local"),
             ("https://[2001:db8::1]:8443/f", "https://[2001:db8::1]:8443"),
         ] {
             assert_eq!(Site::of(address).map(|site| site.to_string()), Ok(site.to_owned()), "{address}");

@@ -261,3 +261,45 @@ async fn a_batch_under_a_key_is_answered_as_the_first_time() {
     assert_eq!(under(&["run-8"], &batch).await.json(), json!({"ids": [3, 4]}));
     assert_eq!(service.get("/api/v1/jobs").await["jobs"].as_array().map(Vec::len), Some(4));
 }
+
+#[tokio::test]
+async fn what_a_job_may_not_carry_is_refused_however_it_is_sent() {
+    let service = Asked::start().await;
+    let refused = async |kind: &str, body: &str, wanted: &str| {
+        let answer = service.ask("POST", "/api/v1/jobs", kind, body).await;
+        let said = answer.json();
+        let detail = said["detail"].as_str().unwrap_or_default();
+        assert!(answer.status == 400 && detail.contains(wanted) && !detail.contains('\n'), "{body}: {said}");
+    };
+    for (source, destination, option, wanted) in [
+        // Files of the service's host: a policy travels as content, and nothing else is read or written for a job.
+        ("/a", "tg://h/b", "--policy=/etc/shadow", "no option of a job by `tidegate copy`"),
+        ("/a", "tg://h/b", "--tls-key=/etc/shadow", "no option"),
+        ("/a", "tg://h/b", "--epochs=/etc/cron.d/x", "no option"),
+        ("SRR390728", "/b", "--ca=/etc/shadow", "no option of a job by `tidegate get`"),
+        ("https://h/x", "/b", "--outdir=/etc", "no option"),
+        ("/a", "s3://b/c", "--state=/etc", "no option of a job by `tidegate put`"),
+        // What is another command's, or nobody's.
+        ("https://h/x", "/b", "--format=sra", "no option"),
+        ("/a", "tg://h/b", "--part-size=8MiB", "no option"),
+        ("gsiftp://g/a", "gsiftp://h/b", "--staging=8MiB", "no option of a job by globus-url-copy"),
+        ("/a", "tg://h/b", "--teleport", "no option"),
+        ("/a", "tg://h/b", "/etc/shadow", "no option"),
+        ("/a", "tg://h/b", "--staging=lots", "--staging: "),
+    ] {
+        let job = json!({ "source": source, "destination": destination, "options": [option] });
+        refused("application/json", &job.to_string(), wanted).await;
+        let toml = format!("source = {source:?}\ndestination = {destination:?}\noptions = [{option:?}]\n");
+        refused("application/toml", &toml, wanted).await;
+        let ad = format!(
+            "[ dap_type = transfer; src_url = {source:?}; dest_url = {destination:?}; arguments = {option:?}; ]"
+        );
+        refused("application/x-classad", &ad, wanted).await;
+    }
+    for (policy, wanted) in [("/etc/shadow", "base64"), ("/etc/passwdd", "its policy: ")] {
+        let mut job = json!({ "source": "/a", "destination": "tg://h/b", "options": ["--optimizer=policy"] });
+        job["policy"] = policy.into();
+        refused("application/json", &job.to_string(), wanted).await;
+    }
+    assert_eq!(service.get("/api/v1/jobs").await["jobs"], json!([]));
+}

@@ -71,8 +71,8 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
         lines.push(format!("{:>8}  {:10}  {:42}  from → to", "job", "state", "progress"));
     }
     lines.extend(jobs.iter().map(|job| {
-        let from = job.request.sources.first().map_or("", String::as_str);
-        format!("{:>8}  {:10}  {:42}  {from} → {}", job.id, job.state, progress(job), job.request.destination)
+        let route = job.request.route_in_words();
+        format!("{:>8}  {:10}  {:42}  {route}", job.id, job.state, progress(job))
     }));
     let counts: Vec<String> = all
         .counts

@@ -9,6 +9,8 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 use tidegate_control::units::parse_duration;
+use tidegate_fetch::archive::Accession;
+use tidegate_service::address::{self, Route};
 use tidegate_service::job::file::{Format, MAX_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, JobKind, Request};
 use tidegate_service::queue::IdempotencyKey;
@@ -34,7 +36,9 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 /// Submit transfer jobs to a running service.
 ///
 /// Either SRC… DST, one job; or job files, which end in .toml, .json, .stork, .dap, .sub, .submit, .ad or .classad
-/// (Stork ClassAds), or '-' for standard input. A job that was acknowledged survives a crash of the service.
+/// (Stork ClassAds), or '-' for standard input. SRC is a path, NAME:/PATH of a remembered endpoint, a URL, or an
+/// accession of a sequence archive that goes to a path, as in `tidegate submit SRR15852393 /data/`; write ./SRR15852393
+/// for a file of that name. A job that was acknowledged survives a crash of the service.
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
     /// Job files, or sources and a destination
@@ -192,10 +196,9 @@ impl SubmitArgs {
             );
             return Err(usage(why).into());
         };
-        let sources: Vec<String> =
-            sources.iter().map(|word| address_there(word)).collect::<Result<_, _>>()?;
         let mut request = Request::transfer("", address_there(destination)?);
-        request.sources = sources;
+        let source = |word: &String| source_there(word, &request.destination);
+        request.sources = sources.iter().map(source).collect::<Result<_, _>>()?;
         request.optimization = !self.no_optimization;
         self.add_to(&mut request)?;
         if self.estimation {
@@ -264,6 +267,21 @@ impl SubmitArgs {
     }
 }
 
+/// A source as the service is told of it: an accession where one can be got, else what [`address_there`] makes of it.
+fn source_there(word: &str, destination: &str) -> Result<String, Error> {
+    let is_here = Path::new(word).exists();
+    let is_got = address::accession(word).is_some() && Route::between(word, destination).is_ok();
+    match Accession::near_miss(word) {
+        _ if is_got && is_here => Err(usage(format!(
+            "{word} is an accession, and there is a file of that name: write ./{word} for the file, or submit the \
+             accession from another directory"
+        ))),
+        _ if is_got => Ok(word.to_owned()),
+        Some(error) if !is_here => Err(usage(format!("{}, and there is no such file", error.message))),
+        _ => address_there(word),
+    }
+}
+
 fn is_job_file(word: &str) -> bool {
     let extension = Path::new(word).extension().and_then(|extension| extension.to_str());
     word == "-" || (!word.contains("://") && extension.is_some_and(|found| JOB_FILES.contains(&found)))
@@ -307,5 +325,19 @@ mod tests {
         assert_eq!(address_there("tg://h/x").as_deref(), Ok("tg://h/x"));
         assert_eq!(address_there("/a/b/").as_deref(), Ok("/a/b/"));
         assert!(address_there("b").is_ok_and(|path| path.starts_with('/') && path.ends_with("/b")));
+    }
+
+    #[test]
+    fn an_accession_is_told_from_a_path() {
+        let there = |word: &str, destination: &str| source_there(word, destination).map_err(|e| e.message);
+        assert_eq!(there("SRR390728", "/data/").as_deref(), Ok("SRR390728"));
+        // Nothing of an archive goes there: it can only be a file.
+        assert!(there("SRR390728", "tg://T@h/x").is_ok_and(|path| path.ends_with("/SRR390728")));
+        assert!(there("./SRR390728", "/data/").is_ok_and(|path| path.starts_with('/')));
+        for (word, wanted) in [("SRR12", "6 to 12 digits"), ("CRR311377", "Genome Sequence Archive")] {
+            let error = there(word, "/data/").expect_err(word);
+            assert!(error.contains(wanted) && error.ends_with("and there is no such file"), "{error}");
+        }
+        assert!(there("run7", "/data/").is_ok_and(|path| path.ends_with("/run7")));
     }
 }

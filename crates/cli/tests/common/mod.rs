@@ -222,6 +222,19 @@ pub fn eventually(mut what: impl FnMut() -> bool) {
     }
 }
 
+/// Whether `md5sum` finds everything as the `md5sums.txt` of a directory says.
+pub fn md5sum_agrees(directory: &Path) -> bool {
+    let mut command = Command::new("md5sum");
+    command.args(["-c", "--strict", "--quiet", "md5sums.txt"]).current_dir(directory).stdout(Stdio::null());
+    command.status().expect("md5sum").success()
+}
+
+/// The size of the journal beneath a directory; 0 if there is none yet.
+pub fn journal(directory: &Path) -> u64 {
+    let runs = fs::read_dir(directory).into_iter().flatten().flatten();
+    runs.filter_map(|run| fs::metadata(run.path().join("journal")).ok()).map(|about| about.len()).sum()
+}
+
 /// Says that a test cannot run here.
 pub fn skip(test: &str, reason: &str) {
     eprintln!("skipped {test}: {reason}");

@@ -28,10 +28,16 @@ pub struct Service {
 impl Service {
     /// Starts a service whose state lies in the directory `name`, with more arguments.
     pub fn start(world: &World, name: &str, more: &[&str]) -> Self {
+        Self::start_in(world, name, more, &[])
+    }
+
+    /// The same in an environment with more in it, which its jobs run in as well.
+    pub fn start_in(world: &World, name: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let (state, log) = (world.path(name), world.path(format!("{name}.log")));
         let log_file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("made");
         let mut child = world
             .command()
+            .envs(environment.iter().copied())
             .args(["serve", "-v", "--listen", "127.0.0.1:0", "--state"])
             .arg(&state)
             .args(more)

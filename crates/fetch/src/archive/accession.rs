@@ -65,6 +65,16 @@ impl Accession {
         self.kind
     }
 
+    /// What is wrong with a word that begins as an archive's names do, here or elsewhere, and is none that is asked
+    /// for here; `None` for an accession, and for any other word.
+    pub fn near_miss(text: &str) -> Option<Error> {
+        let error = text.parse::<Self>().err()?;
+        let plain = text.trim().to_ascii_uppercase();
+        let (prefix, digits) = split(&plain);
+        let is_known = kind_of(prefix).is_some() || elsewhere(prefix).is_some();
+        (is_known && digits.starts_with(|c: char| c.is_ascii_digit())).then_some(error)
+    }
+
     /// Whether GEO has to be asked first what it is in the read archives.
     pub fn is_geo(&self) -> bool {
         matches!(self.kind, Kind::Series | Kind::GeoSample)
@@ -82,8 +92,7 @@ impl FromStr for Accession {
 
     fn from_str(text: &str) -> Result<Self> {
         let plain = text.trim().to_ascii_uppercase();
-        let letters = plain.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(plain.len());
-        let (prefix, digits) = plain.split_at(letters);
+        let (prefix, digits) = split(&plain);
         let numeric = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         let Some((kind, fewest)) = kind_of(prefix) else { return Err(foreign(text, prefix, digits)) };
         if !numeric || digits.len() > MAX_DIGITS || digits.len() < fewest {
@@ -92,6 +101,11 @@ impl FromStr for Accession {
         }
         Ok(Self { text: plain.into(), kind })
     }
+}
+
+/// The letters that a name begins with, and the rest.
+fn split(plain: &str) -> (&str, &str) {
+    plain.split_at(plain.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(plain.len()))
 }
 
 /// The kind of accessions that begin with `prefix`, and the fewest digits they have.
@@ -119,10 +133,9 @@ fn kind_of(prefix: &str) -> Option<(Kind, usize)> {
     Some(found)
 }
 
-/// What to say of a name that is no accession here: where it belongs, if that is known.
-fn foreign(text: &str, prefix: &str, digits: &str) -> Error {
-    let elsewhere = match prefix {
-        _ if digits.is_empty() => None,
+/// Where a name with this prefix belongs, if that is not here and known.
+fn elsewhere(prefix: &str) -> Option<&'static str> {
+    match prefix {
         "CRA" | "CRX" | "CRR" | "SAMC" | "HRA" | "HRR" => Some(GSA),
         _ if prefix.len() == 5 && prefix.starts_with("PRJC") => Some(GSA),
         "PHS" => Some("dbGaP, where access is granted to persons: get it with prefetch and your .ngc file"),
@@ -132,8 +145,12 @@ fn foreign(text: &str, prefix: &str, digits: &str) -> Error {
         "GDS" | "GPL" => Some("GEO, but is neither a series nor a sample: name its series (GSE…)"),
         "GCA" | "GCF" => Some("the assemblies, not the reads: give the URLs of its files"),
         _ => None,
-    };
-    match elsewhere {
+    }
+}
+
+/// What to say of a name that is no accession here.
+fn foreign(text: &str, prefix: &str, digits: &str) -> Error {
+    match elsewhere(prefix).filter(|_| !digits.is_empty()) {
         Some(place) => {
             Error::new(ErrorKind::Usage, format!("{} belongs to {place}", show(text.trim().as_bytes())))
         }
@@ -215,6 +232,22 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Usage, "{text}");
             assert!(error.message.contains(advice) || text == "SRR123\u{1b}[31m", "{error}");
             assert!(!error.message.contains('\u{1b}') && !error.message.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_begins_like_one_is_told_from_any_word() {
+        for (near, advice) in [
+            ("SRR12", "6 to 12 digits"),
+            ("srr123456.1", "nothing else"),
+            ("CRR311377", "Genome Sequence Archive"),
+            ("phs000001.v1.p1", "dbGaP"),
+        ] {
+            let error = Accession::near_miss(near).expect(near);
+            assert!(error.message.contains(advice), "{error}");
+        }
+        for other in ["SRR390728", "data", "run7", "srr", "srr-notes", "x12", "", "größe"] {
+            assert!(Accession::near_miss(other).is_none(), "{other}");
         }
     }
 

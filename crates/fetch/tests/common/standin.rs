@@ -113,10 +113,21 @@ impl Standin {
     }
 
     /// Leads a command to it by the environment.
+    #[allow(dead_code, reason = "for the tests of the command")]
     pub fn lead(&self, command: &mut Command) {
-        for name in ["ena_url", "eutils_url", "sdl_url", "aws_url"] {
-            command.env(format!("TIDEGATE_{}", name.to_uppercase()), self.url(name));
-        }
+        command.envs(self.environment());
+    }
+
+    /// What leads `tidegate` to it.
+    #[allow(dead_code, reason = "for the tests of the command")]
+    pub fn environment(&self) -> [(&'static str, &str); 4] {
+        [
+            ("TIDEGATE_ENA_URL", "ena_url"),
+            ("TIDEGATE_EUTILS_URL", "eutils_url"),
+            ("TIDEGATE_SDL_URL", "sdl_url"),
+            ("TIDEGATE_AWS_URL", "aws_url"),
+        ]
+        .map(|(variable, key)| (variable, self.url(key)))
     }
 
     pub fn settings(&self) -> ArchiveSettings {

@@ -63,8 +63,12 @@ pub fn prepare(directory: &Path, endpoint: &str) -> Result<bool, String> {
             let line = serde_json::to_string(&Record::from(sample)).map_err(|error| error.to_string())?;
             let _ = writeln!(history, "{line}");
         }
-        let asked =
+        let mut asked =
             json!({ "source": "/data", "destination": destination, "bytes": BYTES, "use_history": true });
+        if !known {
+            // What is sampled leaves the host to those who are answered.
+            asked["terms"] = json!({ "limit_network_bps": 10_000_000, "limit_link_bps": 40_000_000 });
+        }
         let _ = writeln!(paths, "{}", json!({ "known": known, "request": asked }));
     }
     let write = |name: &str, text: &str| {

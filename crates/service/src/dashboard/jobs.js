@@ -78,7 +78,7 @@ function row(first) {
 }
 
 function form(complain, sent) {
-  const source = h("input", { id: "source", name: "source", required: true, placeholder: "/data/run7 or tg://host/run7", spellcheck: "false", autocomplete: "off" });
+  const source = h("input", { id: "source", name: "source", required: true, placeholder: "/data/run7, tg://host/run7 or SRR15852393", spellcheck: "false", autocomplete: "off" });
   const destination = h("input", { id: "destination", name: "destination", required: true, placeholder: "tg://…@dtn2.example.org:7117/in", spellcheck: "false", autocomplete: "off" });
   const priority = h("input", { id: "priority", name: "priority", type: "number", min: "-100", max: "100", step: "1", value: "0" });
   const optimize = h("input", { id: "optimize", name: "optimize", type: "checkbox", checked: true });

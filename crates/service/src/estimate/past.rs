@@ -6,14 +6,15 @@
 //! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::choice::choose_by;
 use tidegate_control::throughput_model::{Choice, Curve, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
+use tokio::sync::Semaphore;
 
-use crate::database::Result;
+use crate::database::{READERS, Result};
 use crate::history::Sample as Kept;
 use crate::history::{
     Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
@@ -78,6 +79,12 @@ struct Question {
 pub struct Past {
     history: History,
     recent: Mutex<HashMap<Question, Recent>>,
+    /// Questions that somebody reads the answer to, which others wait for: a thousand clients of a path that nobody
+    /// asked about for a while are one question to the database.
+    reading: Mutex<HashMap<Question, Weak<tokio::sync::Mutex<()>>>>,
+    /// Who reads at the same time: others wait here, in turn and for as long as their clients do. Left to the database's
+    /// connections they would be refused after a while, and what is known be sampled.
+    readers: Semaphore,
 }
 
 /// What was read of a question.
@@ -131,7 +138,8 @@ impl Question {
 impl Past {
     /// Of `history`.
     pub fn new(history: History) -> Arc<Self> {
-        Arc::new(Self { history, recent: Mutex::default() })
+        let (recent, reading) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { history, recent, reading, readers: Semaphore::new(READERS as usize) })
     }
 
     /// An answer out of `window` of what was measured at `mtu`; a history that cannot be read is told in `notes`.
@@ -186,10 +194,32 @@ impl Past {
             }
             _ => {}
         }
+        let reading = self.reading(&question);
+        let asked = Instant::now();
+        let _turn = reading.lock().await;
+        if let Some(recent) = self.recent().get(&question)
+            && (recent.at >= asked || recent.at.elapsed() < FRESH)
+        {
+            return Ok(recent.known.clone());
+        }
         self.read_anew(question).await
     }
 
+    /// What those hold in turn who read the answer to `question`.
+    fn reading(&self, question: &Question) -> Arc<tokio::sync::Mutex<()>> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = reading.get(question).and_then(Weak::upgrade) {
+            return found;
+        }
+        reading.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::default();
+        reading.insert(question.clone(), Arc::downgrade(&turn));
+        turn
+    }
+
     async fn read_anew(&self, question: Question) -> Result<Option<Arc<Known>>> {
+        // It is never closed.
+        let _reader = self.readers.acquire().await;
         let at = Instant::now();
         let known = self.read(&question).await?.map(Arc::new);
         let mut recent = self.recent();

@@ -11,9 +11,10 @@ use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::address;
 use crate::history::Conditions;
 use crate::names::Names;
-use crate::pair::Pair;
+use crate::pair::{Pair, Site};
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
@@ -231,6 +232,11 @@ impl EstimateRequest {
 
     /// Which sampler measures.
     pub fn kind(&self) -> Result<SamplerKind, SamplerError> {
+        if self.is_archive() {
+            return Err(usage(
+                "a sequence archive is not sampled: a job of accessions names no sampler, and begins as its rule does",
+            ));
+        }
         let by_server = self.iperf3.is_some().then_some(SamplerKind::Iperf3);
         let known = self.sampler.or(by_server).or_else(|| SamplerKind::of(&self.source, &self.destination));
         known.ok_or_else(|| {
@@ -245,6 +251,12 @@ impl EstimateRequest {
                  path of this host; or name an iperf3 server at the remote site",
             )
         })
+    }
+
+    /// Whether the source is an archive, by an accession or by its site.
+    fn is_archive(&self) -> bool {
+        let site = address::scheme(&self.source).is_some_and(|scheme| scheme == Site::ARCHIVE);
+        site || address::accession(&self.source).is_some()
     }
 
     /// Under what samples of that kind are taken, or would be, on a path of that MTU: what has no influence on them is
@@ -391,6 +403,8 @@ mod tests {
             EstimateRequest { iperf3: Some("-c".into()), ..ok.clone() },
             EstimateRequest { iperf3: Some("h".into()), source: "tg://T@a".into(), ..ok.clone() },
             EstimateRequest { sampler: Some(SamplerKind::GridFtp), ..ok.clone() },
+            EstimateRequest { source: "SRR390728".into(), destination: "/x".into(), ..ok.clone() },
+            EstimateRequest { source: "archive://aws".into(), iperf3: Some("h".into()), ..ok.clone() },
         ];
         for request in bad {
             let Err(error) = request.sampler(&ours()) else { panic!("{request:?}") };

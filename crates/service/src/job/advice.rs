@@ -9,7 +9,8 @@ use tidegate_control::policy::Policy;
 use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
 
-use super::request::{Request, well_formed};
+use super::request::Request;
+use super::values::well_formed;
 use crate::address::{Route, scheme};
 use crate::estimate::{EstimateRequest, Program, Terms, Verify};
 use crate::names::name_of;
@@ -58,7 +59,12 @@ impl Request {
             limit_network: rate("--limit-network")?,
             limit_link: rate("--limit-link")?,
         };
-        let asked = EstimateRequest::new(source.clone(), self.destination.clone(), bytes);
+        // History keeps what came from one archive apart from what came from another.
+        let source = match self.is_archive() {
+            true => self.pair()?.source.to_string(),
+            false => source.clone(),
+        };
+        let asked = EstimateRequest::new(source, self.destination.clone(), bytes);
         Ok(EstimateRequest {
             sampler: self.sampler,
             iperf3: self.iperf3.clone(),

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::arguments::Arguments;
 use super::classad::{self, Attribute, ClassAd, SyntaxError};
 use super::request::{JobKind, LogFormat, Request};
-use crate::address;
+use crate::address::{self, Route};
 use crate::estimate::parse_threshold;
 use tidegate_contract::text::one_line;
 use tidegate_control::units::parse_duration;
@@ -299,15 +299,25 @@ fn make_absolute(request: &mut Request, base: &Path) {
     for path in paths.into_iter().flatten() {
         *path = base.join(&*path);
     }
-    for text in request.sources.iter_mut().chain([&mut request.destination]) {
-        let has_name = text.split('/').next().is_some_and(|first| first.contains(':'));
-        if address::scheme(text).is_some() || has_name || text.is_empty() || text.starts_with('/') {
-            continue;
+    make_path_absolute(&mut request.destination, base);
+    for source in &mut request.sources {
+        // What archives have goes to paths only: on its way elsewhere it is a file that is called so.
+        let is_got =
+            address::accession(source).is_some() && Route::between(source, &request.destination).is_ok();
+        if !is_got {
+            make_path_absolute(source, base);
         }
-        let path: PathBuf = base.join(&*text);
-        if let Some(path) = path.to_str() {
-            *text = path.to_owned();
-        }
+    }
+}
+
+fn make_path_absolute(text: &mut String, base: &Path) {
+    let has_name = text.split('/').next().is_some_and(|first| first.contains(':'));
+    if address::scheme(text).is_some() || has_name || text.is_empty() || text.starts_with('/') {
+        return;
+    }
+    let path: PathBuf = base.join(&*text);
+    if let Some(path) = path.to_str() {
+        *text = path.to_owned();
     }
 }
 
@@ -472,6 +482,15 @@ mod tests {
         assert_eq!(jobs[1].after, [Dependency::Name("first".to_owned()), Dependency::Id(seven)]);
         let json = serde_json::to_string(&jobs).expect("plain data");
         assert_eq!(read(&json, Format::of(None, &json), None).as_deref(), Ok(&jobs[..]));
+        let archive = concat!(
+            "[[job]]\nsource = \"SRR390728\"\ndestination = \"out/\"\n",
+            "[[job]]\nsource = \"SRR390728\"\ndestination = \"tg://T@h/x\"\n",
+            "[[job]]\nsource = \"./SRR390728\"\ndestination = \"/x\"\n",
+        );
+        let jobs = read(archive, Format::Toml, Some(Path::new("/base"))).expect("read");
+        let sources: Vec<&str> = jobs.iter().map(|job| &job.sources[0][..]).collect();
+        assert_eq!(sources, ["SRR390728", "/base/SRR390728", "/base/./SRR390728"]);
+        assert_eq!(jobs[0].destination, "/base/out/");
         let one = "source = \"/a\"\ndestination = \"/b\"\n";
         assert_eq!(read(one, Format::Toml, None).map(|jobs| jobs.len()), Ok(1));
         for (text, wanted) in [

@@ -10,17 +10,17 @@ use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
+use tidegate_fetch::archive::Accession;
 
 use super::JobId;
+use super::options;
 use super::stream_rule::StreamRule;
-use super::values::{milliseconds, one_or_many, seconds, size, threshold};
+use super::values::{milliseconds, one_or_many, seconds, size, threshold, well_formed};
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
 use crate::sampler::SamplerKind;
 
-/// The longest address, option, name or path; a ticket with a long path takes less.
-const MAX_TEXT: usize = 8 << 10;
 /// The most sources of one job.
 const MAX_SOURCES: usize = 1000;
 /// The most options, dependencies and kept attributes, each.
@@ -31,36 +31,6 @@ const MAX_BYTES: usize = 128 << 10;
 const MAX_RETRIES: u32 = 1000;
 /// The longest time that a job waits for an end that does not answer: a year, in seconds.
 const MAX_RETRY_FOR_S: u64 = 366 * 86_400;
-
-/// Options that a job may pass on to what moves its data. What the service sets itself, what names files
-/// of the service's host, and what carries secrets is not among them.
-const OPTIONS: [(&str, bool); 25] = [
-    ("--optimizer", true),
-    ("--aimd-epsilon", true),
-    ("--share", true),
-    ("--epoch", true),
-    ("--seed", true),
-    ("--utility-k", true),
-    ("--utility-b", true),
-    ("--utility-loss", true),
-    ("--data-plane", true),
-    ("--verify", true),
-    ("--limit-read", true),
-    ("--limit-network", true),
-    ("--limit-write", true),
-    ("--limit-link", true),
-    ("--limit-rate", true),
-    ("--staging", true),
-    ("--chunk-size", true),
-    ("--chunking", true),
-    ("--pipelining", true),
-    ("--part-size", true),
-    ("--timeout", true),
-    ("--links", true),
-    ("--checksum", false),
-    ("--no-verify", false),
-    ("--overwrite", false),
-];
 
 /// What kind of job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -322,19 +292,25 @@ impl Request {
         if self.retry_for_s > MAX_RETRY_FOR_S {
             return Err(format!("retry_for_s is {}; at most {MAX_RETRY_FOR_S} are taken", self.retry_for_s));
         }
-        self.route()?;
+        let route = self.route()?;
         self.pair()?;
         for address in self.sources.iter().chain([&self.destination]) {
             let path = address::local(address);
+            if address::accession(&path).is_some() {
+                continue;
+            }
             if address::scheme(&path).is_none() && !path.starts_with('/') && name_of(&path).is_none() {
-                return Err(format!(
-                    "{path:?} is relative, and the service runs elsewhere: write it from / on"
-                ));
+                return Err(match Accession::near_miss(&path) {
+                    Some(error) => error.message,
+                    None => {
+                        format!("{path:?} is relative, and the service runs elsewhere: write it from / on")
+                    }
+                });
             }
         }
-        options_are_known(&self.options)?;
+        options::check(&self.options, route, self.is_archive())?;
         self.check_no_program()?;
-        if self.kind == JobKind::Transfer && self.route() == Ok(Route::GridFtp) {
+        if self.kind == JobKind::Transfer && route == Route::GridFtp {
             StreamRule::of(&self.options)?;
         }
         self.check_rule()?;
@@ -346,7 +322,7 @@ impl Request {
             return Err("an estimation waits for nothing: it is answered at once".to_owned());
         }
         // It would stand on a command line, which every user of the host can read.
-        if self.route() == Ok(Route::Put) && redact::address(&self.destination) != self.destination {
+        if route == Route::Put && redact::address(&self.destination) != self.destination {
             return Err(
                 "the destination has a password or a query in it: leave it out, and put logins into ~/.netrc"
                     .to_owned(),
@@ -369,6 +345,11 @@ impl Request {
         }
     }
 
+    /// Whether it gets what an archive has under accessions.
+    pub(crate) fn is_archive(&self) -> bool {
+        self.sources.first().is_some_and(|source| address::accession(source).is_some())
+    }
+
     /// Between which sites data moves, as far as addresses tell: an endpoint that is named counts as local.
     pub fn pair(&self) -> Result<Pair, String> {
         self.pair_by(&Names::default())
@@ -376,7 +357,10 @@ impl Request {
 
     /// Between which sites data moves.
     pub fn pair_by(&self, names: &Names) -> Result<Pair, String> {
-        let site = |address: &str| Site::of(&names.resolve(address)?).map_err(|error| error.to_string());
+        let site = |address: &str| match address::accession(address) {
+            Some(_) => Ok(Site::archive(self.option("--source"))),
+            None => Site::of(&names.resolve(address)?).map_err(|error| error.to_string()),
+        };
         let (first, others) = self.sources.split_first().ok_or("it has no source")?;
         let source = site(first)?;
         for other in others {
@@ -412,47 +396,6 @@ impl Request {
     }
 }
 
-pub(super) fn well_formed(what: &str, text: &str) -> Result<(), String> {
-    if text.is_empty() {
-        return Err(format!("{what} is empty"));
-    }
-    if text.len() > MAX_TEXT {
-        return Err(format!("{what} has {} bytes; at most {MAX_TEXT} are taken", text.len()));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(format!("{what} has a control character in it"));
-    }
-    Ok(())
-}
-
-fn options_are_known(options: &[String]) -> Result<(), String> {
-    let mut words = options.iter();
-    while let Some(word) = words.next() {
-        well_formed("an option", word)?;
-        let (name, value) =
-            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-        let shown: String = name.chars().take(40).collect();
-        let Some((_, takes_value)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
-            return Err(format!("{shown:?} is no option of a job; there are {}", known.join(", ")));
-        };
-        match (takes_value, value) {
-            (false, Some(_)) => return Err(format!("{name} takes no value")),
-            (true, None) => {
-                let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
-                well_formed(name, value)?;
-                if value.starts_with('-') {
-                    return Err(format!(
-                        "{name} needs a value, and {value:?} looks like an option: write {name}=…"
-                    ));
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -481,17 +424,46 @@ mod tests {
             (change(|r| r.options = vec!["--staging".into(), "--json".into()]), "looks like"),
             (change(|r| r.options = vec!["--checksum=md5".into()]), "no value"),
             (change(|r| r.options = vec!["--state=/x".into()]), "no option"),
+            (change(|r| r.sources[0] = "SRR390728".into()), "an accession to tg://"),
+            (change(|r| r.sources[0] = "CRR311377".into()), "Genome Sequence Archive"),
             (change(|r| r.retries = 1_000_000), "retries"),
             (change(|r| r.retry_for_s = u64::MAX), "retry_for_s"),
         ] {
             assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
         let mut request = fine.clone();
-        request.options =
-            ["--optimizer", "aimd", "--staging=8MiB", "--checksum", "--overwrite"].map(String::from).into();
+        request.options = ["--optimizer", "aimd", "--staging=8MiB", "--checksum"].map(String::from).into();
         assert_eq!(request.check(), Ok(()));
         assert_eq!(request.optimizer(), Some("aimd"));
         assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));
+    }
+
+    #[test]
+    fn accessions_are_of_one_archive_and_go_to_a_path() {
+        let get = |sources: &[&str], options: &[&str]| {
+            let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            Request { sources: owned(sources), options: owned(options), ..Request::transfer("", "/b/") }
+        };
+        let site = |request: &Request| request.pair().map(|pair| pair.source.to_string());
+        let request = get(&["SRR390728", "prjna480016"], &["--format=sra"]);
+        assert_eq!((request.check(), request.route()), (Ok(()), Ok(Route::Get)));
+        assert_eq!(site(&request), Ok("archive://insdc".to_owned()));
+        let request = get(&["SRR390728"], &["--format", "sra", "--source", "aws"]);
+        assert_eq!((request.check(), site(&request)), (Ok(()), Ok("archive://aws".to_owned())));
+        for (request, wanted) in [
+            (get(&["SRR390728", "https://h/x"], &[]), "several sites"),
+            (get(&["SRR390728", "/a"], &[]), "of one kind"),
+            (get(&["SRR12"], &[]), "6 to 12 digits"),
+            (get(&["SRR390728", "phs000001"], &[]), "of one kind"),
+            (get(&["SRR390728"], &["--source=mirror"]), "auto, ena"),
+            (get(&["SRR390728"], &["--data-plane=clear"]), "by `tidegate get`"),
+            (get(&["https://h/x"], &["--format=sra"]), "no option"),
+            (Request { sampler: Some(SamplerKind::Native), ..get(&["SRR390728"], &[]) }, "not sampled"),
+            (Request { iperf3: Some("h".into()), ..get(&["SRR390728"], &[]) }, "not sampled"),
+        ] {
+            let error = request.check().expect_err(wanted).to_string();
+            assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");
+        }
     }
 
     #[test]

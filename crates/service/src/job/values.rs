@@ -9,6 +9,23 @@ use tidegate_control::units::parse_duration;
 
 use crate::estimate::parse_threshold;
 
+/// The longest address, option, name or path; a ticket with a long path takes less.
+const MAX_TEXT: usize = 8 << 10;
+
+/// Whether a text is one that may be shown and handed on: neither empty nor too long, and without control characters.
+pub(super) fn well_formed(what: &str, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err(format!("{what} is empty"));
+    }
+    if text.len() > MAX_TEXT {
+        return Err(format!("{what} has {} bytes; at most {MAX_TEXT} are taken", text.len()));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(format!("{what} has a control character in it"));
+    }
+    Ok(())
+}
+
 /// One address, or a list of them.
 pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]

@@ -109,6 +109,12 @@ fn ours(
     match route {
         Route::Get => {
             let destination = address::local(&request.destination);
+            if request.is_archive() {
+                // Theirs are many files, and what stands beside them.
+                plan.arg("--outdir").arg(&*destination).arg("--");
+                plan.arguments.extend(request.sources.iter().map(Into::into));
+                return Ok(plan);
+            }
             let (directory, name) = target(&destination, request.sources.len() == 1);
             plan.arg("--no-sidecars")
                 .arg("--input-format")
@@ -202,6 +208,12 @@ mod tests {
             words(&made).ends_with("--optimizer fixed:1 --no-sidecars --input-format urls --outdir /d -- -")
         );
         assert_eq!(String::from_utf8_lossy(&made.input), "https://u:p@h/x\n  out=name\n");
+        let mut request = Request::transfer("srr390728", "/d/name");
+        request.options = vec!["--format=sra".to_owned()];
+        let made = plan(&request);
+        assert!(words(&made).starts_with("get --json "), "{made:?}");
+        assert!(words(&made).ends_with("--format=sra --outdir /d/name -- srr390728"), "{made:?}");
+        assert!(made.input.is_empty());
         let made = plan(&Request::transfer("s3://b/x/", "/d/"));
         assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::address::Route;
-use crate::estimate::{self, Answer, Verify};
+use crate::estimate::{self, Answer, EstimateError, Verify};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
@@ -49,7 +49,11 @@ impl JobEstimator for Chooser {
             let asked = request.estimate(size.bytes(), most)?;
             let answer = estimator.estimate(&asked, &mut |_| {}).await;
             answer
-                .map_err(|error| size.explain(&error.to_string()))
+                .map_err(|error| match (error, size) {
+                    // What is taken for a size changes nothing about that.
+                    (EstimateError::Usage(why), Size::Unknown) => why,
+                    (error, size) => size.explain(&error.to_string()),
+                })
                 .and_then(|answer| estimated(&request, size, &answer))
         })
     }

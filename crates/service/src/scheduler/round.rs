@@ -154,7 +154,7 @@ impl SchedulerState {
     /// Hands every job between two sites its share; `new` is not told of as a change.
     fn divide(&self, board: &Board, pair: &Pair, why: &str, new: Option<JobId>) {
         let shares = board.table.shares(pair);
-        let streams = count(self.limits.streams_per_pair, "stream");
+        let streams = count(board.table.budget(pair), "stream");
         let divided = match shares.len() {
             1 => format!("1 job has all {streams}"),
             many => format!("{many} jobs share {streams}"),

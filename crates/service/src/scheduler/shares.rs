@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_fetch::host::ceilings::Ceilings;
+
 use crate::job::JobId;
 use crate::mover::StreamDemand;
 use crate::pair::{Pair, Site};
@@ -16,7 +18,7 @@ pub struct Limits {
     pub jobs_per_site: usize,
     /// Jobs between two sites.
     pub jobs_per_pair: usize,
-    /// Network streams between two sites, shared by the jobs there.
+    /// Network streams between two sites, shared by the jobs there; fewer where a public server bears fewer.
     pub streams_per_pair: u16,
 }
 
@@ -41,13 +43,15 @@ struct Running {
 #[derive(Clone, Debug)]
 pub struct Table {
     limits: Limits,
+    /// What others' servers bear, which is no more for many jobs than for one.
+    ceilings: Ceilings,
     jobs: BTreeMap<JobId, Running>,
 }
 
 impl Table {
     /// Nothing runs.
-    pub const fn new(limits: Limits) -> Self {
-        Self { limits, jobs: BTreeMap::new() }
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ceilings: Ceilings::default(), jobs: BTreeMap::new() }
     }
 
     /// How many jobs run between two sites.
@@ -67,14 +71,14 @@ impl Table {
             && site_admits(&pair.source)
             && site_admits(&pair.destination)
             // Each has one stream at least.
-            && self.floor(pair) < self.budget()
+            && self.floor(pair) < self.budget(pair)
     }
 
     /// Takes in a job that is admitted. One that cannot change its streams gets the part of a job when all that may
     /// run do, so that it never keeps others from beginning.
     pub fn begin(&mut self, id: JobId, pair: Pair, demand: StreamDemand) {
-        let left = self.budget().saturating_sub(self.floor(&pair));
-        let part = self.budget() / u16::try_from(self.limits.jobs_per_pair.max(1)).unwrap_or(u16::MAX);
+        let left = self.budget(&pair).saturating_sub(self.floor(&pair));
+        let part = self.budget(&pair) / u16::try_from(self.limits.jobs_per_pair.max(1)).unwrap_or(u16::MAX);
         let most = demand.most.max(1);
         let kept = (!demand.adapts).then(|| part.min(left).min(most).max(1));
         self.jobs.insert(id, Running { pair, most, kept });
@@ -96,7 +100,7 @@ impl Table {
     pub fn shares(&self, pair: &Pair) -> Vec<(JobId, u16)> {
         let jobs = || self.jobs.iter().filter(|(_, job)| job.pair == *pair);
         let kept: u16 = jobs().filter_map(|(_, job)| job.kept).sum();
-        let mut left = self.budget().saturating_sub(kept);
+        let mut left = self.budget(pair).saturating_sub(kept);
         // Whoever wants least is served first, so that what it leaves is shared by the others.
         let mut hungry: Vec<(u16, JobId)> =
             jobs().filter(|(_, job)| job.kept.is_none()).map(|(id, job)| (job.most, *id)).collect();
@@ -119,8 +123,10 @@ impl Table {
         self.jobs.values().filter(|job| job.pair == *pair).map(|job| job.kept.unwrap_or(1)).sum()
     }
 
-    fn budget(&self) -> u16 {
-        self.limits.streams_per_pair.max(1)
+    /// The streams between two sites.
+    pub fn budget(&self, pair: &Pair) -> u16 {
+        let most = self.limits.streams_per_pair.max(1);
+        pair.source.public_server().map_or(most, |host| most.min(self.ceilings.of(host)))
     }
 }
 
@@ -162,6 +168,32 @@ mod tests {
         assert_eq!(shares(&table), [6, 1, 3]);
         table.settle(id(4), 2);
         assert_eq!(shares(&table), [7, 1, 2]);
+    }
+
+    #[test]
+    fn many_jobs_ask_no_more_of_a_public_server_than_one() {
+        let table = Table::new(Limits::default());
+        let budget = |source: &str| table.budget(&Pair::of(source, "/b").expect("a pair"));
+        for (source, wanted) in [
+            ("SRR390728", 8),
+            ("archive://ena", 8),
+            ("archive://aws", 32),
+            ("archive://ncbi", 32),
+            ("https://ftp.sra.ebi.ac.uk/vol1/x", 8),
+            ("ftp://ftp.sra.ebi.ac.uk:21/vol1/x", 8),
+            ("https://data.example.org/x", 32),
+            ("tg://T@ftp.ebi.ac.uk/x", 32),
+            ("/a", 32),
+        ] {
+            assert_eq!(budget(source), wanted, "{source}");
+        }
+        let pair = Pair::of("SRR390728", "/b").expect("a pair");
+        let mut table = Table::new(Limits { jobs_per_pair: 9, jobs_per_site: 9, ..Limits::default() });
+        for n in 0..8 {
+            assert!(table.admits(&pair));
+            table.begin(id(n), pair.clone(), ADAPTS);
+        }
+        assert!(!table.admits(&pair) && table.shares(&pair).iter().all(|(_, share)| *share == 1));
     }
 
     proptest! {

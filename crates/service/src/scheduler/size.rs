@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tidegate_control::ByteCount;
 
-use crate::address::{local, scheme};
+use crate::address::{accession, local, scheme};
 use crate::job::Request;
 use crate::names::name_of;
 use crate::sampler::program::Invocation;
@@ -108,7 +108,8 @@ impl Sizes {
 async fn of_files(sources: &[String]) -> Option<ByteCount> {
     let path = |source: &String| {
         let path = local(source);
-        (scheme(&path).is_none() && name_of(&path).is_none()).then(|| PathBuf::from(&*path))
+        let is_here = scheme(&path).is_none() && name_of(&path).is_none() && accession(&path).is_none();
+        is_here.then(|| PathBuf::from(&*path))
     };
     let paths = sources.iter().map(path).collect::<Option<Vec<_>>>()?;
     let all = tokio::task::spawn_blocking(move || sum(&paths, MAX_ENTRIES, Instant::now() + LOOKING));
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(size(file).await, Size::Files(ByteCount(77)));
         assert_eq!(size(&format!("file://{file}")).await, Size::Files(ByteCount(77)));
         assert_eq!(size("https://u:p@h/x").await, Size::Servers(ByteCount(5)));
-        for unknown in ["https://h/other", "tg://T@h/x", "dtn:/x", "/no/such/file"] {
+        for unknown in ["https://h/other", "tg://T@h/x", "dtn:/x", "SRR390728", "/no/such/file"] {
             assert_eq!(size(unknown).await, Size::Unknown, "{unknown}");
         }
         let told = Request { bytes: Some(ByteCount(9)), ..Request::transfer(file, "/b") };
