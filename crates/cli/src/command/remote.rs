@@ -38,7 +38,7 @@ enum Action {
     Add {
         /// The name, as in name:/path
         name: String,
-        /// The ticket the endpoint printed, or ssh://[USER@]HOST[:PORT]/
+        /// The ticket the endpoint printed, or `ssh://USER@HOST/`
         ticket: Option<String>,
         /// Forget another endpoint of that name
         #[arg(long)]

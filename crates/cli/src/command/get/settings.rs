@@ -155,7 +155,7 @@ pub struct ServerArgs {
     chunking: String,
     #[command(flatten)]
     s3: S3Args,
-    /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or https://storage.googleapis.com]
+    /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`]
     #[arg(long, help_heading = "Google Cloud Storage", value_name = "URL", hide_short_help = true)]
     gs_endpoint: Option<String>,
     /// A project of yours that pays for requests to buckets of Google's whose owners charge for them; none otherwise
