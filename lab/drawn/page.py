@@ -51,6 +51,19 @@ others on the link, and disks that change on the way. Loss falls on single packe
 """
 
 
+# Processors that others used in the median run from which on it is said.
+BUSY_CPUS = 0.1
+
+
+def busy(records: Sequence[Record]) -> str:
+    """Says so where the machine did something else meanwhile."""
+    used = [record.notes["noise"]["other_cpus"] for record in records if "noise" in record.notes]
+    if not used or statistics.median(used) < BUSY_CPUS:
+        return ""
+    return (f"The machine was not quiet: in the median run others used {statistics.median(used):.2g} of its processors. "
+            "Where links take all of them, runs and their oracle are slower for it, and not alike.\n\n")
+
+
 def page(records: Mapping[str, Sequence[Record]] | None = None, choice: Choice = CHOICE) -> Page:
     """From what was measured so far."""
     if records is None:
@@ -65,6 +78,7 @@ def page(records: Mapping[str, Sequence[Record]] | None = None, choice: Choice =
     beside = {f"{PAGE}{end}.svg": svg for end, value in (("", whole), ("-late", settled))
               if (svg := picture(by_rule, value, "whole run" if not end else "late halves"))}
     text = head(choice) + measured_on(every) + f"\n\n{len(own)} of {choice.links} links run.\n\n"
+    text += busy(every)
     text += f"## What `{choice.own.name}` is to reach\n\n" + measured_bars(bars(list(own.values()), choice.links))
     text += again(own) + "## All rules\n\nMedian over the links, and in brackets the 5th percentile of goodput and the "
     text += "95th of workers.\n\n" + measured_table(["rule", *HEADS, "links"], rule_rows(by_rule))
