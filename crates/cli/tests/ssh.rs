@@ -5,6 +5,7 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::service::Service;
 use common::sshd::{Sshd, user};
 use common::{Ran, World, eventually, finish, signal, wait};
 use rustix::process::Signal;
@@ -113,8 +114,11 @@ fn a_name_may_stand_for_a_host_that_ssh_reaches() {
     assert!(checked.code == 0 && checked.out.contains("the same on both sides"), "{checked:?}");
     let unknown = far.copy(&["src", "nowhere:x/"]);
     assert!(unknown.code == 2 && unknown.err.contains("no endpoint is called 'nowhere'"), "{unknown:?}");
-    let job = far.world.run(&["submit", "src", &far.at("x/")]);
-    assert!(job.code == 2 && job.err.contains("no job runs ssh"), "{job:?}");
+    let service = Service::start(&far.world, "service", &[]);
+    for place in [far.at("x/"), format!("ssh://{}@dtn/x/", far.user), "site:/x/".to_owned()] {
+        let job = service.run(&far.world, &["submit", "src", &place]);
+        assert!(job.code == 2 && job.err.contains("no job runs ssh"), "{place}: {job:?}");
+    }
 }
 
 #[test]
