@@ -1,5 +1,6 @@
 """Whether a destination holds what the source holds."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -12,7 +13,9 @@ def sizes(root: Path) -> dict[str, int]:
     for directory, _, names in os.walk(root):
         for name in names:
             path = os.path.join(directory, name)
-            found[os.path.relpath(path, root)] = os.stat(path).st_size
+            # Whatever still runs may take its part files away meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                found[os.path.relpath(path, root)] = os.stat(path).st_size
     return found
 
 
