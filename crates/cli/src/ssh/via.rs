@@ -89,7 +89,8 @@ pub fn find(
     if matches!(via, Via::Auto | Via::Reverse) {
         match Reverse::find(session, ports) {
             Ok(carrier) => {
-                tracing::info!("{place} connects to us: {}", tried.join("; "));
+                let why = tried.iter().map(|why| format!(": {why}")).collect::<String>();
+                tracing::info!("{place} connects to us{why}");
                 return Ok(Found { carrier: Arc::new(carrier), via: Via::Reverse, at: None });
             }
             Err(error) if via == Via::Reverse => return Err(failed("no connection came from", error)),
