@@ -19,7 +19,7 @@ use crate::beneath::beneath_root;
 use crate::exit::usage;
 use crate::settings::TrustArgs;
 use crate::ssh::conversation::{
-    Answer, Asked, Bytes, Order, Question, Ready, Report, SILENCE, Wanted, hear, say,
+    Answer, Asked, Bytes, Order, Question, Ready, Report, SILENCE, Wanted, hear, listening_places, say,
 };
 
 /// How long whoever asked us to connect may take to accept.
@@ -107,13 +107,10 @@ fn in_home(path: &[u8]) -> &[u8] {
 /// Listens on the first port of those allowed that is free.
 fn listen(asked: &Asked, trust: &TrustArgs) -> Result<Arc<Endpoint>> {
     let state = trust.state_dir()?;
-    let (first, last) = asked.ports.unwrap_or((0, 0));
-    // The former hears IPv4 too, where there is IPv6.
-    let hosts: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let mut failed = None;
-    for (port, host) in (first..=last).flat_map(|port| hosts.map(|host| (port, host))) {
+    for listen in listening_places(asked.ports) {
         let config = Config {
-            listen: SocketAddr::new(host, port),
+            listen,
             // The channel is ssh's where streams are in the clear, and whoever started us decides.
             clear: true,
             allow_local_targets: true,

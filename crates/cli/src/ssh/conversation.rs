@@ -4,6 +4,7 @@
 //! behind a word that only whoever read the question knows, since a shell may print anything before it.
 
 use std::io::{self, BufRead, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::de::DeserializeOwned;
@@ -116,6 +117,14 @@ impl TryFrom<String> for Bytes {
     fn try_from(text: String) -> Result<Self, Self::Error> {
         BASE64.decode(text.as_bytes()).map(Self)
     }
+}
+
+/// Where either end may listen, in the order in which that is tried: on the ports from the first to the last, or on any.
+pub fn listening_places(ports: Option<(u16, u16)>) -> impl Iterator<Item = SocketAddr> {
+    let (first, last) = ports.unwrap_or((0, 0));
+    // The former hears IPv4 too, where there is IPv6.
+    let hosts: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+    (first..=last).flat_map(move |port| hosts.map(|host| SocketAddr::new(host, port)))
 }
 
 impl Question {

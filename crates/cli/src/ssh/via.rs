@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use tidegate_transfer::transfer::route::random_run;
 use tidegate_transfer::wire::way::Carrier;
 
 use crate::ssh::agent::connect_to_one;
-use crate::ssh::conversation::{Bytes, Order, Question, Wanted, say};
+use crate::ssh::conversation::{Bytes, Order, Question, Wanted, listening_places, say};
 use crate::ssh::session::{Session, Ssh, complaint, end, skip_noise};
 
 /// How long a port may take to answer before another way is taken.
@@ -249,11 +249,9 @@ fn accept(listener: &TcpListener, came: &Arc<Came>) {
 
 /// Listens on the first free port of those allowed.
 fn listen(ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
-    let (first, last) = ports.unwrap_or((0, 0));
-    let hosts: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for (port, host) in (first..=last).flat_map(|port| hosts.map(|host| (port, host))) {
-        match TcpListener::bind((host, port)) {
+    for place in listening_places(ports) {
+        match TcpListener::bind(place) {
             Ok(listener) => return Ok(listener),
             Err(error) => failed = error,
         }

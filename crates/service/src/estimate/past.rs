@@ -2,8 +2,9 @@
 //!
 //! A rate is one of a path *under conditions*. So what answers was measured by what would measure now, under the same
 //! conditions, the path MTU among them, and while no other job of ours ran over the path. Where nothing such is known,
-//! records answer that tell less: those of an MTU that is not known, as older versions left them; then those of older versions and of others, which say nothing of conditions, and those of other samplers. They are
-//! taken to be under no limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
+//! records answer that tell less: those of an MTU that is not known, as older versions left them; then those of older
+//! versions and of others, which say nothing of conditions, and those of other samplers. They are taken to be under no
+//! limit of a rate, so whoever keeps to one is not answered by them, and the answer says what it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
