@@ -1,5 +1,7 @@
 //! What `tidegate get` does with accessions and lists, against the stand-in archive and nginx.
 
+#[path = "common/archive.rs"]
+mod archive;
 mod common;
 #[path = "../../fetch/tests/common/mod.rs"]
 mod servers;
@@ -11,47 +13,21 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ran, World, finish, md5sum_agrees, skip};
+use archive::Lab;
+use common::{World, finish, md5sum_agrees, skip};
 use serde_json::Value;
 use servers::nginx::Nginx;
-use standin::{Standin, data, id, run_of};
+use standin::{data, id, run_of};
 
-/// A world with an archive of its own.
-struct Lab {
-    world: World,
-    archive: Standin,
+/// How many files, or parts of them, the archive was asked for, and how many such questions.
+fn asked_for_data(lab: &Lab) -> u64 {
+    lab.archive.requests().get("data").copied().unwrap_or(0)
 }
 
-impl Lab {
-    fn new(test: &str, faults: &[&str]) -> Option<Self> {
-        if !standin::is_there(test) {
-            return None;
-        }
-        Some(Self { world: World::new(), archive: Standin::start(data(), faults) })
-    }
-
-    fn command(&self) -> Command {
-        let mut command = self.world.command();
-        self.archive.lead(&mut command);
-        command.arg("get");
-        command
-    }
-
-    fn get(&self, arguments: &[&str]) -> Ran {
-        finish(self.command().args(arguments))
-    }
-
-    /// How many files, or parts of them, the archive was asked for, and how many such questions.
-    fn asked_for_data(&self) -> u64 {
-        self.archive.requests().get("data").copied().unwrap_or(0)
-    }
-
-    fn json(&self, arguments: &[&str]) -> (i32, Value) {
-        let ran = finish(self.command().args(arguments).arg("--json"));
-        let object =
-            serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("no JSON ({error}): {ran:?}"));
-        (ran.code, object)
-    }
+fn json(lab: &Lab, arguments: &[&str]) -> (i32, Value) {
+    let ran = lab.get(&[arguments, &["--json"]].concat());
+    let object = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("no JSON ({error}): {ran:?}"));
+    (ran.code, object)
 }
 
 /// Names and contents of a run's files in a format.
@@ -118,15 +94,15 @@ fn a_run_arrives_with_what_stands_beside_it() {
     }
 
     // Again: nothing is fetched, nothing changes.
-    let before = lab.asked_for_data();
-    let (code, again) = lab.json(&[paired, three, "-o", "out", "--samplesheet", "rnaseq"]);
+    let before = asked_for_data(&lab);
+    let (code, again) = json(&lab, &[paired, three, "-o", "out", "--samplesheet", "rnaseq"]);
     assert_eq!(
         (code, &again["status"], &again["verified"]),
         (0, &"complete".into(), &true.into()),
         "{again}"
     );
     assert_eq!((&again["files"]["skipped"], &again["bytes"]), (&5.into(), &0.into()));
-    assert_eq!(lab.asked_for_data(), before + 1, "nothing but this question");
+    assert_eq!(asked_for_data(&lab), before + 1, "nothing but this question");
     assert!(md5sum_agrees(&lab.world.path("out")));
     let sheet_again = String::from_utf8(lab.world.read("out/samplesheet.csv")).expect("text");
     assert_eq!(sheet_again, sheet);
@@ -137,7 +113,7 @@ fn what_cannot_be_had_leaves_the_rest_alone() {
     let Some(lab) = Lab::new("what_cannot_be_had_leaves_the_rest_alone", &[]) else { return };
     let (good, none) = (run_of("single"), run_of("no-fastq"));
     lab.world.write("list", format!("# runs\n{good}\nSRR12\nCRR311377, SRR999999999\n{none}\n"));
-    let (code, all) = lab.json(&["list", "-o", "out"]);
+    let (code, all) = json(&lab, &["list", "-o", "out"]);
     assert_eq!((code, &all["status"]), (1, &"incomplete".into()), "{all}");
     assert_eq!((&all["files"]["ok"], &all["files"]["failed"]), (&1.into(), &4.into()), "{all}");
     let told: Vec<&str> = all["failures"]
@@ -174,7 +150,7 @@ fn what_cannot_be_had_leaves_the_rest_alone() {
     let unknown = lab.get(&["SRR999999999", "-o", "no"]);
     assert!(unknown.code == 3 && unknown.err.contains("SRR999999999"), "{unknown:?}");
     lab.world.write("nothing", "# nobody\n");
-    let (code, all) = lab.json(&["nothing", "-o", "no"]);
+    let (code, all) = json(&lab, &["nothing", "-o", "no"]);
     assert_eq!((code, &all["status"], &all["verified"]), (3, &"failed".into(), &false.into()), "{all}");
     assert!(lab.get(&["nothing", "-o", "no"]).err.contains("nothing was named"));
     assert!(data_files(&lab.world, "no").is_empty());
@@ -220,10 +196,10 @@ fn looking_fetches_nothing() {
     assert_eq!(meta.code, 1, "{meta:?}");
     assert!(meta.out.contains("written  runs.tsv, samplesheet.csv, failed.txt"), "{meta:?}");
     assert_eq!(lab.world.tree("meta"), ["failed.txt", "runs.tsv", "samplesheet.csv"]);
-    let before = lab.asked_for_data();
-    let whole = lab.json(&[paired, "--metadata-only", "-o", "meta"]);
+    let before = asked_for_data(&lab);
+    let whole = json(&lab, &[paired, "--metadata-only", "-o", "meta"]);
     assert_eq!((whole.0, &whole.1["files"], &whole.1["failed"]), (0, &2.into(), &0.into()));
-    assert_eq!(lab.asked_for_data(), before + 1, "nothing but this question");
+    assert_eq!(asked_for_data(&lab), before + 1, "nothing but this question");
 
     let ran = lab.get(&["list.jsonl", "-o", "out"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
@@ -249,7 +225,7 @@ fn a_server_that_drops_and_refuses_only_takes_longer() {
     ];
     let Some(lab) = Lab::new("a_server_that_drops_and_refuses_only_takes_longer", &faults) else { return };
     let project = id(data().shape("paired"), "study_accession");
-    let (code, all) = lab.json(&[project, "-o", "out", "--fixed", "8", "--retries", "20"]);
+    let (code, all) = json(&lab, &[project, "-o", "out", "--fixed", "8", "--retries", "20"]);
     assert_eq!(code, 1, "two runs of the project have no FASTQ: {all}");
     let kinds: Vec<&Value> = all["failures"].as_array().expect("a list").iter().map(|f| &f["kind"]).collect();
     assert!(kinds.iter().all(|kind| *kind == "not_found"), "{all}");

@@ -1,6 +1,8 @@
 //! What `tidegate get` does besides keeping files: a stream to standard output, a look at the archives, conversion of
 //! what has arrived; and stores whose requesters pay.
 
+#[path = "common/archive.rs"]
+mod archive;
 mod common;
 #[path = "../../fetch/tests/common/mod.rs"]
 mod servers;
@@ -11,37 +13,18 @@ mod standin;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Command, Stdio};
 
+use archive::Lab;
 use common::{World, finish};
 use serde_json::Value;
 use servers::scripted::{Scripted, Then, http};
-use standin::{Standin, data, run_of};
+use standin::{data, run_of};
 
-/// A world with an archive of its own.
-struct Lab {
-    world: World,
-    archive: Standin,
-}
-
-impl Lab {
-    fn new(test: &str, faults: &[&str]) -> Option<Self> {
-        standin::is_there(test).then(|| Self { world: World::new(), archive: Standin::start(data(), faults) })
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.world.command();
-        self.archive.lead(&mut command);
-        command.arg("get").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// Standard output as it is, the exit code, and standard error.
-    fn bytes(&self, arguments: &[&str]) -> (Vec<u8>, i32, String) {
-        let output = self.command(arguments).output().expect("it runs");
-        let err = String::from_utf8(output.stderr).expect("text");
-        (output.stdout, output.status.code().unwrap_or(-1), err)
-    }
+/// Standard output as it is, the exit code, and standard error.
+fn bytes(lab: &Lab, arguments: &[&str]) -> (Vec<u8>, i32, String) {
+    let output = lab.command(arguments).output().expect("it runs");
+    let err = String::from_utf8(output.stderr).expect("text");
+    (output.stdout, output.status.code().unwrap_or(-1), err)
 }
 
 /// The files of a run in a format, one after the other.
@@ -56,14 +39,14 @@ fn content_of(shape: &str, format: &str) -> Vec<u8> {
 #[test]
 fn runs_flow_to_standard_output_and_leave_nothing() {
     let Some(lab) = Lab::new("runs_flow_to_standard_output_and_leave_nothing", &[]) else { return };
-    let (out, code, err) = lab.bytes(&["--pipe", run_of("paired"), run_of("three")]);
+    let (out, code, err) = bytes(&lab, &["--pipe", run_of("paired"), run_of("three")]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out == [content_of("paired", "fastq"), content_of("three", "fastq")].concat());
     assert!(lab.world.tree(".").iter().all(|name| name.starts_with("state/") || name.starts_with("home/")));
     // What cannot be found is said before anything flows.
-    let (out, code, err) = lab.bytes(&["--pipe", run_of("paired"), "SRR999999999"]);
+    let (out, code, err) = bytes(&lab, &["--pipe", run_of("paired"), "SRR999999999"]);
     assert_eq!((out.len(), code, err.lines().count()), (0, 3, 1), "{err}");
-    let (_, code, err) = lab.bytes(&["--pipe", run_of("paired"), "--json"]);
+    let (_, code, err) = bytes(&lab, &["--pipe", run_of("paired"), "--json"]);
     assert!(code == 2 && err.contains("--json"), "{err}");
 }
 
@@ -71,7 +54,7 @@ fn runs_flow_to_standard_output_and_leave_nothing() {
 fn a_stream_goes_on_where_its_connection_broke() {
     let faults = ["--drop-after", "9000", "--drops", "6"];
     let Some(lab) = Lab::new("a_stream_goes_on_where_its_connection_broke", &faults) else { return };
-    let (out, code, err) = lab.bytes(&["--pipe", "--format", "sra", run_of("paired")]);
+    let (out, code, err) = bytes(&lab, &["--pipe", "--format", "sra", run_of("paired")]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out == content_of("paired", "sra"));
 }
@@ -82,11 +65,11 @@ fn a_stream_of_wrong_content_ends_with_an_error() {
     let file = &data().shape("single")["fastq"][0];
     let url = format!("{}/{}", lab.archive.url("data_url"), file["path"].as_str().expect("text"));
     lab.world.write("list", format!("{url}\n  checksum=md5={}\n", "0".repeat(32)));
-    let (out, code, err) = lab.bytes(&["--pipe", "list"]);
+    let (out, code, err) = bytes(&lab, &["--pipe", "list"]);
     assert_eq!((code, out == content_of("single", "fastq")), (1, true), "{err}");
     assert!(err.lines().count() == 1 && err.contains("do not use it"), "{err}");
     // Without a sum nothing can be verified, and that is said.
-    let (_, code, err) = lab.bytes(&["--pipe", &url]);
+    let (_, code, err) = bytes(&lab, &["--pipe", &url]);
     assert!(code == 0 && err.contains("1 file of 1 had no checksum"), "{err}");
 }
 

@@ -1,6 +1,8 @@
 //! Jobs that get what others' servers have. Accessions, against the stand-in archive: got as `tidegate get` gets them,
 //! gone on with after kills, and refused or failed in one line. And nobody's server is read for an estimate.
 
+#[path = "common/archive.rs"]
+mod archive;
 mod common;
 #[path = "../../fetch/tests/common/mod.rs"]
 mod servers;
@@ -9,41 +11,17 @@ mod servers;
 mod standin;
 
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
 
+use archive::Lab;
 use common::service::{Service, post_for};
 use common::{World, eventually, journal, md5sum_agrees, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use servers::scripted::{Scripted, Then, http};
-use standin::{DataSet, Standin, data, id};
-
-/// A world with an archive of its own.
-struct Lab {
-    world: World,
-    archive: Standin,
-}
-
-impl Lab {
-    fn new(test: &str, made: impl FnOnce() -> &'static DataSet) -> Option<Self> {
-        if !standin::is_there(test) {
-            return None;
-        }
-        Some(Self { world: World::new(), archive: Standin::start(made(), &[]) })
-    }
-
-    fn service(&self) -> Service {
-        Service::start_in(&self.world, "svc", &[], &self.archive.environment())
-    }
-}
-
-/// The accession of the first run of a shape.
-fn run_of(shape: &str) -> &'static str {
-    id(data().shape(shape), "run_accession")
-}
+use standin::{DataSet, data, run_of};
 
 /// Whether a run's files are there as they were made.
 fn are_there(data: &DataSet, run: &Value, format: &str, directory: &Path) -> bool {
@@ -56,7 +34,7 @@ fn are_there(data: &DataSet, run: &Value, format: &str, directory: &Path) -> boo
 
 #[test]
 fn an_accession_is_got_by_command_by_file_and_over_the_api() {
-    let Some(lab) = Lab::new("an_accession_is_got_by_command_by_file_and_over_the_api", data) else { return };
+    let Some(lab) = Lab::new("an_accession_is_got_by_command_by_file_and_over_the_api", &[]) else { return };
     let (world, service) = (&lab.world, lab.service());
     let (paired, three, none) = (run_of("paired"), run_of("three"), run_of("no-fastq"));
     let submit = ["submit", &paired.to_lowercase(), three, "out/", "--option=--samplesheet=rnaseq", "--wait"];
@@ -101,7 +79,7 @@ fn an_accession_is_got_by_command_by_file_and_over_the_api() {
 
 #[test]
 fn what_no_archive_has_fails_in_one_line_that_names_it() {
-    let Some(lab) = Lab::new("what_no_archive_has_fails_in_one_line_that_names_it", data) else { return };
+    let Some(lab) = Lab::new("what_no_archive_has_fails_in_one_line_that_names_it", &[]) else { return };
     let (world, service) = (&lab.world, lab.service());
     let (good, none) = (run_of("single"), run_of("no-fastq"));
     // Unknown, or withdrawn; one beside a good one; what there is, in another format; what only persons are given.
@@ -161,16 +139,15 @@ fn content_that_is_not_what_the_archive_says_gets_no_name() {
             "--runs", "1", "--mb", "0.01", "--seed", "9", "--shapes", "single",
         ])))
     };
-    let Some(lab) = Lab::new(test, || {
+    let corrupt = || {
         let data = made();
         let file = data.root.path().join(data.runs[0]["fastq"][0]["path"].as_str().expect("text"));
         let mut content = fs::read(&file).expect("made");
         content[100] ^= 1;
         fs::write(&file, content).expect("written");
         data
-    }) else {
-        return;
     };
+    let Some(lab) = Lab::with(test, corrupt, &[]) else { return };
     let (world, service) = (&lab.world, lab.service());
     let run = "SRR9000001";
     let ran = service.run(world, &["submit", run, "out/", "--retries", "0", "--wait"]);
@@ -200,7 +177,7 @@ fn what_was_verified_is_kept_when_the_mover_or_the_service_is_killed_or_it_is_ca
             "--runs", "1", "--mb", "40", "--seed", "8", "--shapes", "paired",
         ])))
     };
-    let Some(lab) = Lab::new(test, made) else { return };
+    let Some(lab) = Lab::with(test, made, &[]) else { return };
     let world = &lab.world;
     let out = world.path("out/");
     let service = lab.service();
@@ -209,16 +186,7 @@ fn what_was_verified_is_kept_when_the_mover_or_the_service_is_killed_or_it_is_ca
     let submit = [&["submit", "SRR9000001", "out/"][..], &slow].concat();
     let ran = service.run(world, &submit);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let mut following = service
-        .command(world, &["job", "1", "--follow", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
-    let lines = BufReader::new(following.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let mut epochs = lines
-        .map(|line| serde_json::from_str::<Value>(&line).expect("JSON"))
-        .filter(|line| line["event"] == "epoch");
+    let (mut following, mut epochs) = service.follow(world, "1");
     let total = epochs.find_map(|epoch| epoch["data"]["arrived"]["total_bytes"].as_u64()).expect("a total");
     following.kill().expect("killed");
     following.wait().expect("waited");

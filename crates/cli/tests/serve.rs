@@ -3,9 +3,8 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -66,16 +65,7 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
     let slow = ["submit", "long", &endpoint.at("slow"), "--option=--limit-link=2Mbit/s", "--no-optimization"];
     let (_, taken) = service.json(&world, &slow);
     assert_eq!(ids(&taken), [5]);
-    let mut following = service
-        .command(&world, &["job", "5", "--follow", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("started");
-    let lines = BufReader::new(following.stdout.take().expect("piped")).lines().map_while(Result::ok);
-    let mut epochs = lines
-        .map(|line| serde_json::from_str::<Value>(&line).expect("JSON"))
-        .filter(|line| line["event"] == "epoch");
+    let (mut following, mut epochs) = service.follow(&world, "5");
     let first = epochs.next().expect("an epoch");
     assert!(first["data"]["throughput_bps"]["network"].is_u64(), "{first}");
     let (code, job) = service.json(&world, &["job", "5", "--pause"]);

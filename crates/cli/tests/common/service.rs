@@ -62,6 +62,19 @@ impl Service {
         self.child.id()
     }
 
+    /// Who follows a job, and the epochs that it tells.
+    pub fn follow(&self, world: &World, job: &str) -> (Child, impl Iterator<Item = Value> + use<>) {
+        let mut following = self
+            .command(world, &["job", job, "--follow", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("started");
+        let lines = BufReader::new(following.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        let told = lines.map(|line| serde_json::from_str::<Value>(&line).expect("JSON"));
+        (following, told.filter(|line| line["event"] == "epoch"))
+    }
+
     /// A command that asks it.
     pub fn command<S: AsRef<OsStr>>(&self, world: &World, arguments: &[S]) -> Command {
         let mut command = world.command();
