@@ -10,6 +10,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use tidegate_control::{Bounds, Concurrency, Ends, PerStage, Stage};
 
+/// In a second, where a name ends with `_ms` or `_us`.
+pub(crate) const MILLISECONDS: f64 = 1e3;
+pub(crate) const MICROSECONDS: f64 = 1e6;
+
 /// A `ValueError` of one line.
 pub(crate) fn refuse(message: impl AsRef<str>) -> PyErr {
     PyValueError::new_err(message.as_ref().lines().collect::<Vec<_>>().join(" "))
@@ -23,8 +27,8 @@ pub(crate) fn unreadable(error: &io::Error, file: &Path) -> PyErr {
     PyOSError::new_err((number, text, file.to_owned()))
 }
 
-/// The named tuples of the Python layer, which make three values in a row readable.
-fn named_tuple<'py>(
+/// The named tuples of the Python layer, which make values in a row readable.
+pub(crate) fn named_tuple<'py>(
     py: Python<'py>,
     cell: &'static PyOnceLock<Py<PyType>>,
     name: &str,
@@ -66,7 +70,7 @@ pub(crate) fn oracle(py: Python<'_>, oracle: tidegate_control::Oracle) -> PyResu
 }
 
 /// Exactly `N` values out of any iterable (a tuple, a list, an array).
-fn exactly<'py, const N: usize>(value: &Bound<'py, PyAny>) -> Option<[Bound<'py, PyAny>; N]> {
+pub(crate) fn exactly<'py, const N: usize>(value: &Bound<'py, PyAny>) -> Option<[Bound<'py, PyAny>; N]> {
     let mut values = Vec::with_capacity(N);
     for item in value.try_iter().ok()? {
         if values.len() == N {

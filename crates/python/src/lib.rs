@@ -12,6 +12,8 @@ use pyo3::prelude::*;
 // What crosses the border.
 mod convert;
 
+mod kernel;
+
 // The classes that wrap one thing of `tidegate-control` each.
 mod observation;
 mod scenario;

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use tidegate_control::{BitRate, ByteCount, Ends, Observation, Remaining};
 
-use crate::convert::{amount, count, ends, ends_from, per_stage, refuse, setpoint, share, stages_from, time};
-
-const MS: f64 = 1e3;
-const US: f64 = 1e6;
+use crate::convert::{
+    MICROSECONDS, MILLISECONDS, amount, count, ends, ends_from, per_stage, refuse, setpoint, share,
+    stages_from, time,
+};
+use crate::kernel::{cpu, cpu_from, streams, streams_from};
 
 /// What one epoch showed: the only thing a rule ever sees.
 ///
@@ -25,7 +26,7 @@ impl PyObservation {
     #[pyo3(signature = (
         *, concurrency, throughput_bps, staging_free_bytes, staging_capacity_bytes, at_ms,
         interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None,
-        standard_error = None, waited = None
+        standard_error = None, waited = None, streams = None, cpu = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a constructor")]
     fn new(
@@ -41,6 +42,8 @@ impl PyObservation {
         remaining_files: Option<&Bound<'_, PyAny>>,
         standard_error: Option<&Bound<'_, PyAny>>,
         waited: Option<&Bound<'_, PyAny>>,
+        streams: Option<&Bound<'_, PyAny>>,
+        cpu: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let bytes = |value: &Bound<'_, PyAny>, name: &str| count(value, name).map(ByteCount);
         let staging_free = ends_from(staging_free_bytes, "staging_free_bytes", bytes)?;
@@ -57,14 +60,14 @@ impl PyObservation {
                 (!value.is_none()).then(|| share(value, name)).transpose()
             })
         });
-        let interval = interval_ms.map(|ms| time(ms, "interval_ms", MS)).transpose()?;
+        let interval = interval_ms.map(|ms| time(ms, "interval_ms", MILLISECONDS)).transpose()?;
         let left = remaining_bytes.map(|left| bytes(left, "remaining_bytes")).transpose()?;
         let files = remaining_files.map(|files| count(files, "remaining_files")).transpose()?;
         if left.is_some() != files.is_some() {
             return Err(refuse("remaining_bytes and remaining_files go together"));
         }
         Ok(Self(Observation {
-            at: time(at_ms, "at_ms", MS)?,
+            at: time(at_ms, "at_ms", MILLISECONDS)?,
             interval: interval.unwrap_or(Duration::from_secs(1)),
             concurrency: setpoint(concurrency, "concurrency")?,
             throughput: stages_from(throughput_bps, "throughput_bps", |value, name| {
@@ -75,9 +78,9 @@ impl PyObservation {
             staging_free,
             staging_capacity,
             loss,
-            rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", US)).transpose()?,
-            streams: None,
-            cpu: Ends::default(),
+            rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", MICROSECONDS)).transpose()?,
+            streams: streams.map(streams_from).transpose()?,
+            cpu: cpu.map(cpu_from).transpose()?.unwrap_or_default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))
     }
@@ -85,13 +88,13 @@ impl PyObservation {
     /// The end of the interval in ms, counted from the start of the transfer.
     #[getter]
     fn at_ms(&self) -> f64 {
-        self.0.at.as_secs_f64() * MS
+        self.0.at.as_secs_f64() * MILLISECONDS
     }
 
     /// The time measured in ms; the settling time after a change is left out.
     #[getter]
     fn interval_ms(&self) -> f64 {
-        self.0.interval.as_secs_f64() * MS
+        self.0.interval.as_secs_f64() * MILLISECONDS
     }
 
     /// Workers that were allowed to run, a stage.
@@ -148,7 +151,19 @@ impl PyObservation {
     /// Smoothed round-trip time in µs; None where it cannot be seen.
     #[getter]
     fn rtt_us(&self) -> Option<f64> {
-        self.0.rtt.map(|rtt| rtt.as_secs_f64() * US)
+        self.0.rtt.map(|rtt| rtt.as_secs_f64() * MICROSECONDS)
+    }
+
+    /// What the sender's kernel told of the network streams; None where nobody knows.
+    #[getter]
+    fn streams<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.streams.map(|told| streams(py, told)).transpose()
+    }
+
+    /// What each end's processors did; None of an end that nobody knows of.
+    #[getter]
+    fn cpu<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        cpu(py, self.0.cpu)
     }
 
     /// Bytes not yet written; None while the whole list is not known.
@@ -192,6 +207,8 @@ impl PyObservation {
         keywords.set_item("remaining_files", self.remaining_files())?;
         keywords.set_item("standard_error", self.standard_error(py)?)?;
         keywords.set_item("waited", self.waited(py)?)?;
+        keywords.set_item("streams", self.streams(py)?)?;
+        keywords.set_item("cpu", self.cpu(py)?)?;
         Ok((PyTuple::empty(py), keywords))
     }
 }

@@ -30,6 +30,17 @@ EPOCH = {
     "loss": None,
     "rtt_us": 70,
     "waited": {"read": 0.5, "network": None, "write": 0},
+    "streams": {
+        "count": 2,
+        "min_rtt_us": None,
+        "delivery_rate_bps": 60,
+        "window_bytes": 3000,
+        "busy": 0.75,
+        "receiver_limited": 0,
+        "app_limited": 0.5,
+        "spread": 0.1,
+    },
+    "cpu": {"sender": {"ours": 0.5, "idle": 0.25}, "receiver": None},
 }
 
 
@@ -53,6 +64,8 @@ class ServeTest(unittest.TestCase):
         self.assertIsInstance(seen, tidegate.Observation)
         self.assertEqual((seen.at_ms, seen.throughput_bps, seen.rtt_us), (1000, (5, 6, 7), 70))
         self.assertEqual((seen.remaining_bytes, seen.waited), (10, (0.5, None, 0)))
+        self.assertEqual((seen.streams.window_bytes, seen.streams.busy), (3000, 0.75))
+        self.assertEqual(seen.cpu, ((0.5, 0.25), None))
         self.assertEqual(seen.staging_free_bytes, (8, 2), "no more than there is")
 
     def test_an_object_may_say_where_to_begin(self):

@@ -27,6 +27,8 @@ SEEN = {
     "remaining_files": 7,
     "standard_error": (0.1, 0, 1.5),
     "waited": (None, 0.25, 1),
+    "streams": tidegate.Streams(7, 9_000.5, 10**9, 2**20, 0.9, 0.125, 0.5, 1.5),
+    "cpu": (tidegate.CpuLoad(0.5, 0.25), None),
 }
 
 
@@ -39,13 +41,15 @@ class ObservationTest(unittest.TestCase):
         self.assertEqual(seen.throughput_bps.write, 500_000_000)
         self.assertEqual(seen.staging_free_bytes.receiver, 2)
         self.assertEqual(seen.goodput_bps, 500_000_000)
+        self.assertEqual((seen.streams.min_rtt_us, seen.streams.spread), (9_000.5, 1.5))
+        self.assertEqual((seen.cpu.sender.idle, seen.cpu.receiver), (0.25, None))
         self.assertIn("write 5 × 500 Mbit/s", repr(seen))
 
     def test_copies_and_pickles_are_equal(self):
         for seen in (tidegate.Observation(**SEEN), tidegate.TransferEnv(scenario("noisy")).reset(seed=3)[1]["observation"]):
             self.assertEqual(copy.deepcopy(seen), seen)
             self.assertEqual(pickle.loads(pickle.dumps(seen)), seen)
-        for name in ("loss", "standard_error", "waited"):
+        for name in ("loss", "standard_error", "waited", "streams", "cpu"):
             self.assertNotEqual(tidegate.Observation(**SEEN), tidegate.Observation(**SEEN | {name: None}))
 
     def test_impossible_values_are_refused_by_name(self):
@@ -55,6 +59,8 @@ class ObservationTest(unittest.TestCase):
             "staging_free_bytes": [(1,), (1, -2), (5, 5), ("a", 1)],
             "standard_error": [(1, 2), (0.1, -0.1, 0), (float("nan"), 0, 0), (None, 0, 0)],
             "waited": [(1, 2), (0.1, -0.1, 0), (1.1, None, 0), "abc", 3],
+            "streams": [(1, 2), 3, (70_000, None, 0, 0, 0, 0, 0, 0), (1, -1, 0, 0, 0, 0, 0, 0), (1, None, 0, 0, 1.5, 0, 0, 0)],
+            "cpu": [(None,), ((0.5,), None), ((0.5, 1.5), None), 3],
             "loss": [-0.1, 1.1, float("nan")],
             "at_ms": [-1, float("nan"), 1e300, "now"],
             "rtt_us": [float("inf")],

@@ -16,7 +16,7 @@ network, write; names carry their unit last.
 import gymnasium
 
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
-from ._types import Bounds, Ends, Oracle, PerStage, Summary
+from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
 from .env import TransferEnv
 from .export import export_policy
 from .live_env import LiveEnv
@@ -25,6 +25,7 @@ from .vector_env import TransferVectorEnv
 __all__ = [
     "OPTIMIZERS",
     "Bounds",
+    "CpuLoad",
     "Ends",
     "LiveEnv",
     "Observation",
@@ -33,6 +34,7 @@ __all__ = [
     "PerStage",
     "Policy",
     "Scenario",
+    "Streams",
     "Summary",
     "TransferEnv",
     "TransferVectorEnv",

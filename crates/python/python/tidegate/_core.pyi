@@ -5,7 +5,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from ._types import Bounds, Ends, Oracle, PerStage, Summary
+from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
 
 __all__ = [
     "FEATURES",
@@ -45,6 +45,8 @@ class Observation:
         remaining_files: float | None = None,
         standard_error: Iterable[float] | None = None,
         waited: Iterable[float | None] | None = None,
+        streams: Streams | None = None,
+        cpu: Iterable[CpuLoad | None] | None = None,
     ) -> Observation: ...
     @property
     def at_ms(self) -> float: ...
@@ -68,6 +70,10 @@ class Observation:
     def loss(self) -> float | None: ...
     @property
     def rtt_us(self) -> float | None: ...
+    @property
+    def streams(self) -> Streams | None: ...
+    @property
+    def cpu(self) -> Ends[CpuLoad | None]: ...
     @property
     def remaining_bytes(self) -> int | None: ...
     @property

@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from ._core import Observation
-from ._types import Bounds, Ends, PerStage
+from ._types import Bounds, CpuLoad, Ends, PerStage, Streams
 
 T = TypeVar("T")
 
@@ -14,6 +14,10 @@ def _stages(told: dict[str, T]) -> PerStage[T]:
 
 def _ends(told: dict[str, T]) -> Ends[T]:
     return Ends(told["sender"], told["receiver"])
+
+
+def _cpu(told: dict[str, Any]) -> Ends[CpuLoad | None]:
+    return Ends(*(CpuLoad(load["ours"], load["idle"]) if load else None for load in _ends(told)))
 
 
 def bounds_of(told: dict[str, Any]) -> PerStage[Bounds]:
@@ -39,4 +43,6 @@ def observation_of(told: dict[str, Any]) -> Observation:
         remaining_files=told["remaining_files"],
         standard_error=_stages(told["standard_error"]) if "standard_error" in told else None,
         waited=_stages(told["waited"]) if "waited" in told else None,
+        streams=Streams(**told["streams"]) if told.get("streams") else None,
+        cpu=_cpu(told["cpu"]) if "cpu" in told else None,
     )

@@ -22,6 +22,36 @@ class Ends(NamedTuple, Generic[T]):
     receiver: T
 
 
+class CpuLoad(NamedTuple):
+    """What a host's processors did in an epoch, as shares of all their time, 0 to 1."""
+
+    ours: float
+    """The share that this transfer's process had."""
+    idle: float
+    """The share that nobody used."""
+
+
+class Streams(NamedTuple):
+    """What the sender's kernel told of the network streams, over all of them; shares are of the epoch, 0 to 1."""
+
+    count: int
+    """Streams that were asked."""
+    min_rtt_us: float | None
+    """The shortest round trip that any of them has seen."""
+    delivery_rate_bps: int
+    """What the peer acknowledged last, summed; of no use while streams are limited by the application."""
+    window_bytes: int
+    """Their congestion windows, summed."""
+    busy: float
+    """The mean share of the time in which a stream had data under way."""
+    receiver_limited: float
+    """The mean share of the time in which the receiver's window held a stream back."""
+    app_limited: float
+    """The share of streams that the application did not keep busy."""
+    spread: float
+    """The standard deviation of what they moved by its mean."""
+
+
 class Bounds(NamedTuple):
     """The fewest and the most workers of a stage, both inclusive; equal where nothing can be set."""
 

@@ -1,0 +1,70 @@
+//! `Streams` and `CpuLoad`: what an epoch's observation holds of the kernel's own counts, as named tuples.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+use tidegate_control::{BitRate, ByteCount, CpuLoad, Ends, Streams};
+
+use crate::convert::{
+    MICROSECONDS, amount, count, ends, ends_from, exactly, named_tuple, refuse, share, time,
+};
+
+/// `Streams(count, min_rtt_us, …)`.
+pub(crate) fn streams(py: Python<'_>, streams: Streams) -> PyResult<Bound<'_, PyAny>> {
+    static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let Streams { count, min_rtt, delivery_rate, window, busy, receiver_limited, app_limited, spread } =
+        streams;
+    let min_rtt = min_rtt.map(|rtt| rtt.as_secs_f64() * MICROSECONDS);
+    named_tuple(py, &TYPE, "Streams")?.call1((
+        count,
+        min_rtt,
+        delivery_rate.0,
+        window.0,
+        busy,
+        receiver_limited,
+        app_limited,
+        spread,
+    ))
+}
+
+/// The same back, from any eight values in that order.
+pub(crate) fn streams_from(value: &Bound<'_, PyAny>) -> PyResult<Streams> {
+    let [number, min_rtt, delivery_rate, window, busy, receiver_limited, app_limited, spread] =
+        exactly(value).ok_or_else(|| refuse("streams must be the eight values of tidegate.Streams"))?;
+    let number = count(&number, "streams.count")?;
+    let shortest =
+        (!min_rtt.is_none()).then(|| time(&min_rtt, "streams.min_rtt_us", MICROSECONDS)).transpose()?;
+    Ok(Streams {
+        count: u16::try_from(number).map_err(|_| refuse("streams.count must be less than 65536"))?,
+        min_rtt: shortest,
+        delivery_rate: BitRate(count(&delivery_rate, "streams.delivery_rate_bps")?),
+        window: ByteCount(count(&window, "streams.window_bytes")?),
+        busy: share(&busy, "streams.busy")?,
+        receiver_limited: share(&receiver_limited, "streams.receiver_limited")?,
+        app_limited: share(&app_limited, "streams.app_limited")?,
+        spread: amount(&spread, "streams.spread")?,
+    })
+}
+
+/// `Ends` of `CpuLoad(ours, idle)` or None.
+pub(crate) fn cpu(py: Python<'_>, cpu: Ends<Option<CpuLoad>>) -> PyResult<Bound<'_, PyAny>> {
+    static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let one = |load: Option<CpuLoad>| match load {
+        Some(CpuLoad { ours, idle }) => named_tuple(py, &TYPE, "CpuLoad")?.call1((ours, idle)).map(Some),
+        None => Ok(None),
+    };
+    ends(py, Ends { sender: one(cpu.sender)?, receiver: one(cpu.receiver)? })
+}
+
+/// The same back.
+pub(crate) fn cpu_from(value: &Bound<'_, PyAny>) -> PyResult<Ends<Option<CpuLoad>>> {
+    ends_from(value, "cpu", |load, name| {
+        if load.is_none() {
+            return Ok(None);
+        }
+        let [ours, idle] =
+            exactly(load).ok_or_else(|| refuse(format!("{name} must be two values: ours, idle")))?;
+        let ours = share(&ours, &format!("{name}.ours"))?;
+        Ok(Some(CpuLoad { ours, idle: share(&idle, &format!("{name}.idle"))? }))
+    })
+}
