@@ -88,9 +88,11 @@ fn the_dashboard_shows_jobs_estimates_and_paths() {
     let query = format!("/estimate?source={}&destination={}", "/data", encoded(&endpoint.at("")));
     browser.open(&format!("{base}/#{query}"));
     browser.until("!!document.querySelector('#bytes')");
+    browser.script("document.querySelector('#model').value = 'dinda'");
     browser.script("document.querySelector('form').requestSubmit()");
     browser.until("document.querySelectorAll('.chart circle.dot.sample').length >= 3");
     browser.until("!!document.querySelector('.chart circle.mark') && !!document.querySelector('.answer b')");
+    browser.until("/Dinda|No model/.test(document.querySelector('.card[aria-label=Estimate]').textContent)");
     browser.picture("estimate");
     browser.size(PHONE, 900, false);
     browser.until(&format!("document.documentElement.scrollWidth <= {PHONE}"));

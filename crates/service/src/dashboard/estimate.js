@@ -7,6 +7,7 @@ import { chart } from "./chart.js";
 
 const streams = { log: true, min: 1, format: (n) => plural(Number(n.toFixed(2)), "stream"), tick: (n) => String(n) };
 const NAMES = { full_second_order: "full second order", dynamic_order: "dynamic order", dinda: "Dinda", hacker: "Hacker", knee: "knee" };
+const MODELS = ["full_second_order", "dynamic_order", "dinda", "hacker"];
 export const modelName = (model) => NAMES[model] ?? model ?? "none fits";
 
 const known = (value) => value !== null && value !== undefined;
@@ -57,6 +58,7 @@ export function estimateView({ root, query, complain }) {
   const destination = h("input", { id: "destination", required: true, spellcheck: "false", autocomplete: "off", placeholder: "tg://…@dtn2.example.org:7117/" });
   const size = h("input", { id: "bytes", required: true, value: "10 GiB", inputmode: "text", autocomplete: "off", "aria-describedby": "bytes-hint" });
   const sampler = h("select", { id: "sampler" }, [["", "whichever fits the addresses"], ["native", "Tidegate, memory to memory"], ["iperf3", "iperf3"], ["gridftp", "GridFTP"]].map(([value, name]) => h("option", { value }, name)));
+  const model = h("select", { id: "model" }, [["averaged", "all, averaged"], ["published", "as EOS published"], ...MODELS.map((name) => [name, NAMES[name]])].map(([value, name]) => h("option", { value }, name)));
   const history = h("input", { id: "use-history", type: "checkbox", checked: true });
   const button = h("button", { type: "submit", class: "primary" }, "Estimate");
   const result = h("div", { "aria-live": "polite" });
@@ -67,6 +69,7 @@ export function estimateView({ root, query, complain }) {
     h("div", { class: "field wide" }, h("label", { for: "destination" }, "Destination"), destination),
     h("div", { class: "field" }, h("label", { for: "bytes" }, "Size"), size, h("small", { id: "bytes-hint", class: "muted" }, "as in 500 MB or 10 GiB")),
     h("div", { class: "field" }, h("label", { for: "sampler" }, "Measured by"), sampler),
+    h("div", { class: "field" }, h("label", { for: "model" }, "Told by the model"), model),
     h("div", { class: "checks" }, h("label", { class: "check" }, history, "Use what is known of this path")),
     h("div", { class: "actions" }, button));
   size.addEventListener("input", () => size.setCustomValidity(parseBytes(size.value) === null ? "Write a size, as in 10 GiB." : ""));
@@ -76,7 +79,7 @@ export function estimateView({ root, query, complain }) {
     say(button, "Measuring…");
     try {
       const answer = await post("/estimates", { source: source.value, destination: destination.value, bytes: parseBytes(size.value),
-        use_history: history.checked, ...(sampler.value ? { sampler: sampler.value } : {}) });
+        use_history: history.checked, model: model.value, ...(sampler.value ? { sampler: sampler.value } : {}) });
       result.replaceChildren(estimateCard(answer));
     } catch (error) {
       complain(error);
