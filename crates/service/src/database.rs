@@ -6,6 +6,8 @@
 //! the driver (0.9) tells PostgreSQL another type than of one that is there, and the prepared statement keeps
 //! the first.
 
+mod schema;
+
 use std::fmt;
 use std::fs;
 use std::future::Future;
@@ -38,9 +40,6 @@ const LOOKING: Duration = Duration::from_secs(2);
 
 /// Connections that read at the same time.
 pub const READERS: u32 = 4;
-
-/// What keeps two programs from making tables at the same time in one PostgreSQL database ("tidegate").
-const LOCK: i64 = 0x7469_6465_6761_7465;
 
 /// Why the database did not do what was asked: one line, without any secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -123,6 +122,37 @@ pub enum Backend {
     Postgres,
 }
 
+/// What a power failure may take; a crash of the program takes nothing that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The last moment's commits, which wait for no disk: for what can be measured again.
+    Relaxed,
+    /// Nothing: a commit returns once it is on the disk.
+    Full,
+}
+
+impl Durability {
+    fn settings(self, backend: Backend) -> &'static [&'static str] {
+        match (self, backend) {
+            (Self::Relaxed, Backend::Sqlite) => &["PRAGMA synchronous = NORMAL"],
+            (Self::Relaxed, Backend::Postgres) => &["SET synchronous_commit = off"],
+            // A log that a long list of jobs made is cut back to this.
+            (Self::Full, Backend::Sqlite) => {
+                &["PRAGMA synchronous = FULL", "PRAGMA journal_size_limit = 67108864"]
+            }
+            (Self::Full, Backend::Postgres) => &["SET synchronous_commit = on"],
+        }
+    }
+
+    /// Longest wait for a connection. What is to last comes in long lists, of which one holds up the next.
+    const fn patience(self) -> Duration {
+        match self {
+            Self::Relaxed => PATIENCE,
+            Self::Full => Duration::from_secs(30),
+        }
+    }
+}
+
 /// An open database; clones share its connections.
 #[derive(Clone)]
 pub struct Database {
@@ -144,7 +174,7 @@ impl fmt::Debug for Database {
 
 impl Database {
     /// Opens `sqlite:PATH` (made if it is missing, for its owner only) or `postgres://USER:PASSWORD@HOST/NAME`.
-    pub async fn open(url: &str) -> Result<Self> {
+    pub async fn open(url: &str, durability: Durability) -> Result<Self> {
         sqlx::any::install_default_drivers();
         let (backend, place, options) = read_url(url)?;
         let options = options.disable_statement_logging();
@@ -161,16 +191,11 @@ impl Database {
             Ok(done) => done.map_err(|error| failed(&error))?,
             Err(_) => return Err(too_slow(&place, "be opened", PATIENCE)),
         }
-        // A commit waits for no disk: a power failure may take the last moment's, and never harms the rest; a crash
-        // of the program takes none. That does for what can be measured again.
-        let settings: &'static [&'static str] = match backend {
-            Backend::Sqlite => &["PRAGMA synchronous = NORMAL"],
-            Backend::Postgres => &["SET synchronous_commit = off"],
-        };
+        let settings = durability.settings(backend);
         let pool = |connections| {
             AnyPoolOptions::new()
                 .max_connections(connections)
-                .acquire_timeout(PATIENCE)
+                .acquire_timeout(durability.patience())
                 // A file is not lost as a server is.
                 .test_before_acquire(backend == Backend::Postgres)
                 .after_connect(move |connection, _| {
@@ -306,47 +331,6 @@ impl Database {
         self.heard(looked.as_ref().err());
     }
 
-    /// Brings the tables of `component` to the last of `steps`, each of which is applied once, whichever and
-    /// however many programs open the database. `{id}` in a step stands for a key that counts up.
-    pub async fn migrate(&self, component: &'static str, steps: &'static [&'static str]) -> Result<()> {
-        self.within(OPENING, "make its tables", async {
-            let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
-            // Most often there is nothing to do, and nobody is held up by finding out.
-            if matches!(version(&self.reads, component).await, Ok(Some(found)) if found == known) {
-                return Ok(());
-            }
-            let mut change = self.begin().await?;
-            if self.backend == Backend::Postgres {
-                // Tables are not made again as records are: this commit waits for the disk.
-                sqlx::query("SET LOCAL synchronous_commit = on").execute(&mut *change).await?;
-                sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(LOCK).execute(&mut *change).await?;
-            }
-            let table = "CREATE TABLE IF NOT EXISTS tidegate_schema \
-                         (component TEXT PRIMARY KEY, version BIGINT NOT NULL)";
-            sqlx::query(table).execute(&mut *change).await?;
-            let found = version(&mut *change, component).await?.unwrap_or(0);
-            let Some(missing) = usize::try_from(found).ok().and_then(|found| steps.get(found..)) else {
-                let why = format!(
-                    "its {component} is of a newer version ({found}, this one knows {known}): upgrade tidegate"
-                );
-                return Err(sqlx::Error::Configuration(why.into()));
-            };
-            let key = match self.backend {
-                Backend::Sqlite => "INTEGER PRIMARY KEY AUTOINCREMENT",
-                Backend::Postgres => "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            };
-            for step in missing {
-                let step = AssertSqlSafe(step.replace("{id}", key));
-                sqlx::raw_sql(step).execute(&mut *change).await?;
-            }
-            let remember = "INSERT INTO tidegate_schema (component, version) VALUES ($1, $2) \
-                            ON CONFLICT (component) DO UPDATE SET version = excluded.version";
-            sqlx::query(remember).bind(component).bind(known).execute(&mut *change).await?;
-            change.commit().await
-        })
-        .await
-    }
-
     /// Lets go of every connection.
     pub async fn close(&self) {
         self.reads.close().await;
@@ -364,14 +348,6 @@ async fn found_lost(lost: &mut watch::Receiver<Option<(Instant, DatabaseError)>>
             return why.clone();
         }
     }
-}
-
-async fn version<'c>(
-    from: impl sqlx::Executor<'c, Database = Any>,
-    component: &str,
-) -> std::result::Result<Option<i64>, sqlx::Error> {
-    let question = "SELECT version FROM tidegate_schema WHERE component = $1";
-    sqlx::query_scalar(question).bind(component.to_owned()).fetch_optional(from).await
 }
 
 /// Readers do not wait for a writer when changes go to a log beside the file. The file remembers it.

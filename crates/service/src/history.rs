@@ -34,7 +34,7 @@ pub(crate) use store::{MAX_RECORDS, median};
 
 use std::time::Duration;
 
-use crate::database::{Database, Result};
+use crate::database::{Database, Durability, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql"), include_str!("history/schema-2.sql")];
@@ -51,7 +51,7 @@ pub struct History {
 impl History {
     /// Opens `sqlite:PATH` or `postgres://…`, and makes or renews its tables.
     pub async fn open(url: &str) -> Result<Self> {
-        let database = Database::open(url).await?;
+        let database = Database::open(url, Durability::Relaxed).await?;
         database.migrate("history", SCHEMA).await?;
         Ok(Self { database })
     }

@@ -1,9 +1,10 @@
 //! The jobs, on disk: what was acknowledged survives a power cut, and what was completed is completed once.
 //!
-//! One SQLite file in the state directory, in write-ahead mode and synced at each commit. One connection
-//! writes, so that changes come one after the other; others read. Every list is a page by cursor and every
+//! One SQLite file in the state directory, in write-ahead mode, or a PostgreSQL database that several services share and
+//! one works on; synced at each commit. Changes come one after the other. Every list is a page by cursor and every
 //! choice goes over an index, so that a hundred thousand waiting jobs cost no more than a hundred.
 
+mod lease;
 mod once;
 mod open;
 mod pages;
@@ -11,20 +12,21 @@ mod retry;
 mod submit;
 
 pub use once::{IdempotencyKey, Submission};
+pub(crate) use open::FILE;
 pub use pages::Candidate;
 pub(crate) use retry::GIVEN_UP;
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
-use sqlx::sqlite::SqlitePool;
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::any::AnyRow;
+use sqlx::{Any, AssertSqlSafe, Row, Transaction};
 use thiserror::Error;
 
 use tidegate_contract::redact;
 
+use crate::database::{Backend, Database};
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
@@ -39,7 +41,7 @@ pub enum QueueError {
     /// The database failed.
     #[error("the queue {path}: {message}")]
     Database {
-        /// Its file.
+        /// Its file, or its address without user and password.
         path: String,
         /// What failed, in one line.
         message: String,
@@ -85,14 +87,20 @@ pub type QueueResult<T, E = QueueError> = Result<T, E>;
 /// The jobs.
 #[derive(Debug)]
 pub struct Queue {
-    writer: SqlitePool,
-    readers: SqlitePool,
-    path: PathBuf,
+    database: Database,
+    hold: Hold,
     names: Names,
     /// Jobs that are not at their end.
     waiting: AtomicU64,
-    /// Held as long as the queue is open.
-    _lock: File,
+}
+
+/// What keeps other services from it as long as it is open.
+#[derive(Debug)]
+enum Hold {
+    /// The lock of a file.
+    File(#[expect(dead_code, reason = "it is let go of when it is dropped")] File),
+    /// A row that was taken.
+    Lease(lease::Lease),
 }
 
 /// What is noted with a change.
@@ -164,20 +172,25 @@ impl Queue {
     /// Puts jobs back in line whose pause after a failure is over; answers with when the next one's is.
     pub async fn release_due(&self, now_ms: i64) -> QueueResult<Option<i64>> {
         let next = "SELECT min(not_before_ms) FROM job INDEXED BY job_due WHERE state = 'retrying'";
-        let soonest = |row: sqlx::sqlite::SqliteRow| row.try_get::<Option<i64>, _>(0);
+        let soonest = |row: AnyRow| row.try_get::<Option<i64>, _>(0);
         let failed = |error| self.failed(&error);
-        let first = sqlx::query(next).fetch_one(&self.readers).await.and_then(soonest).map_err(failed)?;
+        let first = sqlx::query(self.text(next))
+            .fetch_one(self.database.reads())
+            .await
+            .and_then(soonest)
+            .map_err(failed)?;
         if first.is_none_or(|first| first > now_ms) {
             return Ok(first);
         }
         let mut tx = self.begin().await?;
         let due = "SELECT id FROM job INDEXED BY job_due WHERE state = 'retrying' AND not_before_ms <= $1 ORDER BY not_before_ms LIMIT 1000";
-        let rows = sqlx::query(due).bind(now_ms).fetch_all(&mut *tx).await.map_err(failed)?;
+        let rows = sqlx::query(self.text(due)).bind(now_ms).fetch_all(&mut *tx).await.map_err(failed)?;
         for row in rows {
             let id = self.id(&row, 0)?;
             self.apply(&mut tx, id, Event::Due, &Note::why("to be tried again"), now_ms).await?;
         }
-        let first = sqlx::query(next).fetch_one(&mut *tx).await.and_then(soonest).map_err(failed)?;
+        let first =
+            sqlx::query(self.text(next)).fetch_one(&mut *tx).await.and_then(soonest).map_err(failed)?;
         self.commit(tx).await?;
         Ok(first)
     }
@@ -187,18 +200,33 @@ impl Queue {
         self.waiting.fetch_add(jobs as u64, Relaxed);
     }
 
-    async fn begin(&self) -> QueueResult<Transaction<'static, Sqlite>> {
-        // Locked at once: a change reads before it writes.
-        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(|error| self.failed(&error))
+    /// Other changes wait from here on: a change reads before it writes.
+    async fn begin(&self) -> QueueResult<Transaction<'static, Any>> {
+        let mut tx = self.database.begin().await.map_err(|error| self.failed(&error))?;
+        if let Hold::Lease(lease) = &self.hold
+            && !lease.hold(&mut tx).await.map_err(|error| self.failed(&error))?
+        {
+            return Err(QueueError::Busy(self.database.place().to_owned()));
+        }
+        Ok(tx)
     }
 
-    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> QueueResult<()> {
+    /// A statement that tells SQLite, which would choose another one, the index.
+    fn text(&self, statement: &str) -> AssertSqlSafe<String> {
+        let plain = |text: String, index| text.replace(&format!(" INDEXED BY {index}"), "");
+        AssertSqlSafe(match self.database.backend() {
+            Backend::Sqlite => statement.to_owned(),
+            Backend::Postgres => ["job_next", "job_due"].into_iter().fold(statement.to_owned(), plain),
+        })
+    }
+
+    async fn commit(&self, tx: Transaction<'static, Any>) -> QueueResult<()> {
         tx.commit().await.map_err(|error| self.failed(&error))
     }
 
     async fn apply(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         id: JobId,
         event: Event,
         note: &Note,
@@ -253,7 +281,7 @@ impl Queue {
         Ok(change)
     }
 
-    async fn state_of(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<(State, i64)> {
+    async fn state_of(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<(State, i64)> {
         let row = sqlx::query("SELECT state, waits_for FROM job WHERE id = $1")
             .bind(number(id))
             .fetch_optional(&mut **tx)
@@ -266,7 +294,7 @@ impl Queue {
     }
 
     /// The jobs that wait for a job.
-    async fn dependents(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<Vec<JobId>> {
+    async fn dependents(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<Vec<JobId>> {
         let rows = sqlx::query("SELECT job FROM dependency WHERE needs = $1 ORDER BY job")
             .bind(number(id))
             .fetch_all(&mut **tx)
@@ -275,7 +303,7 @@ impl Queue {
         rows.iter().map(|row| self.id(row, 0)).collect()
     }
 
-    async fn release(&self, tx: &mut Transaction<'static, Sqlite>, done: JobId) -> QueueResult<Vec<JobId>> {
+    async fn release(&self, tx: &mut Transaction<'static, Any>, done: JobId) -> QueueResult<Vec<JobId>> {
         let mut released = Vec::new();
         for id in self.dependents(tx, done).await? {
             let (state, waits_for) = self.state_of(tx, id).await?;
@@ -296,7 +324,7 @@ impl Queue {
     /// Fails everything that waits for `ended`, and what waits for that.
     async fn doom(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         ended: JobId,
         how: State,
         now_ms: i64,
@@ -322,7 +350,7 @@ impl Queue {
         Ok(doomed)
     }
 
-    fn id(&self, row: &sqlx::sqlite::SqliteRow, column: usize) -> QueueResult<JobId> {
+    fn id(&self, row: &AnyRow, column: usize) -> QueueResult<JobId> {
         let number: i64 = row.try_get(column).map_err(|error| self.failed(&error))?;
         let id = u64::try_from(number).ok().and_then(JobId::new);
         id.ok_or_else(|| self.broken(format!("{number} is not the number of a job")))
@@ -334,7 +362,7 @@ impl Queue {
 
     fn broken(&self, message: impl Into<String>) -> QueueError {
         let message = message.into().replace('\n', "; ");
-        QueueError::Database { path: self.path.display().to_string(), message }
+        QueueError::Database { path: self.database.place().to_owned(), message }
     }
 }
 

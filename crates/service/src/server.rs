@@ -1,6 +1,7 @@
 //! The whole service: history, queue, scheduler and API put together, kept tidy, and ended in order.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::estimate::{self, Program};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::mover::Mover;
 use crate::names::Names;
-use crate::queue::{Queue, QueueError};
+use crate::queue::{FILE, Queue, QueueError};
 use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
 
 /// How long jobs that have ended are kept in the queue; history keeps what was learned from them.
@@ -28,6 +29,8 @@ pub struct Options {
     pub api: Config,
     /// Where history is kept.
     pub database: String,
+    /// Whether the queue is there too, which must be PostgreSQL, and shared with other services, one of which works on it.
+    pub shared_queue: bool,
     /// How much of history is kept.
     pub retention: Retention,
     /// How much may run at the same time.
@@ -66,10 +69,34 @@ pub async fn run(
     ready: impl FnOnce(&str, &str),
     stop: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
-    let Options { api: config, database, retention, limits, program, sizes, names, mover, epochs, seed } =
-        options;
+    let Options {
+        api: config,
+        database,
+        shared_queue,
+        retention,
+        limits,
+        program,
+        sizes,
+        names,
+        mover,
+        epochs,
+        seed,
+    } = options;
+    let mut stop = std::pin::pin!(stop);
+    let own = config.state.join(DIRECTORY);
+    let opening = async {
+        match shared_queue {
+            true => open_shared(&own, &database).await,
+            false => Queue::open(&own).await,
+        }
+    };
+    // Who waits for another service's end may be stopped as well.
+    let queue = tokio::select! {
+        opened = opening => Arc::new(opened?.with_names(names.clone())),
+        () = &mut stop => return Ok(()),
+    };
+    // Not before: a proxy in front finds the one that works by who answers.
     let listener = Api::listen(&config)?;
-    let queue = Arc::new(Queue::open(&config.state.join(DIRECTORY)).await?.with_names(names.clone()));
     let history = History::open(&database).await?;
     let recorder = Recorder::start(history.clone());
     let estimator = estimate::Estimator::with_names(program, Some(history.clone()), names);
@@ -90,7 +117,14 @@ pub async fn run(
     let parts = ApiParts { history: history.clone(), estimator, scheduler: scheduler.clone(), epochs };
     let api = Api::new(listener, &config, parts)?;
     ready(&api.url(), &api.sign_in_link());
-    api.serve(stop).await;
+    let mut taken_over = false;
+    let ended = async {
+        tokio::select! {
+            () = stop => {}
+            () = queue.taken_over() => taken_over = true,
+        }
+    };
+    api.serve(ended).await;
     tidying.abort();
     watching.abort();
     scheduler.stop().await;
@@ -99,7 +133,29 @@ pub async fn run(
     }
     queue.close().await;
     history.close().await;
-    Ok(())
+    match taken_over {
+        true => Err(QueueError::Busy(queue.place().to_owned()).into()),
+        false => Ok(()),
+    }
+}
+
+/// Opens the queue that services share, unless jobs wait in this one's own: nobody would begin them.
+async fn open_shared(own: &Path, database: &str) -> Result<Queue, QueueError> {
+    if own.join(FILE).exists() {
+        let local = Queue::open(own).await?;
+        let waiting = local.waiting();
+        local.close().await;
+        if waiting > 0 {
+            let message =
+                format!("{} in it: let them end in a service without --shared-queue", waits(waiting));
+            return Err(QueueError::Database { path: local.place().to_owned(), message });
+        }
+    }
+    Queue::open_shared(database).await
+}
+
+fn waits(jobs: u64) -> String {
+    if jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") }
 }
 
 /// Forgets what is too old, now and then.

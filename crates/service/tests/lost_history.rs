@@ -89,6 +89,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
             state: state.path().to_owned(),
         },
         database: postgres.fresh(),
+        shared_queue: false,
         retention: Default::default(),
         limits: Limits::default(),
         program: Program { path: path.clone(), arguments: Vec::new() },

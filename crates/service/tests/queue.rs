@@ -1,15 +1,96 @@
 //! The queue's promises: batches whole or not at all, priorities, dependencies, pages, and one end for each job.
 
+mod common;
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use common::postgres::Postgres;
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tidegate_service::job::{Dependency, Event, JobId, Request, State};
 use tidegate_service::names::Names;
 use tidegate_service::queue::{IdempotencyKey, Note, Queue, QueueError};
 
-async fn queue() -> (TempDir, Queue) {
-    let directory = tempfile::tempdir().expect("a directory");
-    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
-    (directory, queue)
+/// Where the queue of a test is.
+enum Place {
+    File(TempDir),
+    Server(#[expect(dead_code, reason = "it runs as long as this is there")] Arc<Postgres>, String),
+}
+
+impl Place {
+    fn file() -> Self {
+        Self::File(tempfile::tempdir().expect("a directory"))
+    }
+
+    /// A database of its own on a server that tests which run at the same time share.
+    fn server(test: &str) -> Option<Self> {
+        static SERVER: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let mut shared = SERVER.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = match shared.upgrade() {
+            Some(server) => server,
+            None => match Postgres::start() {
+                Ok(server) => Arc::new(server),
+                Err(reason) => {
+                    common::skip(test, &reason);
+                    return None;
+                }
+            },
+        };
+        *shared = Arc::downgrade(&server);
+        let url = server.fresh();
+        Some(Self::Server(server, url))
+    }
+
+    async fn open(&self) -> Queue {
+        match self {
+            Self::File(directory) => Queue::open(&directory.path().join("state")).await,
+            Self::Server(_, url) => Queue::open_shared(url).await,
+        }
+        .expect("opened")
+    }
+
+    /// A number that the database itself answers with.
+    async fn number(&self, question: &'static str) -> i64 {
+        sqlx::any::install_default_drivers();
+        let url = match self {
+            Self::File(directory) => format!("sqlite://{}/state/queue.sqlite3", directory.path().display()),
+            Self::Server(_, url) => url.clone(),
+        };
+        let pool = sqlx::AnyPool::connect(&url).await.expect("opened");
+        let count = sqlx::query_scalar(question).fetch_one(&pool).await.expect("counted");
+        pool.close().await;
+        count
+    }
+}
+
+/// Each of these on a file of SQLite and on a server of PostgreSQL.
+macro_rules! on_both {
+    ($($test:ident)*) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(&super::Place::file()).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test]
+            async fn $test() {
+                let Some(place) = super::Place::server(stringify!($test)) else { return };
+                super::$test(&place).await;
+            })*
+        }
+    };
+}
+
+on_both! {
+    a_batch_under_a_key_is_taken_once_also_after_a_restart
+    a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it
+    a_batch_with_a_wrong_job_is_refused_whole
+    who_waits_is_released_by_success_and_fails_with_a_failure
+    what_failed_is_tried_again_alone_or_with_all_that_failed_so
+    the_next_is_the_most_urgent_and_then_the_oldest_of_each_pair
+    pages_go_from_the_newest_on_without_gaps_or_doubles
+    what_ran_goes_back_in_line_and_what_was_asked_of_it_is_done
 }
 
 fn named(name: &str, after: &[&str]) -> Request {
@@ -37,9 +118,8 @@ async fn state(queue: &Queue, id: JobId) -> State {
     queue.get(id).await.expect("read").expect("there").state
 }
 
-#[tokio::test]
-async fn a_batch_under_a_key_is_taken_once_also_after_a_restart() {
-    let (directory, queue) = queue().await;
+async fn a_batch_under_a_key_is_taken_once_also_after_a_restart(place: &Place) {
+    let queue = place.open().await;
     let key: IdempotencyKey = "run 7".parse().expect("a key");
     let batch = [named("b", &["a"]), named("a", &[])];
     let first = queue.submit_once(Some(&key), &batch, 10).await.expect("taken");
@@ -54,7 +134,7 @@ async fn a_batch_under_a_key_is_taken_once_also_after_a_restart() {
     assert_eq!(queue.waiting(), 3);
     queue.close().await;
     drop(queue);
-    let queue = Queue::open(&directory.path().join("state")).await.expect("opened again");
+    let queue = place.open().await;
     let repeated = queue.submit_once(Some(&key), &batch, 12).await.expect("known");
     assert_eq!((repeated.ids.clone(), repeated.repeated, queue.waiting()), (first.ids.clone(), true, 3));
     // Something else under the same key is refused, and nothing of it is taken.
@@ -81,7 +161,8 @@ async fn a_batch_under_a_key_is_taken_once_also_after_a_restart() {
 
 #[tokio::test]
 async fn a_queue_of_the_first_version_is_taken_over() {
-    let (directory, queue) = queue().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
     let ids = queue.submit(&[named("a", &[])], 1).await.expect("taken");
     queue.close().await;
     drop(queue);
@@ -89,7 +170,7 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
     let back = "DROP TABLE submission; ALTER TABLE job DROP COLUMN outage_since_ms; DROP INDEX job_policy;
-        ALTER TABLE job DROP COLUMN policy; DROP TABLE policy; PRAGMA user_version = 1";
+        ALTER TABLE job DROP COLUMN policy; DROP TABLE policy; DROP TABLE tidegate_schema; PRAGMA user_version = 1";
     sqlx::raw_sql(back).execute(&pool).await.expect("as it was");
     pool.close().await;
     let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
@@ -99,10 +180,9 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     assert!(queue.submit_once(Some(&key), &[named("b", &[])], 2).await.expect("known").repeated);
 }
 
-#[tokio::test]
-async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it() {
+async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it(place: &Place) {
     const POLICY: &[u8] = include_bytes!("../../control/policies/universal.safetensors");
-    let (directory, queue) = queue().await;
+    let queue = place.open().await;
     let mut learned = Request::transfer("/a", "/b").with_policy(POLICY);
     learned.options = vec!["--optimizer=policy".to_owned()];
     let ids = queue.submit(&[learned.clone(), learned, named("c", &[])], 1).await.expect("taken");
@@ -111,15 +191,7 @@ async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it() {
     // A page of jobs has no policies in it.
     let page = queue.page(&[], None, 10).await.expect("read");
     assert!(page.iter().all(|job| job.request.policy.as_ref().is_none_or(|policy| policy.len() < 100)));
-    let kept = async || {
-        let options =
-            sqlx::sqlite::SqliteConnectOptions::new().filename(directory.path().join("state/queue.sqlite3"));
-        let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
-        let count: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM policy").fetch_one(&pool).await.expect("counted");
-        pool.close().await;
-        count
-    };
+    let kept = async || place.number("SELECT count(*) FROM policy").await;
     assert_eq!(kept().await, 1);
     happen(&queue, ids[0], &[Event::Claimed, Event::Completed]).await;
     queue.forget(1000).await.expect("forgotten");
@@ -131,7 +203,8 @@ async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it() {
 
 #[tokio::test]
 async fn a_named_endpoint_counts_where_it_is_and_its_ticket_is_not_kept() {
-    let (directory, queue) = queue().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
     let queue = queue.with_names(Names::new(|name| match name {
         "dtn" | "same" => Ok("tg://TICKETsecret@dtn1:7117/".to_owned()),
         "other" => Ok("tg://TICKETsecret@dtn2:7117/".to_owned()),
@@ -162,7 +235,8 @@ async fn a_named_endpoint_counts_where_it_is_and_its_ticket_is_not_kept() {
 
 #[tokio::test]
 async fn a_job_is_kept_as_it_was_asked_for() {
-    let (directory, queue) = queue().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let queue = Queue::open(&directory.path().join("state")).await.expect("opened");
     let request = Request { priority: -3, retries: 2, ..Request::transfer("/a", "tg://FPR:secret@host/b") };
     let ids = queue.submit(std::slice::from_ref(&request), 42).await.expect("taken");
     let job = queue.get(ids[0]).await.expect("read").expect("there");
@@ -182,9 +256,8 @@ async fn a_job_is_kept_as_it_was_asked_for() {
     assert_eq!((queue.get(ids[0]).await.expect("read"), queue.waiting()), (Some(job), 1));
 }
 
-#[tokio::test]
-async fn a_batch_with_a_wrong_job_is_refused_whole() {
-    let (_directory, queue) = queue().await;
+async fn a_batch_with_a_wrong_job_is_refused_whole(place: &Place) {
+    let queue = place.open().await;
     let first = queue.submit(&[named("x", &[])], 1).await.expect("taken")[0];
     happen(&queue, first, &[Event::Cancel]).await;
     let with_elder = |id: u64| Request {
@@ -212,9 +285,8 @@ async fn a_batch_with_a_wrong_job_is_refused_whole() {
     assert_eq!(queue.waiting(), 0);
 }
 
-#[tokio::test]
-async fn who_waits_is_released_by_success_and_fails_with_a_failure() {
-    let (_directory, queue) = queue().await;
+async fn who_waits_is_released_by_success_and_fails_with_a_failure(place: &Place) {
+    let queue = place.open().await;
     // Named before the one it waits for.
     let batch = [named("last", &["a", "b"]), named("a", &[]), named("b", &["a"]), named("after", &["last"])];
     let ids = queue.submit(&batch, 1).await.expect("taken");
@@ -247,9 +319,8 @@ async fn who_waits_is_released_by_success_and_fails_with_a_failure() {
     assert_eq!(state(&queue, id).await, State::Queued);
 }
 
-#[tokio::test]
-async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so() {
-    let (_directory, queue) = queue().await;
+async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so(place: &Place) {
+    let queue = place.open().await;
     let batch =
         [named("a", &[]), named("b", &["a"]), named("c", &["a", "d"]), named("d", &[]), named("e", &[])];
     let ids = queue.submit(&batch, 1).await.expect("taken");
@@ -287,9 +358,8 @@ async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so() {
     assert_eq!((state(&queue, ids[1]).await, state(&queue, ids[2]).await), (State::Queued, State::Queued));
 }
 
-#[tokio::test]
-async fn the_next_is_the_most_urgent_and_then_the_oldest_of_each_pair() {
-    let (_directory, queue) = queue().await;
+async fn the_next_is_the_most_urgent_and_then_the_oldest_of_each_pair(place: &Place) {
+    let queue = place.open().await;
     let to = |host: &str, priority| Request { priority, ..Request::transfer("/a", format!("tg://{host}/b")) };
     let batch = [to("x", 0), to("x", 5), to("y", 1), to("x", 5), to("y", 1), to("z", -1)];
     let ids = queue.submit(&batch, 1).await.expect("taken");
@@ -310,9 +380,8 @@ async fn the_next_is_the_most_urgent_and_then_the_oldest_of_each_pair() {
     assert_eq!(queue.get(ids[4]).await.expect("read").expect("there").not_before_ms, None);
 }
 
-#[tokio::test]
-async fn pages_go_from_the_newest_on_without_gaps_or_doubles() {
-    let (_directory, queue) = queue().await;
+async fn pages_go_from_the_newest_on_without_gaps_or_doubles(place: &Place) {
+    let queue = place.open().await;
     let batch: Vec<Request> = (0..250).map(|_| Request::transfer("/a", "tg://h/b")).collect();
     let ids = queue.submit(&batch, 1).await.expect("taken");
     for &id in ids.iter().step_by(3) {
@@ -337,9 +406,8 @@ async fn pages_go_from_the_newest_on_without_gaps_or_doubles() {
     assert_eq!(queue.page(&[], None, 1000).await.expect("read").len(), 166);
 }
 
-#[tokio::test]
-async fn what_ran_goes_back_in_line_and_what_was_asked_of_it_is_done() {
-    let (_directory, queue) = queue().await;
+async fn what_ran_goes_back_in_line_and_what_was_asked_of_it_is_done(place: &Place) {
+    let queue = place.open().await;
     let batch: Vec<Request> = (0..4).map(|_| Request::transfer("/a", "tg://h/b")).collect();
     let ids = queue.submit(&batch, 1).await.expect("taken");
     happen(&queue, ids[0], &[Event::Claimed]).await;
@@ -353,6 +421,36 @@ async fn what_ran_goes_back_in_line_and_what_was_asked_of_it_is_done() {
     assert_eq!(queue.waiting(), 3);
 }
 
+#[tokio::test]
+async fn of_those_who_share_a_queue_one_works_and_who_lost_it_changes_nothing() {
+    let Some(place) = Place::server("of_those_who_share_a_queue_one_works_and_who_lost_it_changes_nothing")
+    else {
+        return;
+    };
+    let first = place.open().await;
+    let ids = first.submit(&[named("a", &[]), named("b", &[])], 1).await.expect("taken");
+    let second = tokio::spawn(async move { (place.open().await, place) });
+    // Its time is renewed: nothing is taken from who works.
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    assert!(!second.is_finished());
+    first.close().await;
+    let (second, place) = second.await.expect("opened once the first was closed");
+    assert_eq!(second.waiting(), 2);
+    // As where it was stopped for longer than it held the queue.
+    let over = "UPDATE queue_lease SET until_ms = 0 RETURNING 1::BIGINT";
+    assert_eq!(place.number(over).await, 1);
+    let third = place.open().await;
+    happen(&third, ids[0], &[Event::Claimed]).await;
+    let late = second.change(ids[0], Event::Completed, &Note::default(), 9).await.expect_err("too late");
+    assert!(matches!(late, QueueError::Busy(_)) && !late.to_string().contains("sesame"), "{late}");
+    assert!(matches!(second.submit(&[named("c", &[])], 9).await, Err(QueueError::Busy(_))));
+    second.taken_over().await;
+    second.close().await;
+    // Whoever has lost it does not give it away.
+    happen(&third, ids[0], &[Event::Completed]).await;
+    assert_eq!((state(&third, ids[0]).await, third.waiting()), (State::Done, 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
@@ -361,7 +459,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let (_directory, queue) = queue().await;
+            let queue = Place::file().open().await;
             let mut batch: Vec<Request> = (0..8).map(|i| named(&format!("j{i}"), &[])).collect();
             for i in 8..12 {
                 batch.push(named(&format!("j{i}"), &[&format!("j{}", i - 4), &format!("j{}", i - 8)]));

@@ -50,6 +50,10 @@ pub struct ServeArgs {
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
     #[arg(long, value_name = "URL", env = "TIDEGATE_DATABASE", hide_env_values = true)]
     database: Option<String>,
+    /// Keep jobs in --database, which is PostgreSQL, too: of the services that share them one works, and another takes
+    /// over within seconds when it ends
+    #[arg(long, requires = "database")]
+    shared_queue: bool,
     /// Forget records of history that are older; more where old logs were imported
     #[arg(long, value_name = "AGE", default_value = "396d", value_parser = parse_duration)]
     keep_history: Duration,
@@ -87,6 +91,13 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let state = args.state.state_dir()?;
     // Children run elsewhere.
     let state = std::path::absolute(&state)?;
+    let database = history_url(args.database.as_deref(), &state);
+    if args.shared_queue && database.starts_with("sqlite:") {
+        return Err(usage(
+            "--shared-queue needs a --database that others reach, as in postgres://USER:PASSWORD@HOST/NAME",
+        )
+        .into());
+    }
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
     let trusted = args.trusted()?;
     let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
@@ -99,9 +110,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             listen: listen_address(&args.listen, DEFAULT_LISTEN)?,
             tls,
             clear: args.insecure,
-            state: state.clone(),
+            state,
         },
-        database: history_url(args.database.as_deref(), &state),
+        database,
+        shared_queue: args.shared_queue,
         retention: Retention { age: args.keep_history, ..Retention::default() },
         limits: Limits {
             jobs: args.max_jobs as usize,

@@ -4,8 +4,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
+
+use crate::database::Backend;
 
 use super::{Queue, QueueError, QueueResult, number};
 use crate::job::{JobId, Request};
@@ -64,12 +66,12 @@ impl Queue {
     /// The jobs that were submitted under the key before.
     pub(super) async fn earlier<'e, E>(&self, on: E, once: &Once<'_>) -> QueueResult<Option<Submission>>
     where
-        E: sqlx::Executor<'e, Database = Sqlite>,
+        E: sqlx::Executor<'e, Database = Any>,
     {
         let select = "SELECT digest, ids FROM submission WHERE key = $1";
-        let row = sqlx::query(select).bind(&once.key.0).fetch_optional(on).await;
+        let row = sqlx::query(select).bind(once.key.0.clone()).fetch_optional(on).await;
         let Some(row) = row.map_err(|error| self.failed(&error))? else { return Ok(None) };
-        let read = |row: &SqliteRow| Ok::<(Vec<u8>, String), sqlx::Error>((row.try_get(0)?, row.try_get(1)?));
+        let read = |row: &AnyRow| Ok::<(Vec<u8>, String), sqlx::Error>((row.try_get(0)?, row.try_get(1)?));
         let (digest, ids) = read(&row).map_err(|error| self.failed(&error))?;
         if digest != once.digest {
             return Err(QueueError::Reused(once.key.clone()));
@@ -81,7 +83,7 @@ impl Queue {
     /// Remembers the key with the jobs, in the transaction that takes them.
     pub(super) async fn remember(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         once: &Once<'_>,
         ids: &[JobId],
         now_ms: i64,
@@ -90,8 +92,8 @@ impl Queue {
         let ids = serde_json::to_string(&ids).map_err(|error| self.broken(error.to_string()))?;
         let insert = "INSERT INTO submission (key, digest, ids, submitted_ms) VALUES ($1, $2, $3, $4)";
         let done = sqlx::query(insert)
-            .bind(&once.key.0)
-            .bind(&once.digest[..])
+            .bind(once.key.0.clone())
+            .bind(once.digest.to_vec())
             .bind(ids)
             .bind(now_ms)
             .execute(&mut **tx)
@@ -102,14 +104,22 @@ impl Queue {
     /// Forgets at most so many keys from before a time, of which no job is left.
     pub(super) async fn forget_keys(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         before_ms: i64,
         most: i64,
     ) -> QueueResult<u64> {
-        let delete = "DELETE FROM submission WHERE key IN (SELECT key FROM submission WHERE submitted_ms < $1 AND \
-            NOT EXISTS (SELECT 1 FROM json_each(ids) JOIN job ON job.id = json_each.value) \
-            ORDER BY submitted_ms LIMIT $2)";
-        let done = sqlx::query(delete).bind(before_ms).bind(most).execute(&mut **tx).await;
+        let each = match self.database.backend() {
+            Backend::Sqlite => "json_each(ids) AS each JOIN job ON job.id = each.value",
+            Backend::Postgres => {
+                "json_array_elements_text(ids::json) AS each (value) JOIN job ON job.id = each.value::bigint"
+            }
+        };
+        let delete = format!(
+            "DELETE FROM submission WHERE key IN (SELECT key FROM submission WHERE submitted_ms < $1 AND \
+             NOT EXISTS (SELECT 1 FROM {each}) ORDER BY submitted_ms LIMIT $2)"
+        );
+        let done =
+            sqlx::query(sqlx::AssertSqlSafe(delete)).bind(before_ms).bind(most).execute(&mut **tx).await;
         done.map(|done| done.rows_affected()).map_err(|error| self.failed(&error))
     }
 }

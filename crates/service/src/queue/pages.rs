@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::any::AnyRow;
 
 use super::{MAX_PAGE, Queue, QueueResult, number};
 use crate::job::{Job, JobId, Progress, Request, State};
@@ -37,19 +37,19 @@ impl Queue {
     /// A job.
     pub async fn get(&self, id: JobId) -> QueueResult<Option<Job>> {
         let query = sqlx::AssertSqlSafe(format!("{JOB} WHERE id = $1"));
-        let row = sqlx::query(query).bind(number(id)).fetch_optional(&self.readers).await;
+        let row = sqlx::query(query).bind(number(id)).fetch_optional(self.database.reads()).await;
         row.map_err(|error| self.failed(&error))?.map(|row| self.job(&row)).transpose()
     }
 
     /// Jobs in one of `states`, or in any if there are none, the newest first: at most `limit` of those whose
     /// number is below `before`.
     pub async fn page(&self, states: &[State], before: Option<JobId>, limit: u32) -> QueueResult<Vec<Job>> {
-        let limit = limit.min(MAX_PAGE);
+        let limit = i64::from(limit.min(MAX_PAGE));
         let before = before.map_or(i64::MAX, number);
         let mut jobs = Vec::new();
         if states.is_empty() {
             let query = sqlx::AssertSqlSafe(format!("{JOB} WHERE id < $1 ORDER BY id DESC LIMIT $2"));
-            let rows = sqlx::query(query).bind(before).bind(limit).fetch_all(&self.readers).await;
+            let rows = sqlx::query(query).bind(before).bind(limit).fetch_all(self.database.reads()).await;
             for row in rows.map_err(|error| self.failed(&error))? {
                 jobs.push(self.job(&row)?);
             }
@@ -62,28 +62,33 @@ impl Queue {
             }
             let query =
                 sqlx::AssertSqlSafe(format!("{JOB} WHERE state = $1 AND id < $2 ORDER BY id DESC LIMIT $3"));
-            let rows =
-                sqlx::query(query).bind(state.name()).bind(before).bind(limit).fetch_all(&self.readers).await;
+            let rows = sqlx::query(query)
+                .bind(state.name())
+                .bind(before)
+                .bind(limit)
+                .fetch_all(self.database.reads())
+                .await;
             for row in rows.map_err(|error| self.failed(&error))? {
                 jobs.push(self.job(&row)?);
             }
         }
         jobs.sort_by_key(|job| std::cmp::Reverse(job.id));
-        jobs.truncate(limit as usize);
+        jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(jobs)
     }
 
     /// What the learned rule of a job decides by, if it has one.
     pub async fn policy(&self, id: JobId) -> QueueResult<Option<Vec<u8>>> {
         let find = "SELECT content FROM policy WHERE digest = (SELECT policy FROM job WHERE id = $1)";
-        let row = sqlx::query(find).bind(number(id)).fetch_optional(&self.readers).await;
+        let row = sqlx::query(find).bind(number(id)).fetch_optional(self.database.reads()).await;
         row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(|error| self.failed(&error))
     }
 
     /// How many jobs are in each state.
     pub async fn counts(&self) -> QueueResult<BTreeMap<State, u64>> {
-        let rows =
-            sqlx::query("SELECT state, count(*) FROM job GROUP BY state").fetch_all(&self.readers).await;
+        let rows = sqlx::query("SELECT state, count(*) FROM job GROUP BY state")
+            .fetch_all(self.database.reads())
+            .await;
         let mut counts: BTreeMap<State, u64> = State::ALL.into_iter().map(|state| (state, 0)).collect();
         for row in rows.map_err(|error| self.failed(&error))? {
             let state: String = row.try_get(0).map_err(|error| self.failed(&error))?;
@@ -101,21 +106,23 @@ impl Queue {
     /// For each pair of sites with jobs that can be begun, the one whose turn it is: the highest priority,
     /// and among equals the oldest.
     pub async fn next(&self) -> QueueResult<Vec<Candidate>> {
-        // From pair to pair along the index, without a look at the jobs between. SQLite would choose another one.
+        // From pair to pair along the index, without a look at the jobs between.
         let query = concat!(
             "WITH RECURSIVE waiting (pair) AS (",
             "SELECT min(pair) FROM job INDEXED BY job_next WHERE state = 'queued' UNION ALL ",
             "SELECT (SELECT min(pair) FROM job INDEXED BY job_next WHERE state = 'queued' AND pair > waiting.pair) ",
-            "FROM waiting WHERE pair IS NOT NULL LIMIT $1) ",
-            "SELECT job.id, job.priority, pair.source, pair.destination, job.request, job.submitted_ms FROM waiting ",
+            "FROM waiting WHERE pair IS NOT NULL) ",
+            "SELECT job.id, job.priority, pair.source, pair.destination, job.request, job.submitted_ms ",
+            "FROM (SELECT pair FROM waiting LIMIT $1) AS waiting ",
             "JOIN pair ON pair.id = waiting.pair ",
             "JOIN job ON job.id = (SELECT id FROM job INDEXED BY job_next WHERE state = 'queued' AND pair = waiting.pair ",
             "ORDER BY priority DESC, id LIMIT 1)"
         );
-        let rows = sqlx::query(query).bind(MAX_PAIRS).fetch_all(&self.readers).await;
+        let rows = sqlx::query(self.text(query)).bind(MAX_PAIRS).fetch_all(self.database.reads()).await;
         let mut found = Vec::new();
         for row in rows.map_err(|error| self.failed(&error))? {
-            let priority = row.try_get(1).map_err(|error| self.failed(&error))?;
+            let priority: i64 = row.try_get(1).map_err(|error| self.failed(&error))?;
+            let priority = i32::try_from(priority).map_err(|error| self.broken(error.to_string()))?;
             let pair = Pair { source: self.site(&row, 2)?, destination: self.site(&row, 3)? };
             let id = self.id(&row, 0)?;
             let text: String = row.try_get(4).map_err(|error| self.failed(&error))?;
@@ -153,12 +160,12 @@ impl Queue {
         Ok(rows.len() as u64 + keys)
     }
 
-    fn site(&self, row: &SqliteRow, column: usize) -> QueueResult<Site> {
+    fn site(&self, row: &AnyRow, column: usize) -> QueueResult<Site> {
         let text: String = row.try_get(column).map_err(|error| self.failed(&error))?;
         Site::of(&text).map_err(|error| self.broken(error.to_string()))
     }
 
-    fn job(&self, row: &SqliteRow) -> QueueResult<Job> {
+    fn job(&self, row: &AnyRow) -> QueueResult<Job> {
         let failed = |error: sqlx::Error| self.failed(&error);
         let text = |column: usize| row.try_get::<String, _>(column).map_err(failed);
         let maybe = |column: usize| row.try_get::<Option<i64>, _>(column).map_err(failed);

@@ -1,6 +1,6 @@
 //! Failed jobs that are tried again: one, what failed for it, and all that failed for the same reason.
 
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::{Any, Row, Transaction};
 
 use super::{Change, Note, Queue, QueueError, QueueResult, number};
 use crate::job::{Event, JobId, State};
@@ -9,7 +9,7 @@ use crate::job::{Event, JobId, State};
 pub(crate) const GIVEN_UP: &str = " (given up after ";
 
 /// Jobs of one transaction.
-const AT_ONCE: u32 = 1000;
+const AT_ONCE: i64 = 1000;
 
 impl Queue {
     /// Has a failed job tried again, and with it those that failed because it did. Answers with what changed, this
@@ -35,7 +35,7 @@ impl Queue {
             AND (reason = $1 OR substr(reason, 1, length($2)) = $2) ORDER BY id LIMIT $3";
         let cause = cause(reason);
         let rows = sqlx::query(alike)
-            .bind(cause)
+            .bind(cause.to_owned())
             .bind(format!("{cause}{GIVEN_UP}"))
             .bind(AT_ONCE)
             .fetch_all(&mut *tx)
@@ -53,7 +53,7 @@ impl Queue {
 
     async fn apply_retry(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         id: JobId,
         note: &Note,
         now_ms: i64,
@@ -80,7 +80,7 @@ impl Queue {
     /// A job that `id` waits for and that has ended without being done.
     async fn ended_need(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         id: JobId,
     ) -> QueueResult<Option<(JobId, State)>> {
         let needs = "SELECT needs, state FROM dependency JOIN job ON job.id = needs \

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::{Any, Row, Transaction};
 
 use super::once::{IdempotencyKey, Once, Submission};
 use super::{MAX_WAITING, Queue, QueueError, QueueResult, number};
@@ -42,7 +42,7 @@ impl Queue {
         let once = key.map(|key| Once::new(key, requests));
         // What was taken is answered, whatever would be said to it today.
         if let Some(once) = &once
-            && let Some(earlier) = self.earlier(&self.readers, once).await?
+            && let Some(earlier) = self.earlier(self.database.reads(), once).await?
         {
             return Ok(earlier);
         }
@@ -120,7 +120,7 @@ impl Queue {
         Ok(Submission { ids, repeated: false })
     }
 
-    async fn elder(&self, tx: &mut Transaction<'static, Sqlite>, id: JobId) -> QueueResult<Option<State>> {
+    async fn elder(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<Option<State>> {
         match self.state_of(tx, id).await {
             Ok((state, _)) => Ok(Some(state)),
             Err(QueueError::NoJob(_)) => Ok(None),
@@ -128,29 +128,34 @@ impl Queue {
         }
     }
 
-    async fn pair_number(&self, tx: &mut Transaction<'static, Sqlite>, pair: &Pair) -> QueueResult<i64> {
+    async fn pair_number(&self, tx: &mut Transaction<'static, Any>, pair: &Pair) -> QueueResult<i64> {
         let insert = "INSERT INTO pair (source, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         let select = "SELECT id FROM pair WHERE source = $1 AND destination = $2";
         let (source, destination) = (pair.source.as_str(), pair.destination.as_str());
-        let made = sqlx::query(insert).bind(source).bind(destination).execute(&mut **tx).await;
+        let made =
+            sqlx::query(insert).bind(source.to_owned()).bind(destination.to_owned()).execute(&mut **tx).await;
         made.map_err(|error| self.failed(&error))?;
-        let found = sqlx::query(select).bind(source).bind(destination).fetch_one(&mut **tx).await;
+        let found = sqlx::query(select)
+            .bind(source.to_owned())
+            .bind(destination.to_owned())
+            .fetch_one(&mut **tx)
+            .await;
         found.and_then(|row| row.try_get(0)).map_err(|error| self.failed(&error))
     }
 
     /// Keeps what a learned rule decides by, before the job that names it.
-    async fn keep_policy(&self, tx: &mut Transaction<'static, Sqlite>, job: &Checked<'_>) -> QueueResult<()> {
+    async fn keep_policy(&self, tx: &mut Transaction<'static, Any>, job: &Checked<'_>) -> QueueResult<()> {
         let (Some(digest), Some(content)) = (&job.kept.policy, job.request.policy_content()) else {
             return Ok(());
         };
         let insert = "INSERT INTO policy (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let done = sqlx::query(insert).bind(digest).bind(content).execute(&mut **tx).await;
+        let done = sqlx::query(insert).bind(digest.clone()).bind(content.to_vec()).execute(&mut **tx).await;
         done.map(drop).map_err(|error| self.failed(&error))
     }
 
     async fn insert(
         &self,
-        tx: &mut Transaction<'static, Sqlite>,
+        tx: &mut Transaction<'static, Any>,
         job: &Checked<'_>,
         pair: i64,
         waits_for: usize,
@@ -165,23 +170,22 @@ impl Queue {
         let runs = state == State::Running;
         let insert = concat!(
             "INSERT INTO job (pair, state, reason, priority, waits_for, submitted_ms, request, attempts, started_ms, policy) ",
-            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8, $9)"
+            "VALUES ($1, $2, 'submitted', $3, $4, $5, $6, $7, $8, $9) RETURNING id"
         );
-        let done = sqlx::query(insert)
+        let row = sqlx::query(insert)
             .bind(pair)
             .bind(state.name())
-            .bind(job.request.priority)
+            .bind(i64::from(job.request.priority))
             .bind(i64::try_from(waits_for).unwrap_or(i64::MAX))
             .bind(now_ms)
-            .bind(&job.json)
+            .bind(job.json.clone())
             .bind(i64::from(runs))
             .bind(runs.then_some(now_ms))
-            .bind(&job.kept.policy)
-            .execute(&mut **tx)
+            .bind(job.kept.policy.clone())
+            .fetch_one(&mut **tx)
             .await
             .map_err(|error| self.failed(&error))?;
-        let id = u64::try_from(done.last_insert_rowid()).ok().and_then(JobId::new);
-        id.ok_or_else(|| self.broken("there are no numbers left for jobs"))
+        self.id(&row, 0)
     }
 }
 
