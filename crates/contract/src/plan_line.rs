@@ -222,7 +222,8 @@ mod tests {
         let new = line(Action::New, 5, true);
         assert_eq!(text(&new), r#"{"action":"new","kind":"file","path":"a","bytes":5,"sent":true}"#);
         let changed = line(Action::Changed, 5, false);
-        let wanted = r#"{"action":"changed","kind":"file","path":"a","bytes":5,"sent":false,"differs":["time"]}"#;
+        let wanted =
+            r#"{"action":"changed","kind":"file","path":"a","bytes":5,"sent":false,"differs":["time"]}"#;
         assert_eq!(text(&changed), wanted);
         for line in [new, changed] {
             assert_eq!(serde_json::from_str::<PlanLine>(&text(&line)).expect("a line"), line);

@@ -412,6 +412,7 @@ mod tests {
             stall: STALL,
             interrupt: Interrupt::default(),
             pki: None,
+            plan: None,
             catalogues: Catalogues::new(&state).expect("opened"),
             share: Share::own(),
             carriers: Carriers::default(),

@@ -21,6 +21,7 @@ use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::plan::PlanListener;
 use crate::quota::{Share, remember};
 use crate::selection::{Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
@@ -33,7 +34,7 @@ use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
-use crate::terms::{Compare, DataPlane, Terms};
+use crate::terms::{Compare, DataPlane, Purpose, Terms};
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
@@ -191,6 +192,10 @@ fn answer(
                 let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
                 return Err(Error::new(ErrorKind::Denied, why));
             }
+            if terms.purpose == Purpose::Plan && !caller.session.learns_hashes {
+                let why = "the ticket allows writing alone, and a dry run would tell what is here: ask for a ticket that allows reading too";
+                return Err(Error::new(ErrorKind::Denied, why));
+            }
             if let SinkSpec::Files { path, .. } = &sink {
                 may_use(claims, path)?;
             }
@@ -298,7 +303,7 @@ fn open_sink(
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
-    let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
+    let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, roots)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -306,7 +311,7 @@ fn open_sink(
         true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
-    let catalogue = endpoint.catalogues.of(&absolute);
+    let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
     let sink = Arc::new(sink);
     Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None })
@@ -380,6 +385,7 @@ fn relay(
         terms: terms.clone(),
         selection: Selection::default(),
         taking,
+        plan: plan_listener(&terms, outbox),
         pace,
         run,
         stall,
@@ -450,6 +456,13 @@ fn relay(
             }
         }
     }
+}
+
+/// Tells the initiator what would be done, if that is all it asks for.
+fn plan_listener(terms: &Terms, outbox: &Outbox) -> Option<PlanListener> {
+    let outbox = outbox.clone();
+    let tell = move |planned: Vec<_>| outbox.send_patiently(&Message::Planned(planned), || false);
+    (terms.purpose == Purpose::Plan).then(|| PlanListener::new(tell))
 }
 
 /// One epoch, given up if the initiator leaves or says stop meanwhile.

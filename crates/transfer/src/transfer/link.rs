@@ -11,9 +11,10 @@ use crate::hash::Digest;
 use crate::quota::Quota;
 use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
+use crate::terms::Purpose;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{
-    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
+    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -151,7 +152,13 @@ impl Link {
     }
 
     /// Asks for a transfer; answers with what its data streams show.
+    ///
+    /// # Errors
+    /// The endpoint refuses, or it is only to be said what would be done and it is too old to understand that.
     pub fn request(&self, request: Request) -> Result<Digest> {
+        if request.purpose() == Some(Purpose::Plan) {
+            self.needs(PLAN_SINCE, "a dry run is understood", "")?;
+        }
         self.outbox.send(&Message::Request(request));
         match self.answer()? {
             Message::Accepted { token } => Ok(token),

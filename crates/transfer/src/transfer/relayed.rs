@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
+use crate::transfer::route::Setup;
 use crate::transfer::{Interrupt, Pace, Tracked};
 use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
 use crate::wire::stepped::join;
@@ -32,7 +33,8 @@ pub struct RelayedTransfer {
 
 impl RelayedTransfer {
     /// Drives the endpoint at the other end of this session, which has agreed to send.
-    pub fn start(link: Link, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Result<Self> {
+    pub fn start(link: Link, bounds: PerStage<Bounds>, setup: &Setup) -> Result<Self> {
+        let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
         // We are not on the path; its ends know how long it is.
         let round_trip = match link.version >= SHORT_EPOCHS_SINCE {
             true => match link.answer()? {
@@ -41,7 +43,8 @@ impl RelayedTransfer {
             },
             false => None,
         };
-        let (ledger, started) = (Arc::default(), Instant::now());
+        let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
+        let started = Instant::now();
         Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, started })
     }
 }
@@ -88,6 +91,11 @@ impl Environment for RelayedTransfer {
             match self.link.inbox.receive_within(tick)? {
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
+                // However long that takes, it is not the endpoint that is silent.
+                Some(Message::Planned(planned)) => {
+                    self.ledger.would(planned);
+                    waited = Duration::ZERO;
+                }
                 Some(Message::StepDetail(more)) => detail = Some(more),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
