@@ -15,7 +15,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::SinkSpec;
-use tidegate_transfer::terms::{Compare, Verify};
+use tidegate_transfer::terms::{Compare, Purpose, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::{Message, Request};

@@ -39,7 +39,7 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DETAIL_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+    DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -187,7 +187,7 @@ fn answer(
         }
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             if terms.compare == Compare::Checksum && !caller.session.learns_hashes {
                 let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
                 return Err(Error::new(ErrorKind::Denied, why));
@@ -215,7 +215,7 @@ fn answer(
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             let (source, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
@@ -229,7 +229,7 @@ fn answer(
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             let (source_store, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
@@ -277,7 +277,12 @@ fn here(outbox: &Outbox) -> Result<()> {
     }
 }
 
-fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
+fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
+    if terms.purpose == Purpose::Plan && version < PLAN_SINCE {
+        return Err(Error::protocol(format!(
+            "a dry run is asked for in version {PLAN_SINCE} of the protocol"
+        )));
+    }
     if terms.data_plane == DataPlane::Clear && !endpoint.config.clear {
         let why = "clear data streams are not allowed here: start the endpoint with --data-plane clear, or leave the option out";
         return Err(Error::new(ErrorKind::Denied, why));

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::endpoint::{Config, Endpoint};
-    use crate::spec::{Memory, SourceSpec};
+    use crate::spec::{Memory, SinkSpec, SourceSpec};
     use crate::terms::{Terms, Verify};
     use crate::wire::ticket::Claims;
 
@@ -341,6 +341,27 @@ mod tests {
         old.outbox.send(&Message::Selection(selection));
         let error = old.answer().expect_err("refused");
         assert!(error.message.contains("a session begins with a request"), "{error}");
+        endpoint.drain();
+    }
+
+    #[test]
+    fn nobody_of_an_older_version_is_asked_for_a_dry_run_or_makes_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let sink = || SinkSpec::Files { path: b"new".to_vec(), single: false };
+        let terms = Terms { purpose: Purpose::Plan, ..Terms::default() };
+        let receive = || Request::Receive { id: [1; 16], sink: sink(), terms: terms.clone() };
+        let old = || Link::open_within(&address, None, (1, PLAN_SINCE - 1)).expect("let in");
+        let error = old().request(receive()).expect_err("too old");
+        let message = &error.message;
+        assert!(error.kind == ErrorKind::Protocol && message.contains("in version 10: update it"), "{error}");
+        // Nor does an endpoint take it for anything else.
+        let link = old();
+        link.outbox.send(&Message::Request(receive()));
+        let error = link.answer().expect_err("refused");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 10"), "{error}");
+        Link::open(&address, None).expect("let in").request(receive()).expect("agreed");
+        assert!(!directory.path().join("new").exists());
         endpoint.drain();
     }
 

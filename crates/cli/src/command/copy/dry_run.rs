@@ -126,7 +126,8 @@ impl Listing {
         complain_of(&summary.failures, summary.failed, "--json lists up to 10,000");
         let printed = match self.shown {
             Shown { json: true, .. } => terminal::print_json(summary),
-            Shown { quiet: true, .. } => Ok(()),
+            // Of what is not whole there is no sum.
+            _ if self.shown.quiet || summary.error.is_some() => Ok(()),
             _ => terminal::print(&totals(summary)),
         };
         if let Some(error) = &summary.error {
