@@ -21,7 +21,6 @@ use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
-use crate::plan::PlanListener;
 use crate::quota::{Share, remember};
 use crate::selection::{Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
@@ -35,6 +34,7 @@ use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
 use crate::terms::{Compare, DataPlane, Purpose, Terms};
+use crate::transfer::hearing::Unheard;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
@@ -385,12 +385,12 @@ fn relay(
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
-    let interrupt = Interrupt::default();
+    let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
         terms: terms.clone(),
         selection: Selection::default(),
         taking,
-        plan: plan_listener(&terms, outbox),
+        plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
         pace,
         run,
         stall,
@@ -422,7 +422,7 @@ fn relay(
     loop {
         match inbox.receive()? {
             Message::Step(setpoint) => {
-                let seen = step(&mut transfer, setpoint, inbox, &interrupt);
+                let seen = step(&mut transfer, setpoint, (inbox, &unheard), &interrupt);
                 inbox.check_time()?;
                 let totals = transfer.ledger().totals();
                 let failures = transfer.ledger().failures();
@@ -451,6 +451,7 @@ fn relay(
                 }
             }
             Message::ShortEpochs(short) => transfer.short_epochs(short),
+            Message::Heard(count) => unheard.heard(count),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
             }
@@ -463,27 +464,24 @@ fn relay(
     }
 }
 
-/// Tells the initiator what would be done, if that is all it asks for.
-fn plan_listener(terms: &Terms, outbox: &Outbox) -> Option<PlanListener> {
-    let outbox = outbox.clone();
-    let tell = move |planned: Vec<_>| outbox.send_patiently(&Message::Planned(planned), || false);
-    (terms.purpose == Purpose::Plan).then(|| PlanListener::new(tell))
-}
-
 /// One epoch, given up if the initiator leaves or says stop meanwhile.
 fn step(
     transfer: &mut Transfer,
     setpoint: tidegate_control::Concurrency,
-    inbox: &Inbox,
+    (inbox, unheard): (&Inbox, &Unheard),
     interrupt: &Interrupt,
 ) -> Result<Option<tidegate_control::Observation>> {
     let done = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                if !matches!(inbox.receive_within(Duration::from_millis(10)), Ok(None)) {
-                    interrupt.raise();
-                    return;
+                match inbox.receive_within(Duration::from_millis(10)) {
+                    Ok(None) => {}
+                    Ok(Some(Message::Heard(count))) => unheard.heard(count),
+                    _ => {
+                        interrupt.raise();
+                        return;
+                    }
                 }
             }
         });

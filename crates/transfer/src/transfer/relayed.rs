@@ -8,6 +8,8 @@ use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerS
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
+use crate::terms::Purpose;
+use crate::transfer::hearing::Hearing;
 use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
 use crate::transfer::route::Setup;
@@ -28,6 +30,8 @@ pub struct RelayedTransfer {
     pace: Pace,
     interrupt: Interrupt,
     ledger: Arc<Ledger>,
+    /// Where it is only said what would be done.
+    hearing: Option<Hearing>,
     started: Instant,
 }
 
@@ -44,8 +48,12 @@ impl RelayedTransfer {
             false => None,
         };
         let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
+        let hearing = match setup.terms.purpose {
+            Purpose::Plan => Some(Hearing::start(Arc::clone(&ledger), link.outbox.clone())?),
+            Purpose::Copy | Purpose::Compare => None,
+        };
         let started = Instant::now();
-        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, started })
+        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, hearing, started })
     }
 }
 
@@ -91,14 +99,16 @@ impl Environment for RelayedTransfer {
             match self.link.inbox.receive_within(tick)? {
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
-                // However long that takes, it is not the endpoint that is silent.
-                Some(Message::Planned(planned)) => {
-                    self.ledger.would(planned);
-                    waited = Duration::ZERO;
-                }
+                Some(Message::Planned(planned)) => match &self.hearing {
+                    Some(hearing) => hearing.add(planned),
+                    None => return Err(Error::protocol("the endpoint says what it was not asked for")),
+                },
                 Some(Message::StepDetail(more)) => detail = Some(more),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
+                    if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
+                        hearing.finish();
+                    }
                     return Ok(seen.map(|seen| join(&seen, detail)));
                 }
                 Some(Message::Refused(error)) => return Err(error),

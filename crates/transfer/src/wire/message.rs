@@ -288,6 +288,8 @@ pub enum Message {
 
     /// Third party, sender to initiator, where it is only to be said: what would become of entries; since version 10.
     Planned(#[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")] Vec<Planned>),
+    /// Third party, initiator to sender: so many more of these were heard; since version 10.
+    Heard(u32),
 }
 
 /// Encodes `message` with its length prefix.
@@ -404,6 +406,7 @@ mod tests {
         assert_eq!(encode(&Verdict::Leave)[4..], [6]);
         assert_eq!(encode(&Verdict::Would(Change::new(true)))[4..], [7, 0, 0, 1]);
         assert_eq!(encode(&Message::Planned(Vec::new()))[4..], [40, 0]);
+        assert_eq!(encode(&Message::Heard(3))[4..], [41, 3]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

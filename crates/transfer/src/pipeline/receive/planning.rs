@@ -275,7 +275,7 @@ mod tests {
     fn what_is_decided_is_told_in_the_order_of_the_offers() {
         let mut decided = Decided::default();
         let quota = crate::quota::Quota::unlimited();
-        let mut put = |decided: &mut Decided, id| {
+        let put = |decided: &mut Decided, id| {
             let held = quota.take(0).expect("nothing is always left");
             decided.waiting.insert(id, (entry(Kind::Directory), Verdict::Leave, held));
         };
