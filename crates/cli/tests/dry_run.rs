@@ -296,16 +296,3 @@ fn what_a_copy_would_leave_out_or_fail_at_is_said_so() {
     let (code, _, err) = dry(&["--epochs", "log"], "src", "there/");
     assert!(code == 2 && err.contains("--epochs"), "{err}");
 }
-
-#[test]
-fn a_ticket_to_write_does_not_learn_what_is_there() {
-    let world = World::new();
-    world.write("src/a", "a");
-    let server = world.endpoint("served", &[]);
-    let state = world.state_of("served");
-    let ticket = ["ticket", "--state", state.to_str().expect("text"), "--write-only", &server.place()];
-    let address = world.ok(&ticket);
-    let ran = world.run(&["copy", "-n", "src", &format!("{}in/", address.trim_end())]);
-    assert!(ran.code == 5 && ran.err.contains("a dry run would tell what is here"), "{ran:?}");
-    world.ok(&["copy", "-q", "src", &format!("{}in/", address.trim_end())]);
-}

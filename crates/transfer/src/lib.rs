@@ -16,7 +16,7 @@
 //! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
 //! filter      Filter, Rule: rsync's filter rules · selection: Selection, Taking
 //! terms       Terms, Purpose, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
-//! plan        Planned, Change, PlanListener: what a run would do
+//! plan        Planned, PlannedChange, PlanListener: what a run would do
 //! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
 //! hash        Digest, FileHash, block_digest

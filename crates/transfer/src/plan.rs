@@ -14,7 +14,7 @@ const MAX_DIFFERENCES: usize = 16;
 
 /// What would become of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct PlannedChange {
     /// That.
     pub action: Action,
     /// Why it would change.
@@ -34,10 +34,10 @@ pub struct Planned {
     /// Its size in bytes.
     pub size: u64,
     /// What would become of it.
-    pub change: Change,
+    pub change: PlannedChange,
 }
 
-impl Change {
+impl PlannedChange {
     /// Nothing bears the name of a file, if `sent`, or of something else.
     pub const fn new(sent: bool) -> Self {
         Self { action: Action::New, differs: Vec::new(), sent }
@@ -52,7 +52,7 @@ impl Change {
 
 impl Planned {
     /// `change` is what would become of `entry`.
-    pub fn new(entry: Entry, change: Change) -> Self {
+    pub fn new(entry: Entry, change: PlannedChange) -> Self {
         let size = entry.size();
         let kind = match entry.kind {
             Kind::File { .. } => EntryKind::File,

@@ -12,7 +12,6 @@ use crate::terms::Purpose;
 use crate::transfer::hearing::Hearing;
 use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
-use crate::transfer::route::Setup;
 use crate::transfer::{Interrupt, Pace, Tracked};
 use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
 use crate::wire::stepped::join;
@@ -37,8 +36,14 @@ pub struct RelayedTransfer {
 
 impl RelayedTransfer {
     /// Drives the endpoint at the other end of this session, which has agreed to send.
-    pub fn start(link: Link, bounds: PerStage<Bounds>, setup: &Setup) -> Result<Self> {
-        let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
+    /// What it counts, and what is planned, goes into `ledger`.
+    pub fn start(
+        link: Link,
+        bounds: PerStage<Bounds>,
+        (pace, interrupt): (Pace, Interrupt),
+        ledger: Arc<Ledger>,
+        purpose: Purpose,
+    ) -> Result<Self> {
         // We are not on the path; its ends know how long it is.
         let round_trip = match link.version >= SHORT_EPOCHS_SINCE {
             true => match link.answer()? {
@@ -47,8 +52,7 @@ impl RelayedTransfer {
             },
             false => None,
         };
-        let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
-        let hearing = match setup.terms.purpose {
+        let hearing = match purpose {
             Purpose::Plan => Some(Hearing::start(Arc::clone(&ledger), link.outbox.clone())?),
             Purpose::Copy | Purpose::Compare => None,
         };

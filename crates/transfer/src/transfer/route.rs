@@ -247,7 +247,9 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
-    let transfer = RelayedTransfer::start(link, bounds, setup)?;
+    let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
+    let driven = (setup.pace, setup.interrupt.clone());
+    let transfer = RelayedTransfer::start(link, bounds, driven, ledger, setup.terms.purpose)?;
     Ok(Box::new(transfer))
 }
 

@@ -328,7 +328,7 @@ mod tests {
     use proptest::prelude::*;
     use tidegate_control::ByteCount;
 
-    use crate::plan::Change;
+    use crate::plan::PlannedChange;
 
     #[test]
     fn messages_survive_the_wire_in_pieces() {
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(encode(&Message::Selection(Selection::default()))[4..], [38, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(encode(&Message::Taking(Taking::default()))[4..], [39, 0, 0, 0]);
         assert_eq!(encode(&Verdict::Leave)[4..], [6]);
-        assert_eq!(encode(&Verdict::Would(Change::new(true)))[4..], [7, 0, 0, 1]);
+        assert_eq!(encode(&Verdict::Would(PlannedChange::new(true)))[4..], [7, 0, 0, 1]);
         assert_eq!(encode(&Message::Planned(Vec::new()))[4..], [40, 0]);
         assert_eq!(encode(&Message::Heard(3))[4..], [41, 3]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.

@@ -216,21 +216,21 @@ fn to_send(summary: &PlanSummary) -> String {
 mod tests {
     use tidegate_contract::plan_line::{Difference, PlannedTime};
     use tidegate_transfer::path::RelPath;
-    use tidegate_transfer::plan::Change;
+    use tidegate_transfer::plan::PlannedChange;
 
     use super::*;
 
-    fn planned(path: &[u8], kind: EntryKind, size: u64, change: Change) -> PlanLine {
+    fn planned(path: &[u8], kind: EntryKind, size: u64, change: PlannedChange) -> PlanLine {
         line(Planned { path: RelPath::new(path).expect("a name"), kind, size, change })
     }
 
     #[test]
     fn a_line_says_what_would_become_of_what_and_why() {
         use EntryKind::{Directory, File, Link};
-        let changed = |differs: &[Difference], sent| Change::of(differs.to_vec(), sent);
+        let changed = |differs: &[Difference], sent| PlannedChange::of(differs.to_vec(), sent);
         for (path, kind, change, text) in [
-            (&b"a/b"[..], File, Change::new(true), "new        1.5 KiB  a/b"),
-            (b"a", Directory, Change::new(false), "new            dir  a/"),
+            (&b"a/b"[..], File, PlannedChange::new(true), "new        1.5 KiB  a/b"),
+            (b"a", Directory, PlannedChange::new(false), "new            dir  a/"),
             (b"l\x1b[2J", Link, changed(&[], false), "same          link  l\\x1b[2J"),
             (
                 b"c",
@@ -255,13 +255,15 @@ mod tests {
     fn the_totals_say_what_is_known_and_what_is_not() {
         let mut all = PlanSummary::default();
         assert_eq!(totals(&all), "nothing there\nnothing to send");
-        for change in
-            [Change::new(true), Change::of(vec![Difference::Size], true), Change::of(Vec::new(), false)]
-        {
+        for change in [
+            PlannedChange::new(true),
+            PlannedChange::of(vec![Difference::Size], true),
+            PlannedChange::of(Vec::new(), false),
+        ] {
             all.add(&planned(b"a", EntryKind::File, 1 << 20, change));
         }
         for _ in 0..2 {
-            all.add(&planned(b"d", EntryKind::Directory, 0, Change::new(false)));
+            all.add(&planned(b"d", EntryKind::Directory, 0, PlannedChange::new(false)));
         }
         let counted =
             "3 new (1 file, 2 directories), 1 changed (1 file), 1 the same (1 file)\n2 files, 2 MiB to send";

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifest::{Entry, FileId, Kind};
 use crate::offer::{OFFER_ENTRIES, Verdict};
 use crate::pipeline::write_path::WriteHandler;
-use crate::plan::{Change, Difference, Planned};
+use crate::plan::{Difference, Planned, PlannedChange};
 use crate::quota::{Held, remember};
 use crate::store::{Standing, There};
 use crate::sys::sync::mpsc;
@@ -143,14 +143,14 @@ impl ReceiverState {
         }
         let standing = self.path.sink.prepare(entry, true)?;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        let Some(there) = self.path.sink.there(entry)? else { return would(Change::new(is_file)) };
+        let Some(there) = self.path.sink.there(entry)? else { return would(PlannedChange::new(is_file)) };
         let mut differs = differences(entry, &there);
         let Standing::Present(mtime, _) = standing else {
             if standing == Standing::Same {
                 differs.clear();
                 self.path.ledger.skipped(entry.size());
             }
-            return would(Change::of(differs, is_file && standing != Standing::Same));
+            return would(PlannedChange::of(differs, is_file && standing != Standing::Same));
         };
         if self.terms.compare == Compare::Checksum {
             let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
@@ -160,7 +160,7 @@ impl ReceiverState {
         let (hash, recorded) = self.recorded(entry, mtime);
         if mtime == entry.mtime && recorded {
             self.path.ledger.skipped(entry.size());
-            return would(Change::of(differs, false));
+            return would(PlannedChange::of(differs, false));
         }
         if let Some(hash) = hash.filter(|_| self.asks_hashes) {
             self.compare(id, entry, Some((hash, mtime)))?;
@@ -169,7 +169,7 @@ impl ReceiverState {
         if mtime == entry.mtime {
             differs.push(Difference::Unverified);
         }
-        would(Change::of(differs, true))
+        would(PlannedChange::of(differs, true))
     }
 
     /// What would become of a file that is there, after the sender has read its own.
@@ -183,7 +183,7 @@ impl ReceiverState {
                 } else {
                     differs.push(Difference::Content);
                 }
-                Verdict::Would(Change::of(differs, !is_same))
+                Verdict::Would(PlannedChange::of(differs, !is_same))
             }
             Err(error) => {
                 self.path.ledger.failed(entry.path.as_bytes(), error.clone(), true);
