@@ -418,6 +418,7 @@ fn relay(
         let round_trip = transfer.host().round_trip.unwrap_or_default();
         outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
     }
+    unheard.begin();
     let mut told = 0;
     loop {
         match inbox.receive()? {

@@ -18,30 +18,43 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// What was told and not heard yet, at the end that tells.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unheard(Arc<(Mutex<usize>, Condvar)>);
+pub(crate) struct Unheard(Arc<(Mutex<Telling>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Telling {
+    /// Whether the peer listens: what answers its request comes first.
+    begun: bool,
+    /// Entries that it has not heard.
+    unheard: usize,
+}
 
 impl Unheard {
-    /// Tells the peer behind `outbox`, no more at a time than is offered at once.
+    /// Tells the peer behind `outbox`, once that has begun, no more at a time than is offered at once.
     pub(crate) fn listener(&self, outbox: &Outbox) -> PlanListener {
-        let (unheard, outbox) = (self.clone(), outbox.clone());
+        let (shared, outbox) = (Arc::clone(&self.0), outbox.clone());
         PlanListener::new(move |planned: Vec<Planned>| {
-            let (entries, changed) = &*unheard.0;
-            let mut entries = entries.lock().expect("not poisoned");
-            while *entries > WINDOW && !outbox.is_lost() {
-                entries = changed.wait_timeout(entries, LOOK).expect("not poisoned").0;
+            let (telling, changed) = &*shared;
+            let mut telling = telling.lock().expect("not poisoned");
+            while (!telling.begun || telling.unheard > WINDOW) && !outbox.is_lost() {
+                telling = changed.wait_timeout(telling, LOOK).expect("not poisoned").0;
             }
-            *entries += planned.len();
-            drop(entries);
+            telling.unheard += planned.len();
+            drop(telling);
             outbox.send(&Message::Planned(planned));
         })
     }
 
+    /// The peer may be told.
+    pub(crate) fn begin(&self) {
+        self.0.0.lock().expect("not poisoned").begun = true;
+        self.0.1.notify_all();
+    }
+
     /// The peer has heard so many.
     pub(crate) fn heard(&self, count: u32) {
-        let (entries, changed) = &*self.0;
-        let mut entries = entries.lock().expect("not poisoned");
-        *entries = entries.saturating_sub(count as usize);
-        changed.notify_all();
+        let mut telling = self.0.0.lock().expect("not poisoned");
+        telling.unheard = telling.unheard.saturating_sub(count as usize);
+        self.0.1.notify_all();
     }
 }
 
@@ -85,5 +98,44 @@ impl Hearing {
         {
             tracing::error!("whoever tells what would be done panicked");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{Entry, Kind, Timestamp};
+    use crate::path::RelPath;
+    use crate::plan::PlannedChange;
+    use crate::wire::session;
+
+    #[test]
+    fn nothing_is_told_before_the_answer_and_no_more_than_is_heard() {
+        let (ours, theirs) = session::pair();
+        let (outbox, _inbox) = session::start(ours, "the peer").expect("started");
+        let (_to_us, from_us) = session::start(theirs, "us").expect("started");
+        let path = RelPath::new("a").expect("a name");
+        let entry = Entry { path, kind: Kind::Directory, mode: 0o755, mtime: Timestamp::default() };
+        let planned = vec![Planned::new(entry, PlannedChange::new(false)); 256];
+        let unheard = Unheard::default();
+        let (listener, to_say) = (unheard.listener(&outbox), outbox.clone());
+        let told = thread::spawn(move || (0..100).for_each(|_| listener.tell(planned.clone())));
+        to_say.send(&Message::RoundTrip(0));
+        unheard.begin();
+        assert_eq!(from_us.receive().expect("an answer"), Message::RoundTrip(0));
+        // As long as nothing is heard so much comes, and no more: the one who tells waits.
+        let mut came = 0;
+        while came <= WINDOW {
+            let Message::Planned(some) = from_us.receive().expect("some") else { panic!("something else") };
+            came += some.len();
+        }
+        assert!(from_us.receive_within(LOOK).expect("a session").is_none() && !told.is_finished());
+        while came < 100 * 256 {
+            unheard.heard(256);
+            if let Some(Message::Planned(some)) = from_us.receive_within(LOOK).expect("a session") {
+                came += some.len();
+            }
+        }
+        told.join().expect("no panic");
     }
 }
