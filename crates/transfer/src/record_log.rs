@@ -446,6 +446,29 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_is_only_looked_at_stays_as_it_is() {
+        let (directory, root) = scratch();
+        let path = directory.path().join("log");
+        let look = || {
+            let mut seen = Vec::new();
+            RecordLog::read(&root, "log", MAGIC, |record: u64| seen.push(record)).expect("read");
+            seen
+        };
+        assert!(look().is_empty() && !path.exists());
+        let mut log = open(&root).0;
+        log.append([&1, &300]).expect("appended");
+        assert_eq!(look(), [1, 300], "while another has it");
+        drop(log);
+        let whole = std::fs::read(&path).expect("read");
+        for (bytes, seen) in [(&whole[..whole.len() - 1], &[1][..]), (b"nothing of ours", &[])] {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(look(), seen);
+            assert_eq!(std::fs::read(&path).expect("read"), bytes);
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
     fn a_log_longer_than_what_is_read_at_once_is_read_both_ways() {
         let (directory, root) = scratch();
         let path = directory.path().join("log");
