@@ -21,8 +21,8 @@ use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
-    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod,
-    fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
+    self, Access, AtFlags, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+    accessat, fchmod, fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
 };
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::sys::sync::Mutex;
@@ -99,6 +99,11 @@ impl FileSink {
                 found => found.map(Some),
             },
         };
+        if purpose == Purpose::Plan {
+            let (there, _) = deepest(root, trimmed);
+            let needs = Access::WRITE_OK | Access::EXEC_OK;
+            there.and_then(|there| accessat(&there, ".", needs, AtFlags::EACCESS)).map_err(failed)?;
+        }
         let here = || root.dir(b"").map(Some);
         let (base, base_path, new_name) = match checked {
             None => (here().map_err(failed)?, Vec::new(), None),
@@ -479,6 +484,19 @@ fn unusable(path: &[u8], error: Error) -> Error {
     Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
 }
 
+/// The last directory on the way along `path` beneath `root` that exists, and where in `path` it ends.
+fn deepest(root: &Root, path: &[u8]) -> (Result<Root, Errno>, usize) {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut deepest = (root.dir(b""), 0);
+    for end in ends.chain([path.len()]) {
+        match root.dir(&path[..end]) {
+            Ok(there) => deepest = (Ok(there), end),
+            Err(_) => break,
+        }
+    }
+    deepest
+}
+
 /// Refuses a destination, `path` beneath `root`, that is one of the source's `roots` or lies in one; `renames` if
 /// the one file may be given the path's last name.
 fn apart(root: &Root, path: &[u8], renames: bool, roots: &[SourceRoot]) -> Result<()> {
@@ -490,15 +508,7 @@ fn apart(root: &Root, path: &[u8], renames: bool, roots: &[SourceRoot]) -> Resul
         ))
     };
     // What does not exist yet can only lie in something that does.
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut deepest = (root.dir(b""), 0);
-    for end in ends.chain([path.len()]) {
-        match root.dir(&path[..end]) {
-            Ok(there) => deepest = (Ok(there), end),
-            Err(_) => break,
-        }
-    }
-    let (Ok(directory), end) = deepest else { return Ok(()) };
+    let (Ok(directory), end) = deepest(root, path) else { return Ok(()) };
     let above = with_ancestors(&directory);
     let rest = path[end..].strip_prefix(b"/").unwrap_or(&path[end..]);
     for source in roots {
