@@ -131,14 +131,7 @@ impl ReceiverState {
     /// What a run would do about an entry, decided as it does.
     fn look(&self, id: FileId, entry: &Entry) -> Result<Looked> {
         let would = |change| Ok(Looked::Decided(Verdict::Would(change)));
-        if entry.kind != Kind::Directory {
-            let place = self.path.sink.place(entry);
-            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
-        }
-        if self.leaves(entry)? {
-            if let Kind::File { size, .. } = entry.kind {
-                self.path.ledger.left_out(size);
-            }
+        if self.leaves_out(entry)? {
             return Ok(Looked::Decided(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, true)?;

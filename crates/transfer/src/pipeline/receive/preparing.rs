@@ -145,15 +145,7 @@ impl ReceiverState {
         entry: &Entry,
         whole: &mut Vec<Arc<Incoming>>,
     ) -> Result<Option<Verdict>> {
-        // Directories may merge; what is offered as anything else has its place for itself.
-        if entry.kind != Kind::Directory {
-            let place = self.path.sink.place(entry);
-            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
-        }
-        if self.leaves(entry)? {
-            if let Kind::File { size, .. } = entry.kind {
-                self.path.ledger.left_out(size);
-            }
+        if self.leaves_out(entry)? {
             return Ok(Some(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, self.compares_only())?;
@@ -250,8 +242,22 @@ impl ReceiverState {
         Ok(())
     }
 
+    /// Whether an entry that is offered for the first time is not taken, and so does not count.
+    pub(super) fn leaves_out(&self, entry: &Entry) -> Result<bool> {
+        // Directories may merge; what is offered as anything else has its place for itself.
+        if entry.kind != Kind::Directory {
+            let place = self.path.sink.place(entry);
+            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
+        }
+        let leaves = self.leaves(entry)?;
+        if let (true, Kind::File { size, .. }) = (leaves, &entry.kind) {
+            self.path.ledger.left_out(*size);
+        }
+        Ok(leaves)
+    }
+
     /// Whether what bears the entry's name, or that nothing does, is to stay as it is.
-    pub(super) fn leaves(&self, entry: &Entry) -> Result<bool> {
+    fn leaves(&self, entry: &Entry) -> Result<bool> {
         let Taking { existing, ignore_existing, update } = self.taking;
         if self.taking == Taking::default() {
             return Ok(false);
@@ -358,7 +364,7 @@ impl ReceiverState {
         }
     }
 
-    pub(super) fn open_places(&self) -> Vec<RelPath> {
+    fn open_places(&self) -> Vec<RelPath> {
         let continued = self.continued.lock().expect("not poisoned");
         let files = self.files.read().expect("not poisoned");
         let compared = self.compared.lock().expect("not poisoned");
