@@ -17,6 +17,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage::{Next, Outage, pause};
+use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
@@ -88,7 +89,7 @@ impl<'a> Work<'a> {
             stages: &Stage::ALL,
             staging: ByteCount(setup.terms.staging.0.max(4 * BLOCK) / BLOCK * BLOCK),
             interrupt: setup.interrupt.clone(),
-            dry: setup.terms.dry,
+            dry: setup.terms.purpose != Purpose::Copy,
             begin: Box::new(move || Ok(begin(&mut setup)?.into())),
         }
     }

@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     };
     log(cli.verbose);
     let result = match &cli.command {
-        Command::Copy(args) => command::copy::run(args),
+        Command::Copy(args) => command::copy::run(args, cli.verbose > 0),
         Command::Get(args) => command::get::run(args),
         Command::Put(args) => command::put::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),

@@ -16,7 +16,7 @@ use tidegate_control::{BitRate, ByteCount, Share};
 use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
-use tidegate_transfer::terms::{Compare, DataPlane, Links, Terms, Verify};
+use tidegate_transfer::terms::{Compare, DataPlane, Links, Purpose, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
@@ -326,7 +326,7 @@ impl TransferArgs {
                 Check::Block => Verify::Block,
             },
             compare: Compare::Recorded,
-            dry: false,
+            purpose: Purpose::Copy,
             links: Links::Keep,
             chunk: (self.chunking == Switch::On).then_some(self.chunk_size),
             pipelining: self.pipelining == Switch::On,

@@ -59,6 +59,17 @@ pub fn failed_file(failure: &Failure) -> FailedFile {
     }
 }
 
+/// Tells the first of `failures` on standard error, and where `all` are if there were more.
+pub fn complain_of(failures: &[FailedFile], failed: u64, all: &str) {
+    for failure in failures.iter().take(SHOWN_FAILURES) {
+        terminal::complain(&failure.message);
+    }
+    let shown = failures.len().min(SHOWN_FAILURES) as u64;
+    if let Some(more @ 1..) = failed.checked_sub(shown) {
+        terminal::complain(&format!("… and {more} more ({all})"));
+    }
+}
+
 impl Summary {
     /// The exit code.
     pub fn code(&self, error: Option<&Error>) -> u8 {
@@ -86,18 +97,11 @@ impl Summary {
 
     /// Tells what failed, on standard error.
     pub fn complain(&self) {
-        for failure in self.failures.iter().take(SHOWN_FAILURES) {
-            terminal::complain(&failure.message);
-        }
-        let shown = self.failures.len().min(SHOWN_FAILURES) as u64;
-        if let Some(more @ 1..) = self.files.failed.checked_sub(shown) {
-            let all = if self.sidecars.iter().any(|name| name == "failed.txt") {
-                "failed.txt lists what can be tried again"
-            } else {
-                "--json lists up to 10,000"
-            };
-            terminal::complain(&format!("… and {more} more ({all})"));
-        }
+        let all = match self.sidecars.iter().any(|name| name == "failed.txt") {
+            true => "failed.txt lists what can be tried again",
+            false => "--json lists up to 10,000",
+        };
+        complain_of(&self.failures, self.files.failed, all);
     }
 
     /// What was done and how it ended in one line, for a log.

@@ -100,6 +100,21 @@ fn both_ends_may_be_reached_by_ssh_and_one_of_them_served() {
 }
 
 #[test]
+fn a_dry_run_says_the_same_over_ssh_and_makes_nothing_there() {
+    let Some(far) = Far::new("ssh, dry run") else { return };
+    let would = far.copy(&["-n", "src/", &far.at("dry/")]);
+    assert!(would.code == 0 && would.err.is_empty(), "{would:?}");
+    assert!(would.out.contains("6 new (5 files, 1 directory)\n5 files, 3.82 MiB to send"), "{would:?}");
+    assert!(!far.sshd.home.join("dry").exists());
+    assert_eq!(far.copy(&["src/", &far.at("dry/")]).code, 0);
+    for (from, to) in [("src/", far.at("dry/")), (&far.at("dry/"), "src/".to_owned())] {
+        let again = far.copy(&["-n", "--checksum", from, &to]);
+        assert_eq!((again.code, &*again.out), (0, "6 the same (5 files, 1 directory)\nnothing to send\n"));
+    }
+    eventually(|| far.sshd.running() == 0);
+}
+
+#[test]
 fn a_name_may_stand_for_a_host_that_ssh_reaches() {
     let Some(far) = Far::new("ssh, names") else { return };
     let added = far.world.ok(&["remote", "add", "site", &format!("ssh://{}@dtn/", far.user)]);

@@ -11,6 +11,7 @@
 //! | [`epoch_line`] | an epoch as a line of JSON: written, read, and read as a file grows |
 //! | [`rule_line`] | what a rule in a program of its own is told and answers |
 //! | [`summary`] | how a run ended, as the JSON object that `--json` prints |
+//! | [`plan_line`] | what a dry run says of each entry, and of all |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
@@ -29,3 +30,5 @@ pub mod epoch_line;
 pub mod rule_line;
 
 pub mod summary;
+
+pub mod plan_line;

@@ -17,6 +17,7 @@ use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
+use crate::terms::Purpose;
 
 /// How long a catalogue that nobody uses any more may take to be closed.
 const CLOSING: Duration = Duration::from_millis(200);
@@ -52,13 +53,14 @@ impl Remembered for Verified {
 /// Everything verified in one destination directory.
 #[derive(Debug)]
 pub struct Catalogue<V = Verified> {
-    log: RecordLog<(Key, V)>,
+    /// Where more is remembered; `None` of one that is only looked at.
+    log: Option<RecordLog<(Key, V)>>,
     known: HashMap<Key, V>,
 }
 
 impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
-        let name = data_encoding::HEXLOWER.encode(&key(base));
+        let name = log_name(base);
         let mut known: HashMap<Key, V> = HashMap::new();
         let mut records = 0;
         let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
@@ -70,7 +72,16 @@ impl<V: Remembered> Catalogue<V> {
             let records: Vec<_> = known.iter().map(|(key, value)| (*key, value.clone())).collect();
             log.rewrite(directory, V::MAGIC, &records)?;
         }
-        Ok(Self { log, known })
+        Ok(Self { log: Some(log), known })
+    }
+
+    /// What is remembered by now, and nothing more.
+    fn look_at(directory: &Root, base: &[u8]) -> Result<Self> {
+        let mut known: HashMap<Key, V> = HashMap::new();
+        RecordLog::read(directory, &log_name(base), V::MAGIC, |(key, verified)| {
+            known.insert(key, verified);
+        })?;
+        Ok(Self { log: None, known })
     }
 
     /// What is known of `path`.
@@ -81,14 +92,15 @@ impl<V: Remembered> Catalogue<V> {
     /// Remembers verified files.
     pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], V)>) -> Result<()> {
         let records: Vec<_> = files.map(|(path, verified)| (key(path), verified)).collect();
-        self.log.append(&records)?;
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.append(&records)?;
         self.known.extend(records);
         Ok(())
     }
 
     /// Remembers a file for later runs only, without memory for it in this one.
     pub fn put_aside(&mut self, path: &[u8], verified: V) -> Result<()> {
-        self.log.append(&[(key(path), verified)])
+        self.log.as_mut().map_or(Ok(()), |log| log.append(&[(key(path), verified)]))
     }
 }
 
@@ -110,6 +122,29 @@ impl<V: Remembered> Catalogues<V> {
     /// No memory of the past.
     pub fn none() -> Self {
         Self { directory: None, open: Mutex::default() }
+    }
+
+    /// The catalogue of the directory with absolute path `base`, as a transfer for `purpose` needs it.
+    pub fn for_purpose(&self, purpose: Purpose, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
+        match purpose {
+            Purpose::Copy | Purpose::Compare => self.of(base),
+            Purpose::Plan => self.look_at(base),
+        }
+    }
+
+    /// What is known by now of the directory with absolute path `base`; nothing is made.
+    fn look_at(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
+        let open = self.open.lock().expect("not poisoned");
+        if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
+            return Some(catalogue);
+        }
+        match Catalogue::look_at(self.directory.as_ref()?, base) {
+            Ok(catalogue) => Some(Arc::new(Mutex::new(catalogue))),
+            Err(error) => {
+                tracing::warn!("what was verified is not known: {error}");
+                None
+            }
+        }
     }
 
     /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
@@ -140,6 +175,10 @@ impl<V: Remembered> Catalogues<V> {
             }
         }
     }
+}
+
+fn log_name(base: &[u8]) -> String {
+    data_encoding::HEXLOWER.encode(&key(base))
 }
 
 fn key(path: &[u8]) -> Key {

@@ -7,6 +7,7 @@ use tidegate_control::Arrival;
 
 use crate::counters::Totals;
 use crate::error::Error;
+use crate::plan::{PlanListener, Planned};
 use crate::sys::sync::Mutex;
 
 /// Most failures that are kept one by one; further ones are only counted.
@@ -42,6 +43,8 @@ pub struct Ledger {
     /// Of these, bytes that the other end had not taken in when it was last asked; none at a receiver.
     in_flight: AtomicU64,
     failures: Mutex<Failures>,
+    /// Who is told what would be done.
+    listener: Option<PlanListener>,
 }
 
 /// The first failures.
@@ -52,6 +55,18 @@ struct Failures {
 }
 
 impl Ledger {
+    /// One whose `listener` is told what would be done, where it is not done.
+    pub fn of_plan(listener: Option<PlanListener>) -> Self {
+        Self { listener, ..Self::default() }
+    }
+
+    /// This would become of entries.
+    pub fn would(&self, planned: Vec<Planned>) {
+        if let Some(listener) = self.listener.as_ref().filter(|_| !planned.is_empty()) {
+            listener.tell(planned);
+        }
+    }
+
     /// A file was listed.
     pub fn listed(&self, size: u64) {
         self.files_listed.fetch_add(1, Relaxed);

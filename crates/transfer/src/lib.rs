@@ -15,7 +15,8 @@
 //! error       Error, ErrorKind, Result
 //! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
 //! filter      Filter, Rule: rsync's filter rules · selection: Selection, Taking
-//! terms       Terms, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
+//! terms       Terms, Purpose, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
+//! plan        Planned, PlannedChange, PlanListener: what a run would do
 //! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
 //! hash        Digest, FileHash, block_digest
@@ -50,6 +51,7 @@
 //!     terms: Default::default(),
 //!     selection: Default::default(),
 //!     taking: Default::default(),
+//!     plan: None,
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,
@@ -93,6 +95,8 @@ pub(crate) mod bounded;
 pub(crate) mod rate_samples;
 
 pub mod filter;
+
+pub mod plan;
 
 pub mod counters;
 pub mod offer;

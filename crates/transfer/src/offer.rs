@@ -8,6 +8,7 @@ use crate::bounded::at_most;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::FileId;
+use crate::plan::PlannedChange;
 
 /// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
 /// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
@@ -41,6 +42,8 @@ pub enum Verdict {
     Tell,
     /// It was asked to be left as it is; since version 9.
     Leave,
+    /// This would become of it, where it is only to be said; since version 10.
+    Would(PlannedChange),
 }
 
 /// How a file ended.

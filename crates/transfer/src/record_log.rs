@@ -64,27 +64,13 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             Err(error) => Err(failed(error)),
         };
         let mut file = open().map_err(failed)?;
-        let stat = fstat(&file).map_err(failed)?;
-        let owner = fstat(directory).map_err(failed)?.st_uid;
-        if !FileType::from_raw_mode(stat.st_mode).is_file() || stat.st_nlink > 1 || stat.st_uid != owner {
-            // What is written to it might be written to somebody else's file, and what it says be somebody else's word.
-            let why = format!(
-                "{name} is no log of ours: it is no regular file, has another name, or belongs to somebody else; remove it"
-            );
-            return Err(Error::new(ErrorKind::Denied, why));
-        }
+        check_ours(directory, &file, name)?;
         lock(&file)?;
         let start = magic.len() as u64;
         let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
         let mut sound = 0;
         if head == magic {
-            sound = Walk::new(&file, start).each(|_: R| {}).map_err(failed)?;
-            if Walk::new(&file, sound).finds_sync_point().map_err(failed)? {
-                tracing::warn!("{name} is damaged before its last sync point: nothing of it is used");
-                sound = 0;
-            } else {
-                Walk::new(&file, start).each(on_record).map_err(failed)?;
-            }
+            sound = show_sound(&file, name, start, on_record).map_err(failed)?;
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
             renameat(directory, name, directory, format!("{name}.bad")).map_err(failed)?;
@@ -101,6 +87,22 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         }
         let end = sound.max(start);
         Ok(Self { file, name: name.to_owned(), end, synced: false, damaged: None, records: PhantomData })
+    }
+
+    /// Shows each sound record of the log `name` in `directory`, if there is one, and leaves it as it is. Another process
+    /// may be writing to it: what it has not written whole is not seen.
+    pub fn read(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<()> {
+        let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = match directory.open_beneath(name.as_bytes(), flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            file => file.map_err(failed)?,
+        };
+        check_ours(directory, &file, name)?;
+        if Walk::new(&file, 0).peek(magic.len()).map_err(failed)? == magic {
+            show_sound(&file, name, magic.len() as u64, on_record).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Appends records; they are durable after the next [`sync`](Self::sync).
@@ -195,6 +197,37 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         }
         Ok(())
     }
+}
+
+/// What is written to a log that is not ours might be written to somebody else's file, and what it says be somebody
+/// else's word.
+fn check_ours(directory: &Root, file: &OwnedFd, name: &str) -> Result<()> {
+    let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
+    let stat = fstat(file).map_err(failed)?;
+    let owner = fstat(directory).map_err(failed)?.st_uid;
+    if FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_nlink == 1 && stat.st_uid == owner {
+        return Ok(());
+    }
+    let why = format!(
+        "{name} is no log of ours: it is no regular file, has another name, or belongs to somebody else; remove it"
+    );
+    Err(Error::new(ErrorKind::Denied, why))
+}
+
+/// Shows each sound record from `start` on; answers with where the last of them ends, with 0 if none is to be used.
+fn show_sound<R: for<'a> Deserialize<'a>>(
+    file: &OwnedFd,
+    name: &str,
+    start: u64,
+    on_record: impl FnMut(R),
+) -> Result<u64, Errno> {
+    let sound = Walk::new(file, start).each(|_: R| {})?;
+    if Walk::new(file, sound).finds_sync_point()? {
+        tracing::warn!("{name} is damaged before its last sync point: nothing of it is used");
+        return Ok(0);
+    }
+    Walk::new(file, start).each(on_record)?;
+    Ok(sound)
 }
 
 fn encode<'r, R: Serialize + 'r>(records: impl IntoIterator<Item = &'r R>) -> Vec<u8> {
@@ -410,6 +443,29 @@ mod tests {
         log.append([&9]).expect("appended");
         drop(log);
         assert_eq!(read(&root), [9]);
+    }
+
+    #[test]
+    fn a_log_that_is_only_looked_at_stays_as_it_is() {
+        let (directory, root) = scratch();
+        let path = directory.path().join("log");
+        let look = || {
+            let mut seen = Vec::new();
+            RecordLog::read(&root, "log", MAGIC, |record: u64| seen.push(record)).expect("read");
+            seen
+        };
+        assert!(look().is_empty() && !path.exists());
+        let mut log = open(&root).0;
+        log.append([&1, &300]).expect("appended");
+        assert_eq!(look(), [1, 300], "while another has it");
+        drop(log);
+        let whole = std::fs::read(&path).expect("read");
+        for (bytes, seen) in [(&whole[..whole.len() - 1], &[1][..]), (b"nothing of ours", &[])] {
+            std::fs::write(&path, bytes).expect("written");
+            assert_eq!(look(), seen);
+            assert_eq!(std::fs::read(&path).expect("read"), bytes);
+        }
+        assert_eq!(std::fs::read_dir(directory.path()).expect("listed").count(), 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::manifest::Entry;
+use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::spec::SourceRoot;
 
@@ -92,23 +92,36 @@ pub enum Standing {
     /// The very file that is offered, reached another way.
     Same,
     /// A regular file of the same size, with this modification time and these permission bits.
-    Present(crate::manifest::Timestamp, u32),
+    Present(Timestamp, u32),
 }
 
 /// What bears a name already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct There {
-    /// Whether it is a regular file.
-    pub is_file: bool,
-    /// Whether it is a directory.
-    pub is_directory: bool,
+    /// What it is; `None` for a device, a socket or a pipe.
+    pub kind: Option<Kind>,
+    /// Permission bits, at most 0o777.
+    pub mode: u32,
     /// When it was modified.
-    pub mtime: crate::manifest::Timestamp,
+    pub mtime: Timestamp,
+}
+
+impl There {
+    /// Whether it is a regular file.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, Some(Kind::File { .. }))
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == Some(Kind::Directory)
+    }
 }
 
 /// Where data goes to.
 pub trait Sink: Send + Sync {
-    /// Makes a directory or link, or looks at what bears a file's name; `dry` makes nothing.
+    /// Makes a directory or link, or looks at what bears a file's name; `dry` makes nothing, and fails where making it
+    /// would, as far as that can be told.
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
 
     /// What bears the entry's name, if anything does; nothing is made.

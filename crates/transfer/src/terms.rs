@@ -50,6 +50,20 @@ pub enum Compare {
     Checksum,
 }
 
+/// What it is all for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The source's files are to be at the destination.
+    #[default]
+    Copy,
+    /// Both sides are only compared, as `tidegate verify` does: nothing is written at the destination, and a file that is
+    /// missing there or differs counts as failed.
+    Compare,
+    /// It is only said what a copy would do: nothing is written anywhere. Since version 10; until then the same byte
+    /// said whether it is a comparison, and an older end takes this value for no message at all.
+    Plan,
+}
+
 /// What both ends of one transfer need to agree on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
@@ -59,9 +73,8 @@ pub struct Terms {
     pub verify: Verify,
     /// When a file counts as already there.
     pub compare: Compare,
-    /// Whether both sides are only compared, as `tidegate verify` does: nothing is written at the destination, and a file
-    /// that is missing there or differs counts as failed.
-    pub dry: bool,
+    /// What it is all for.
+    pub purpose: Purpose,
     /// What to do about symbolic links.
     pub links: Links,
     /// Bytes given to one worker at a time; `None` gives each file to one worker.
@@ -87,10 +100,10 @@ impl Terms {
 /// What a transfer is like unless asked otherwise; others are made from it by struct update.
 ///
 /// ```
-/// use tidegate_transfer::terms::{Terms, Verify};
+/// use tidegate_transfer::terms::{Purpose, Terms, Verify};
 ///
 /// let terms = Terms { verify: Verify::Block, ..Terms::default() };
-/// assert!(terms.pipelining && !terms.dry);
+/// assert!(terms.pipelining && terms.purpose == Purpose::Copy);
 /// ```
 impl Default for Terms {
     fn default() -> Self {
@@ -98,7 +111,7 @@ impl Default for Terms {
             data_plane: DataPlane::default(),
             verify: Verify::default(),
             compare: Compare::default(),
-            dry: false,
+            purpose: Purpose::default(),
             links: Links::default(),
             chunk: Some(ByteCount::mib(64)),
             pipelining: true,

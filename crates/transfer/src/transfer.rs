@@ -6,6 +6,7 @@ pub mod link;
 mod pace;
 mod watch;
 
+pub(crate) mod hearing;
 mod paced;
 pub(crate) mod relayed;
 pub mod route;
@@ -30,6 +31,7 @@ use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
+use crate::terms::Purpose;
 use crate::transfer::route::Setup;
 use crate::transfer::standstill::Standstill;
 use crate::wire::message::Message;
@@ -83,7 +85,8 @@ pub struct LiveTransfer {
     rtt: Option<Duration>,
     /// What was said last of the set-point, and when.
     told: (Option<Concurrency>, Instant),
-    standstill: Standstill,
+    /// `None` where nothing is to move.
+    standstill: Option<Standstill>,
 }
 
 /// How the conversation ended, once it has.
@@ -142,7 +145,7 @@ impl LiveTransfer {
             bounds,
             rtt,
             told: (None, started),
-            standstill: Standstill::new(setup.stall),
+            standstill: (setup.terms.purpose != Purpose::Plan).then(|| Standstill::new(setup.stall)),
         };
         Ok(Paced::new(transfer, pace))
     }
@@ -262,7 +265,8 @@ impl Running for LiveTransfer {
         };
         self.rtt = sender.rtt().or(self.rtt);
         let snapshot = Snapshot { sender, receiver };
-        if let Some(standstill) = self.standstill.see(&snapshot, self.ledger.totals().files_done) {
+        let done = self.ledger.totals().files_done;
+        if let Some(standstill) = self.standstill.as_mut().and_then(|seen| seen.see(&snapshot, done)) {
             tracing::warn!("{standstill}");
         }
         Ok(Some(snapshot))
@@ -412,6 +416,7 @@ mod tests {
             stall: STALL,
             interrupt: Interrupt::default(),
             pki: None,
+            plan: None,
             catalogues: Catalogues::new(&state).expect("opened"),
             share: Share::own(),
             carriers: Carriers::default(),

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use common::{Fixture, assert_same_tree, dial, is_error, limit, write};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::SourceSpec;
-use tidegate_transfer::terms::Compare;
+use tidegate_transfer::terms::{Compare, Purpose};
 use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::message::{Message, Request};
 use tidegate_transfer::wire::ticket::{Address, Claims};
@@ -145,8 +145,8 @@ fn a_ticket_to_write_learns_no_hashes() {
     f.terms.compare = Compare::Checksum;
     let writer = f.endpoint.address(&Claims { read: false, ..Claims::FULL }).expect("an address");
     let to = To::Endpoint(writer.with_path("in/"));
-    for dry in [false, true] {
-        f.terms.dry = dry;
+    for purpose in [Purpose::Copy, Purpose::Compare, Purpose::Plan] {
+        f.terms.purpose = purpose;
         let error = is_error(f.run(&f.local(std::slice::from_ref(&source)), &to));
         assert!(error.kind == ErrorKind::Denied && error.message.contains("--checksum"), "{error}");
         assert!(!error.message.contains('\n'), "{error}");
@@ -159,7 +159,11 @@ fn a_ticket_to_write_learns_no_hashes() {
         let (totals, failures) = f.run(&from, &f.to_endpoint("in/")).expect("ran");
         assert_eq!((totals.files_skipped, failures.len()), (1, 0), "{failures:?}");
     }
-    (f.terms.compare, f.terms.dry) = (Compare::Recorded, false);
+    // A dry run says of what is there more than that.
+    (f.terms.compare, f.terms.purpose) = (Compare::Recorded, Purpose::Plan);
+    let error = is_error(f.run(&f.local(std::slice::from_ref(&source)), &to));
+    assert!(error.kind == ErrorKind::Denied && error.message.contains("a dry run would tell"), "{error}");
+    f.terms.purpose = Purpose::Copy;
     let (totals, _) = f.run(&f.local(&[source]), &to).expect("needs no hashes");
     assert_eq!(totals.files_skipped, 1);
 }

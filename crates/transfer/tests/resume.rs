@@ -15,7 +15,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::SinkSpec;
-use tidegate_transfer::terms::{Compare, Verify};
+use tidegate_transfer::terms::{Compare, Purpose, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::{Message, Request};
@@ -291,16 +291,16 @@ fn checksums_find_what_was_altered_in_silence() {
         let quick = w.f.run(&w.from, &w.to).expect("ran").0;
         assert_eq!((quick.files_done, quick.files_skipped), (0, 35), "a quick run trusts its records");
         w.f.terms.compare = Compare::Checksum;
-        w.f.terms.dry = true;
+        w.f.terms.purpose = Purpose::Compare;
         let (seen, failures) = w.f.run(&w.from, &w.to).expect("compared");
         assert_eq!((seen.files_failed, failures.len(), seen.files_skipped), (5, 5, 30), "{failures:?}");
         assert!(failures.iter().all(|failure| failure.error.kind == ErrorKind::Corrupt), "{failures:?}");
-        w.f.terms.dry = false;
+        w.f.terms.purpose = Purpose::Copy;
         let totals = w.finish();
         assert_eq!((totals.files_done, totals.files_skipped), (5, 30));
         // And files that are missing are told by a comparison, which makes nothing.
         fs::remove_file(w.target.join("tree/small/9")).expect("removed");
-        w.f.terms.dry = true;
+        w.f.terms.purpose = Purpose::Compare;
         let (_, failures) = w.f.run(&w.from, &w.to).expect("compared");
         assert_eq!((failures.len(), failures[0].error.kind), (1, ErrorKind::NotFound), "{failures:?}");
         assert!(!w.target.join("tree/small/9").exists());

@@ -1,10 +1,16 @@
 //! `tidegate copy`: push, pull, third-party, or from here to here.
 
+mod dry_run;
+mod known_rate;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_transfer::terms::Compare;
+use tidegate_transfer::terms::{Compare, Purpose};
+
+use dry_run::{Listing, Shown};
+use known_rate::KnownRate;
 
 use crate::drive::{Job, interrupt_on_signals};
 use crate::ends::Ends;
@@ -31,6 +37,9 @@ pub struct CopyArgs {
     /// and the recorded hash
     #[arg(long)]
     checksum: bool,
+    /// Do nothing, and say of each entry what would be done: new, changed and why; with -v also what would stay the same
+    #[arg(short = 'n', long, conflicts_with = "epochs")]
+    dry_run: bool,
     #[command(flatten)]
     links: LinkArgs,
     #[command(flatten)]
@@ -49,20 +58,31 @@ pub struct CopyArgs {
     memory: MemoryArgs,
 }
 
-/// Runs the command.
-pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
+/// Runs the command; `verbose` if more is to be said.
+pub fn run(args: &CopyArgs, verbose: bool) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
     terms.links = args.links.links.into();
     if args.checksum {
         terms.compare = Compare::Checksum;
     }
+    if args.dry_run {
+        terms.purpose = Purpose::Plan;
+    }
     let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
-    let memory = args.memory.of(ends.key(&terms, control), control, &state);
+    let key = ends.key(&terms, control);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
     (setup.selection, setup.taking) = (selection, args.filters.taking());
+    if args.dry_run {
+        let shown = Shown { json: args.output.json, quiet: args.output.quiet, same: verbose };
+        let listing = Listing::new(shown, setup.interrupt.clone());
+        setup.plan = Some(listing.listener());
+        let known = key.filter(|_| args.memory.is_wanted()).and_then(|key| KnownRate::of(&key, &state));
+        return listing.run(ends.work(&args.ssh, setup, Duration::ZERO), known);
+    }
+    let memory = args.memory.of(key, control, &state);
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
     finish(Job { memory, ..args.output.job(work, control, title, state) })

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use tidegate_transfer::terms::Compare;
+use tidegate_transfer::terms::{Compare, Purpose};
 
 use crate::drive::interrupt_on_signals;
 use crate::ends::Ends;
@@ -41,7 +41,7 @@ pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
     terms.links = args.links.links.into();
     terms.compare = Compare::Checksum;
-    terms.dry = true;
+    terms.purpose = Purpose::Compare;
     let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;

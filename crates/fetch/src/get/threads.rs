@@ -13,6 +13,7 @@ use tidegate_transfer::pipeline::write_path::{FailOnPanic, WritePath, WriteSetti
 use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::route::transfer_id;
 
@@ -52,7 +53,7 @@ impl DownloadThreads {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
         let id = transfer_id(&[b"get", &settings.base]);
-        let sink = Arc::new(FileSink::new((&out, b""), false, &id, false, &[])?);
+        let sink = Arc::new(FileSink::new((&out, b""), false, &id, Purpose::Copy, &[])?);
         let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);

@@ -33,12 +33,13 @@ use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
-use crate::terms::{Compare, DataPlane, Terms};
+use crate::terms::{Compare, DataPlane, Purpose, Terms};
+use crate::transfer::hearing::Unheard;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DETAIL_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+    DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -186,9 +187,13 @@ fn answer(
         }
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             if terms.compare == Compare::Checksum && !caller.session.learns_hashes {
                 let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
+                return Err(Error::new(ErrorKind::Denied, why));
+            }
+            if terms.purpose == Purpose::Plan && !caller.session.learns_hashes {
+                let why = "the ticket allows writing alone, and a dry run would tell what is here: ask for a ticket that allows reading too";
                 return Err(Error::new(ErrorKind::Denied, why));
             }
             if let SinkSpec::Files { path, .. } = &sink {
@@ -210,7 +215,7 @@ fn answer(
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             let (source, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
@@ -224,7 +229,7 @@ fn answer(
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
-            let terms = agree(endpoint, terms)?;
+            let terms = agree(endpoint, *version, terms)?;
             let (source_store, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
@@ -272,7 +277,12 @@ fn here(outbox: &Outbox) -> Result<()> {
     }
 }
 
-fn agree(endpoint: &Endpoint, mut terms: Terms) -> Result<Terms> {
+fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
+    if terms.purpose == Purpose::Plan && version < PLAN_SINCE {
+        return Err(Error::protocol(format!(
+            "a dry run is asked for in version {PLAN_SINCE} of the protocol"
+        )));
+    }
     if terms.data_plane == DataPlane::Clear && !endpoint.config.clear {
         let why = "clear data streams are not allowed here: start the endpoint with --data-plane clear, or leave the option out";
         return Err(Error::new(ErrorKind::Denied, why));
@@ -298,7 +308,7 @@ fn open_sink(
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
-    let sink = FileSink::new((&base, &rest), *single, id, terms.dry, roots)?;
+    let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, roots)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -306,7 +316,7 @@ fn open_sink(
         true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
-    let catalogue = endpoint.catalogues.of(&absolute);
+    let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
     let sink = Arc::new(sink);
     Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None })
@@ -375,11 +385,12 @@ fn relay(
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
-    let interrupt = Interrupt::default();
+    let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
         terms: terms.clone(),
         selection: Selection::default(),
         taking,
+        plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
         pace,
         run,
         stall,
@@ -407,11 +418,12 @@ fn relay(
         let round_trip = transfer.host().round_trip.unwrap_or_default();
         outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
     }
+    unheard.begin();
     let mut told = 0;
     loop {
         match inbox.receive()? {
             Message::Step(setpoint) => {
-                let seen = step(&mut transfer, setpoint, inbox, &interrupt);
+                let seen = step(&mut transfer, setpoint, (inbox, &unheard), &interrupt);
                 inbox.check_time()?;
                 let totals = transfer.ledger().totals();
                 let failures = transfer.ledger().failures();
@@ -440,6 +452,7 @@ fn relay(
                 }
             }
             Message::ShortEpochs(short) => transfer.short_epochs(short),
+            Message::Heard(count) => unheard.heard(count),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
             }
@@ -456,16 +469,20 @@ fn relay(
 fn step(
     transfer: &mut Transfer,
     setpoint: tidegate_control::Concurrency,
-    inbox: &Inbox,
+    (inbox, unheard): (&Inbox, &Unheard),
     interrupt: &Interrupt,
 ) -> Result<Option<tidegate_control::Observation>> {
     let done = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                if !matches!(inbox.receive_within(Duration::from_millis(10)), Ok(None)) {
-                    interrupt.raise();
-                    return;
+                match inbox.receive_within(Duration::from_millis(10)) {
+                    Ok(None) => {}
+                    Ok(Some(Message::Heard(count))) => unheard.heard(count),
+                    _ => {
+                        interrupt.raise();
+                        return;
+                    }
                 }
             }
         });

@@ -9,6 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::spec::{SinkSpec, SourceSpec};
 use crate::sys::clock::Instant;
+use crate::terms::Purpose;
 use crate::text::show;
 use crate::wire::message::Request;
 use crate::wire::ticket::Address;
@@ -28,8 +29,11 @@ impl Report {
     pub fn of(request: &Request, who: String) -> Option<Self> {
         let what = match request {
             Request::Receive { sink, terms, .. } => match sink {
-                SinkSpec::Files { path, .. } if terms.dry => format!("compares with {}", named(path)),
-                SinkSpec::Files { path, .. } => format!("writes to {}", named(path)),
+                SinkSpec::Files { path, .. } => match terms.purpose {
+                    Purpose::Copy => format!("writes to {}", named(path)),
+                    Purpose::Compare => format!("compares with {}", named(path)),
+                    Purpose::Plan => format!("asks what it would write to {}", named(path)),
+                },
                 SinkSpec::Null => "measures the way to here".to_owned(),
             },
             Request::Send { source, .. } => match source {

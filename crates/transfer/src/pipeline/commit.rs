@@ -224,6 +224,7 @@ mod tests {
     use crate::sys::confined::{Root, scratch};
     use crate::sys::fs::faulty::{self, Call, Disk};
     use crate::sys::sync::{MutexGuard, mpsc};
+    use crate::terms::Purpose;
     use crate::terms::Verify;
 
     const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -246,7 +247,8 @@ mod tests {
 
     impl Run {
         fn begin(root: &Root) -> Self {
-            let sink = Arc::new(FileSink::new((root, b""), false, &[1; 16], false, &[]).expect("a sink"));
+            let sink =
+                Arc::new(FileSink::new((root, b""), false, &[1; 16], Purpose::Copy, &[]).expect("a sink"));
             let work = sink.work().expect("it writes");
             let journal = Journal::open_for_test(work, &Quota::unlimited());
             let journal = Some(Arc::new(Mutex::new(journal)));

@@ -30,13 +30,14 @@ use crate::sys::sync::mpsc;
 use crate::sys::sync::{Mutex, RwLock};
 use crate::sys::tcp;
 use crate::sys::thread::{self, JoinHandle};
-use crate::terms::Terms;
+use crate::terms::{Purpose, Terms};
 use crate::wire::channel::Channel;
 use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod continuing;
 mod offered;
+mod planning;
 mod preparing;
 mod stream;
 
@@ -211,7 +212,10 @@ impl Receiver {
         });
         let threads = WriteThreads::start(&shared, shared.terms.max_workers, &shared.share);
         let background = [
-            spawn(&shared, "prepare", move |shared| shared.prepare(&intents)),
+            spawn(&shared, "prepare", move |shared| match shared.terms.purpose {
+                Purpose::Plan => shared.plan(&intents),
+                Purpose::Copy | Purpose::Compare => shared.prepare(&intents),
+            }),
             spawn(&shared, "continue", move |shared| shared.continue_files(&continued)),
         ];
         let background = background.into_iter().flatten().collect();
@@ -294,20 +298,11 @@ impl Receiver {
                     }
                 }
             }
-            Message::Abandon(id, error) => {
-                if let Some(file) = shared.compared.lock().expect("not poisoned").remove(&id) {
-                    shared.path.ledger.failed(file.entry.path.as_bytes(), error, true);
-                    return Ok(());
-                }
-                let waited = shared.continued.lock().expect("not poisoned").remove(&id);
-                let entry = waited
-                    .map(|(entry, _)| Arc::new(entry))
-                    .or_else(|| shared.end(id).map(|file| Arc::clone(&file.entry)));
-                if let Some(entry) = entry {
-                    shared.path.sink.discard(&entry);
-                    shared.path.ledger.failed(entry.path.as_bytes(), error, true);
-                }
+            // In its place among what is told in order.
+            Message::Abandon(id, error) if shared.terms.purpose == Purpose::Plan => {
+                self.intend(Intent::Abandon(id, error))?;
             }
+            Message::Abandon(id, error) => shared.abandon(id, error),
             Message::Problem(path, error) => shared.path.ledger.failed(&path, error, false),
             Message::Overdue { streams, for_ms } => {
                 self.look_after(&streams, Duration::from_millis(for_ms.into()));
@@ -472,6 +467,22 @@ impl Drop for Receiver {
 }
 
 impl ReceiverState {
+    /// The sender gives a file up.
+    fn abandon(&self, id: FileId, error: Error) {
+        if let Some(file) = self.compared.lock().expect("not poisoned").remove(&id) {
+            self.path.ledger.failed(file.entry.path.as_bytes(), error, true);
+            return;
+        }
+        let waited = self.continued.lock().expect("not poisoned").remove(&id);
+        let entry = waited
+            .map(|(entry, _)| Arc::new(entry))
+            .or_else(|| self.end(id).map(|file| Arc::clone(&file.entry)));
+        if let Some(entry) = entry {
+            self.path.sink.discard(&entry);
+            self.path.ledger.failed(entry.path.as_bytes(), error, true);
+        }
+    }
+
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();

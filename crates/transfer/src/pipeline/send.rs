@@ -24,7 +24,7 @@ use crate::store::{Listed, Source};
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex, mpsc};
 use crate::sys::thread;
-use crate::terms::Terms;
+use crate::terms::{Purpose, Terms};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::Message;
@@ -33,10 +33,12 @@ use crate::wire::session::Outbox;
 mod comparing;
 mod counting;
 mod listing;
+mod planning;
 mod reading;
 mod streaming;
 
 use comparing::Comparison;
+use planning::Decided;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
@@ -124,6 +126,8 @@ struct SenderState {
     streams_idle: Mutex<WaitTime>,
     failure: Mutex<Option<Error>>,
     comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
+    /// Where what was decided is told, if it is only to be said.
+    decided: Mutex<Option<mpsc::Sender<Vec<Decided>>>>,
     stopped: AtomicBool,
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
@@ -136,6 +140,8 @@ struct Pending {
     files: HashMap<FileId, Arc<SendFile>>,
     /// Entries that are no files and wait for a verdict.
     others: HashMap<FileId, Listed>,
+    /// Entries that were decided, and whoever listens was not told yet.
+    untold: usize,
     /// Bytes of all their names.
     names: usize,
     listed: bool,
@@ -176,6 +182,7 @@ impl Sender {
             streams_idle: Mutex::default(),
             failure: Mutex::default(),
             comparisons: Mutex::default(),
+            decided: Mutex::default(),
             stopped: AtomicBool::new(false),
             threads: Arc::clone(&share.threads),
             patience,
@@ -322,7 +329,10 @@ impl SenderState {
                 if first.checked_add(verdicts.len() as FileId).is_none() {
                     return Err(Error::protocol("verdicts on files that were never offered"));
                 }
-                self.verdicts(first, verdicts)?;
+                match self.terms.purpose {
+                    Purpose::Plan => self.decisions(first, verdicts)?,
+                    Purpose::Copy | Purpose::Compare => self.verdicts(first, verdicts)?,
+                }
             }
             Message::Have(id, segments) => {
                 let pending = self.pending.lock().expect("not poisoned");
@@ -403,6 +413,11 @@ impl SenderState {
                 }
                 Verdict::Failed(error) => {
                     self.end(id, |file| self.ledger.failed(file.path(), error, true));
+                }
+                Verdict::Would(_) => {
+                    return Err(Error::protocol(
+                        "the receiver said what it would do, and was asked to do it",
+                    ));
                 }
             }
         }
@@ -490,10 +505,21 @@ impl SenderState {
 
     fn finish_if_done(&self) {
         let mut pending = self.pending.lock().expect("not poisoned");
-        if pending.listed && !pending.finish_sent && pending.files.is_empty() && pending.others.is_empty() {
+        if pending.listed && !pending.finish_sent && pending.is_empty() {
             pending.finish_sent = true;
             self.outbox.send(&Message::Finish);
         }
+    }
+}
+
+impl Pending {
+    /// How many entries have not ended.
+    fn len(&self) -> usize {
+        self.files.len() + self.others.len() + self.untold
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

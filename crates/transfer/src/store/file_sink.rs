@@ -21,11 +21,12 @@ use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
-    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat,
-    futimens, readlinkat, renameat, symlinkat, utimensat,
+    self, Access, AtFlags, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
+    accessat, fchmod, fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
 };
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::sys::sync::Mutex;
+use crate::terms::Purpose;
 use crate::text::show;
 
 /// Directories kept open so that small files need no path resolution each.
@@ -34,7 +35,8 @@ const OPEN_DIRECTORIES: usize = 64;
 /// Where a transfer's files go.
 #[derive(Debug)]
 pub struct FileSink {
-    base: Root,
+    /// The destination's directory; `None` if there is none, and none is to be made.
+    base: Option<Root>,
     base_path: Vec<u8>,
     work: Option<WorkDir>,
     new_name: Option<RelPath>,
@@ -55,14 +57,14 @@ impl FileSink {
     /// The destination `path` beneath `root`, for transfer `id`; `single` if the source is one file.
     ///
     /// A path with a trailing slash, or one that is a directory, takes the source's names; else a
-    /// single file is given the path's last name. `dry` creates nothing.
+    /// single file is given the path's last name. Only for a copy anything is made.
     ///
     /// Fails before anything is made if the destination is one of the source's `roots`, or lies in one.
     pub fn new(
         (root, path): (&Root, &[u8]),
         single: bool,
         id: &TransferId,
-        dry: bool,
+        purpose: Purpose,
         roots: &[SourceRoot],
     ) -> Result<Self> {
         let shown = match confined::path_of(root) {
@@ -78,31 +80,46 @@ impl FileSink {
                 Error::new(ErrorKind::UnsafeName, why)
             }
             // As it was asked for a comparison, it is to be there.
-            Errno::NOENT if !dry => unusable(&shown, Error::io("make", &shown, Errno::NOENT)),
+            Errno::NOENT if purpose == Purpose::Copy => {
+                unusable(&shown, Error::io("make", &shown, Errno::NOENT))
+            }
             error => Error::io("use the destination", &shown, error),
         };
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
-        if !dry {
+        if purpose != Purpose::Compare {
             apart(root, trimmed, single && trimmed == path, roots)?;
         }
-        let open = |path: &[u8]| if dry { root.dir(path) } else { root.make_dir(path) };
+        let open = |path: &[u8]| match purpose {
+            Purpose::Copy => root.make_dir(path).map(Some),
+            Purpose::Compare => root.dir(path).map(Some),
+            Purpose::Plan => match root.dir(path) {
+                Err(Errno::NOENT) => Ok(None),
+                found => found.map(Some),
+            },
+        };
+        if purpose == Purpose::Plan {
+            let (there, _) = deepest(root, trimmed);
+            let needs = Access::WRITE_OK | Access::EXEC_OK;
+            there.and_then(|there| accessat(&there, ".", needs, AtFlags::EACCESS)).map_err(failed)?;
+        }
+        let here = || root.dir(b"").map(Some);
         let (base, base_path, new_name) = match checked {
-            None => (root.dir(b"").map_err(failed)?, Vec::new(), None),
+            None => (here().map_err(failed)?, Vec::new(), None),
             Some(checked) if single && trimmed == path && root.dir(trimmed).is_err() => {
                 let (parent, name) = checked.split();
-                let base = if parent.is_empty() { root.dir(b"") } else { open(parent) };
+                let base = if parent.is_empty() { here() } else { open(parent) };
                 (base.map_err(failed)?, parent.to_vec(), Some(RelPath::new(name)?))
             }
             Some(checked) => (open(checked.as_bytes()).map_err(failed)?, checked.into(), None),
         };
-        let work = match dry {
-            true => None,
-            false => {
+        let work = match base.as_ref().filter(|_| purpose == Purpose::Copy) {
+            None => None,
+            Some(base) => {
                 let id = work_id(id, new_name.as_ref());
-                abandoned::expire(&base, &id);
-                Some(WorkDir::make(&base, &id).map_err(|error| unusable(&shown, error))?)
+                abandoned::expire(base, &id);
+                Some(WorkDir::make(base, &id).map_err(|error| unusable(&shown, error))?)
             }
         };
         Ok(Self {
@@ -115,7 +132,7 @@ impl FileSink {
         })
     }
 
-    /// The directory for the journal and unfinished files; `None` when dry.
+    /// The directory for the journal and unfinished files; `None` unless it is a copy.
     pub fn work(&self) -> Option<&Root> {
         self.work.as_ref().map(WorkDir::dir)
     }
@@ -131,7 +148,11 @@ impl FileSink {
     }
 
     fn work_dir(&self) -> Result<&WorkDir> {
-        self.work.as_ref().ok_or_else(|| Error::protocol("a comparison writes nothing"))
+        self.work.as_ref().ok_or_else(|| Error::protocol("nothing is to be written"))
+    }
+
+    fn base(&self) -> Result<&Root, Errno> {
+        self.base.as_ref().ok_or(Errno::NOENT)
     }
 
     fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
@@ -141,7 +162,7 @@ impl FileSink {
         if let Some(directory) = renamed_into.as_ref().or_else(|| open.get(path)) {
             return Ok(Arc::clone(directory));
         }
-        let directory = Arc::new(self.base.dir(path)?);
+        let directory = Arc::new(self.base()?.dir(path)?);
         if open.len() >= OPEN_DIRECTORIES {
             open.clear();
         }
@@ -177,15 +198,25 @@ impl Sink for FileSink {
         let (parent, name) = place.split();
         let failed = |error| Error::io("create", place.as_bytes(), error);
         match &entry.kind {
-            Kind::Directory if dry => Ok(Standing::Made),
             Kind::Directory => {
-                self.base.make_dir(place.as_bytes()).map_err(|error| match error {
-                    Errno::NOTDIR => not_a_directory(place),
-                    error => failed(error),
-                })?;
-                Ok(Standing::Made)
+                let made = self.base().and_then(|base| match dry {
+                    true => base.dir(place.as_bytes()),
+                    false => base.make_dir(place.as_bytes()),
+                });
+                match made {
+                    Ok(_) => Ok(Standing::Made),
+                    Err(Errno::NOENT) if dry => Ok(Standing::Made),
+                    Err(Errno::NOTDIR) => Err(not_a_directory(place)),
+                    Err(error) => Err(failed(error)),
+                }
             }
-            Kind::Symlink { .. } if dry => Ok(Standing::Made),
+            Kind::Symlink { .. } if dry => {
+                match self.directory(parent).and_then(|parent| parent.stat(name)) {
+                    Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
+                    Ok(_) | Err(Errno::NOENT) => Ok(Standing::Made),
+                    Err(error) => Err(Error::io("create the link", place.as_bytes(), error)),
+                }
+            }
             Kind::Symlink { target } => self.make_link(place, target, entry),
             Kind::File { size, fingerprint: offered } => {
                 let directory = match self.directory(parent) {
@@ -202,9 +233,7 @@ impl Sink for FileSink {
                         if *offered == fingerprint(&stat) {
                             return Ok(Standing::Same);
                         }
-                        let mtime =
-                            Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                        Ok(Standing::Present(mtime, stat.st_mode & 0o777))
+                        Ok(Standing::Present(modified(&stat), stat.st_mode & 0o777))
                     }
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
                     Err(error) => Err(failed(error)),
@@ -216,12 +245,23 @@ impl Sink for FileSink {
     fn there(&self, entry: &Entry) -> Result<Option<There>> {
         let place = self.place(entry);
         let (parent, name) = place.split();
-        match self.directory(parent).and_then(|directory| directory.stat(name)) {
-            Ok(stat) => {
-                let kind = FileType::from_raw_mode(stat.st_mode);
-                let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-                Ok(Some(There { is_file: kind.is_file(), is_directory: kind.is_dir(), mtime }))
-            }
+        let looked = self.directory(parent).and_then(|directory| {
+            let stat = directory.stat(name)?;
+            let kind = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => {
+                    Some(Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(&stat) })
+                }
+                FileType::Directory => Some(Kind::Directory),
+                FileType::Symlink => {
+                    let target = readlinkat(&*directory, name, Vec::new())?.into_bytes();
+                    Some(Kind::Symlink { target })
+                }
+                _ => None,
+            };
+            Ok(There { kind, mode: stat.st_mode & 0o777, mtime: modified(&stat) })
+        });
+        match looked {
+            Ok(there) => Ok(Some(there)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(error) => Err(Error::io("look for", place.as_bytes(), error)),
         }
@@ -230,7 +270,8 @@ impl Sink for FileSink {
     fn digest(&self, entry: &Entry, over: &dyn Fn() -> bool) -> Result<Digest> {
         let place = self.place(entry);
         let failed = |error| Error::io("read", place.as_bytes(), error);
-        let file = self.base.open_beneath(place.as_bytes(), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty());
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
         let file = file.map_err(failed)?;
         match digest_of(&file, entry.size(), over).map_err(failed)? {
             Some(digest) => Ok(digest),
@@ -300,7 +341,7 @@ impl Sink for FileSink {
                     continue;
                 }
             }
-            if !self.base.dir(&path).is_ok_and(|there| same(&there, &directory)) {
+            if !self.base().and_then(|base| base.dir(&path)).is_ok_and(|there| same(&there, &directory)) {
                 let why = format!(
                     "{} was moved or replaced while files were put into it: they are where it is now",
                     show(&path)
@@ -315,14 +356,15 @@ impl Sink for FileSink {
         let place = self.place(entry);
         let failed = |error| Error::io("set mode and times of", place.as_bytes(), error);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let there = self.base.open_beneath(place.as_bytes(), flags, Mode::empty()).map_err(failed)?;
+        let there = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
+        let there = there.map_err(failed)?;
         fchmod(&there, permissions(entry)).map_err(failed)?;
         futimens(&there, &times(entry.mtime)).map_err(failed)
     }
 
     fn clean_up(&self) {
-        if let Some(work) = &self.work {
-            work.remove(&self.base);
+        if let (Some(work), Some(base)) = (&self.work, &self.base) {
+            work.remove(base);
         }
     }
 }
@@ -427,6 +469,10 @@ fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Opt
     Ok(hash.root())
 }
 
+fn modified(stat: &Stat) -> Timestamp {
+    Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
+}
+
 fn times(mtime: Timestamp) -> Timestamps {
     let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
     Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time }
@@ -436,6 +482,19 @@ fn times(mtime: Timestamp) -> Timestamps {
 fn unusable(path: &[u8], error: Error) -> Error {
     let kind = if error.kind == ErrorKind::NotFound { ErrorKind::Denied } else { error.kind };
     Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
+}
+
+/// The last directory on the way along `path` beneath `root` that exists, and where in `path` it ends.
+fn deepest(root: &Root, path: &[u8]) -> (Result<Root, Errno>, usize) {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut deepest = (root.dir(b""), 0);
+    for end in ends.chain([path.len()]) {
+        match root.dir(&path[..end]) {
+            Ok(there) => deepest = (Ok(there), end),
+            Err(_) => break,
+        }
+    }
+    deepest
 }
 
 /// Refuses a destination, `path` beneath `root`, that is one of the source's `roots` or lies in one; `renames` if
@@ -449,15 +508,7 @@ fn apart(root: &Root, path: &[u8], renames: bool, roots: &[SourceRoot]) -> Resul
         ))
     };
     // What does not exist yet can only lie in something that does.
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut deepest = (root.dir(b""), 0);
-    for end in ends.chain([path.len()]) {
-        match root.dir(&path[..end]) {
-            Ok(there) => deepest = (Ok(there), end),
-            Err(_) => break,
-        }
-    }
-    let (Ok(directory), end) = deepest else { return Ok(()) };
+    let (Ok(directory), end) = deepest(root, path) else { return Ok(()) };
     let above = with_ancestors(&directory);
     let rest = path[end..].strip_prefix(b"/").unwrap_or(&path[end..]);
     for source in roots {
@@ -520,7 +571,7 @@ mod tests {
     #[test]
     fn what_is_synced_and_only_that_survives_a_crash() {
         let (_directory, root) = scratch();
-        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let sink = FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, &[]).expect("a sink");
         let disk = faulty::disk();
         let entry = entry(3 * BLOCK);
         let file = sink.open(&entry, false).expect("opened");
@@ -538,7 +589,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_said_to_be_full() {
         let (_directory, root) = scratch();
-        let sink = FileSink::new((&root, b""), true, &[1; 16], false, &[]).expect("a sink");
+        let sink = FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, &[]).expect("a sink");
         let disk = faulty::disk();
         let file = sink.open(&entry(BLOCK), false).expect("opened");
         disk.set_room(Some(150));

@@ -2,9 +2,9 @@
 //! crash what was not synced; the rest is the kernel's as it is. Paths are resolved in [`confined`](super::confined).
 
 pub use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
-    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, mkdirat, openat, readlinkat, seek,
-    statat, symlinkat, unlinkat, utimensat,
+    Access, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
+    Timestamps, UTIME_NOW, UTIME_OMIT, accessat, fchmod, flock, fstat, futimens, mkdirat, openat, readlinkat,
+    seek, statat, symlinkat, unlinkat, utimensat,
 };
 
 use std::io::Write as _;

@@ -11,9 +11,10 @@ use crate::hash::Digest;
 use crate::quota::Quota;
 use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
+use crate::terms::Purpose;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{
-    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
+    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -151,7 +152,13 @@ impl Link {
     }
 
     /// Asks for a transfer; answers with what its data streams show.
+    ///
+    /// # Errors
+    /// The endpoint refuses, or it is only to be said what would be done and it is too old to understand that.
     pub fn request(&self, request: Request) -> Result<Digest> {
+        if request.purpose() == Some(Purpose::Plan) {
+            self.needs(PLAN_SINCE, "a dry run is understood", "")?;
+        }
         self.outbox.send(&Message::Request(request));
         match self.answer()? {
             Message::Accepted { token } => Ok(token),
@@ -274,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::endpoint::{Config, Endpoint};
-    use crate::spec::{Memory, SourceSpec};
+    use crate::spec::{Memory, SinkSpec, SourceSpec};
     use crate::terms::{Terms, Verify};
     use crate::wire::ticket::Claims;
 
@@ -334,6 +341,27 @@ mod tests {
         old.outbox.send(&Message::Selection(selection));
         let error = old.answer().expect_err("refused");
         assert!(error.message.contains("a session begins with a request"), "{error}");
+        endpoint.drain();
+    }
+
+    #[test]
+    fn nobody_of_an_older_version_is_asked_for_a_dry_run_or_makes_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let sink = || SinkSpec::Files { path: b"new".to_vec(), single: false };
+        let terms = Terms { purpose: Purpose::Plan, ..Terms::default() };
+        let receive = || Request::Receive { id: [1; 16], sink: sink(), terms: terms.clone() };
+        let old = || Link::open_within(&address, None, (1, PLAN_SINCE - 1)).expect("let in");
+        let error = old().request(receive()).expect_err("too old");
+        let message = &error.message;
+        assert!(error.kind == ErrorKind::Protocol && message.contains("in version 10: update it"), "{error}");
+        // Nor does an endpoint take it for anything else.
+        let link = old();
+        link.outbox.send(&Message::Request(receive()));
+        let error = link.answer().expect_err("refused");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 10"), "{error}");
+        Link::open(&address, None).expect("let in").request(receive()).expect("agreed");
+        assert!(!directory.path().join("new").exists());
         endpoint.drain();
     }
 

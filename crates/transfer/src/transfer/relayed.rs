@@ -8,6 +8,8 @@ use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerS
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
+use crate::terms::Purpose;
+use crate::transfer::hearing::Hearing;
 use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
 use crate::transfer::{Interrupt, Pace, Tracked};
@@ -27,12 +29,21 @@ pub struct RelayedTransfer {
     pace: Pace,
     interrupt: Interrupt,
     ledger: Arc<Ledger>,
+    /// Where it is only said what would be done.
+    hearing: Option<Hearing>,
     started: Instant,
 }
 
 impl RelayedTransfer {
     /// Drives the endpoint at the other end of this session, which has agreed to send.
-    pub fn start(link: Link, bounds: PerStage<Bounds>, pace: Pace, interrupt: Interrupt) -> Result<Self> {
+    /// What it counts, and what is planned, goes into `ledger`.
+    pub fn start(
+        link: Link,
+        bounds: PerStage<Bounds>,
+        (pace, interrupt): (Pace, Interrupt),
+        ledger: Arc<Ledger>,
+        purpose: Purpose,
+    ) -> Result<Self> {
         // We are not on the path; its ends know how long it is.
         let round_trip = match link.version >= SHORT_EPOCHS_SINCE {
             true => match link.answer()? {
@@ -41,8 +52,12 @@ impl RelayedTransfer {
             },
             false => None,
         };
-        let (ledger, started) = (Arc::default(), Instant::now());
-        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, started })
+        let hearing = match purpose {
+            Purpose::Plan => Some(Hearing::start(Arc::clone(&ledger), link.outbox.clone())?),
+            Purpose::Copy | Purpose::Compare => None,
+        };
+        let started = Instant::now();
+        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, hearing, started })
     }
 }
 
@@ -88,9 +103,16 @@ impl Environment for RelayedTransfer {
             match self.link.inbox.receive_within(tick)? {
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
+                Some(Message::Planned(planned)) => match &self.hearing {
+                    Some(hearing) => hearing.add(planned),
+                    None => return Err(Error::protocol("the endpoint says what it was not asked for")),
+                },
                 Some(Message::StepDetail(more)) => detail = Some(more),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
+                    if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
+                        hearing.finish();
+                    }
                     return Ok(seen.map(|seen| join(&seen, detail)));
                 }
                 Some(Message::Refused(error)) => return Err(error),

@@ -17,6 +17,7 @@ use crate::ledger::Ledger;
 use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
+use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
 use crate::selection::{Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
@@ -77,6 +78,8 @@ pub struct Setup {
     pub selection: Selection,
     /// What the destination takes of that.
     pub taking: Taking,
+    /// Who hears what would be done, if that is only to be said.
+    pub plan: Option<PlanListener>,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -162,7 +165,7 @@ pub fn push(
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
     let patience = (version >= RUN_SINCE).then_some(setup.stall);
-    let ledger = Arc::new(Ledger::default());
+    let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
     let sender = Sender::start(
         source,
@@ -209,9 +212,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
-            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.dry, &roots)?;
+            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, &roots)?;
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
-            let catalogue = setup.catalogues.of(&local.absolute);
+            let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
@@ -219,7 +222,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection })
         }
     };
-    let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
+    let (ledger, terms) = (Arc::new(Ledger::of_plan(setup.plan.clone())), setup.terms.clone());
     let receiver =
         Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), setup.share.clone());
     let receiver = Arc::new(receiver);
@@ -244,7 +247,9 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
-    let transfer = RelayedTransfer::start(link, bounds, setup.pace, setup.interrupt.clone())?;
+    let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
+    let driven = (setup.pace, setup.interrupt.clone());
+    let transfer = RelayedTransfer::start(link, bounds, driven, ledger, setup.terms.purpose)?;
     Ok(Box::new(transfer))
 }
 

@@ -15,13 +15,14 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::plan::Planned;
 use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
-use crate::terms::Terms;
+use crate::terms::{Purpose, Terms};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 9);
+pub const VERSIONS: (u16, u16) = (1, 10);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -47,6 +48,9 @@ pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
 
 /// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
 pub const SELECTION_SINCE: u16 = 9;
+
+/// The version since which it can be asked what a copy would do.
+pub const PLAN_SINCE: u16 = 10;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -123,6 +127,16 @@ pub enum Request {
 }
 
 impl Request {
+    /// What the transfer that is asked for is for, if one is.
+    pub fn purpose(&self) -> Option<Purpose> {
+        match self {
+            Self::Receive { terms, .. } | Self::Send { terms, .. } | Self::SendTo { terms, .. } => {
+                Some(terms.purpose)
+            }
+            _ => None,
+        }
+    }
+
     /// What it takes in memory, with what is kept of each path that it names.
     pub fn memory(&self) -> usize {
         const EACH: usize = 256;
@@ -271,6 +285,11 @@ pub enum Message {
     Selection(Selection),
     /// Initiator or sender, ahead of its request: what the destination is to take of that; since version 9.
     Taking(Taking),
+
+    /// Third party, sender to initiator, where it is only to be said: what would become of entries; since version 10.
+    Planned(#[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")] Vec<Planned>),
+    /// Third party, initiator to sender: so many more of these were heard; since version 10.
+    Heard(u32),
 }
 
 /// Encodes `message` with its length prefix.
@@ -309,6 +328,8 @@ mod tests {
     use proptest::prelude::*;
     use tidegate_control::ByteCount;
 
+    use crate::plan::PlannedChange;
+
     #[test]
     fn messages_survive_the_wire_in_pieces() {
         let message = Message::Hashes(vec![(1, 2, [3; 32]), (4, 5, [6; 32])]);
@@ -337,6 +358,15 @@ mod tests {
 
     fn terms() -> Terms {
         Terms { chunk: None, staging: ByteCount::mib(4), max_workers: 4, ..Terms::default() }
+    }
+
+    #[test]
+    fn whoever_does_not_know_a_dry_run_cannot_take_it_for_a_copy() {
+        // Until version 9 there was one bit in its place: whether both sides are only compared.
+        let as_a_bit = |purpose| decode::<bool>(&encode(&purpose), MAX_MESSAGE);
+        assert_eq!(as_a_bit(Purpose::Copy), Ok(Some((false, 5))));
+        assert_eq!(as_a_bit(Purpose::Compare), Ok(Some((true, 5))));
+        assert!(as_a_bit(Purpose::Plan).is_err(), "neither");
     }
 
     #[test]
@@ -374,6 +404,9 @@ mod tests {
         assert_eq!(encode(&Message::Selection(Selection::default()))[4..], [38, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(encode(&Message::Taking(Taking::default()))[4..], [39, 0, 0, 0]);
         assert_eq!(encode(&Verdict::Leave)[4..], [6]);
+        assert_eq!(encode(&Verdict::Would(PlannedChange::new(true)))[4..], [7, 0, 0, 1]);
+        assert_eq!(encode(&Message::Planned(Vec::new()))[4..], [40, 0]);
+        assert_eq!(encode(&Message::Heard(3))[4..], [41, 3]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -21,7 +21,7 @@ use crate::selection::Taking;
 use crate::store::Standing;
 use crate::sys::sync::mpsc;
 use crate::sys::thread;
-use crate::terms::{Compare, Verify};
+use crate::terms::{Compare, Purpose, Verify};
 use crate::wire::message::Message;
 
 /// What the preparing thread does, in the order the sender asked.
@@ -29,6 +29,8 @@ pub(super) enum Intent {
     Offer(FileId, Vec<Entry>),
     Replace(Vec<FileId>),
     Keep(Vec<(FileId, Digest)>),
+    /// The sender could not read a file that was to be compared.
+    Abandon(FileId, Error),
     Finish,
 }
 
@@ -39,6 +41,7 @@ impl Intent {
             Self::Offer(_, entries) => entries.iter().map(Entry::memory).sum(),
             Self::Replace(files) => size_of_val(&files[..]),
             Self::Keep(files) => size_of_val(&files[..]),
+            Self::Abandon(_, error) => error.message.len(),
             Self::Finish => 0,
         }
     }
@@ -49,7 +52,7 @@ impl Intent {
             Self::Offer(_, entries) => entries.len(),
             Self::Replace(files) => files.len(),
             Self::Keep(files) => files.len(),
-            Self::Finish => 0,
+            Self::Abandon(..) | Self::Finish => 0,
         };
         entries.max(1)
     }
@@ -91,7 +94,7 @@ impl ReceiverState {
                         let mut compared = self.compared.lock().expect("not poisoned");
                         files.iter().filter_map(|id| Some((*id, compared.remove(id)?))).collect()
                     };
-                    if self.terms.dry {
+                    if self.compares_only() {
                         for (_, Compared { entry, .. }) in &differ {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
                             self.path.ledger.failed(entry.path.as_bytes(), error, true);
@@ -101,15 +104,25 @@ impl ReceiverState {
                     self.replace(differ);
                 }
                 Intent::Keep(files) => self.keep(&files),
-                Intent::Finish => match self.finish() {
-                    Ok(()) => {
-                        self.finished.store(true, Relaxed);
-                        self.outbox.send(&Message::Finished);
-                    }
-                    Err(error) => self.fail(error),
-                },
+                Intent::Abandon(id, error) => self.abandon(id, error),
+                Intent::Finish => self.end_with(self.finish()),
             }
         }
+    }
+
+    /// Everything the sender offered has ended, if `result` says so.
+    pub(super) fn end_with(&self, result: Result<()>) {
+        match result {
+            Ok(()) => {
+                self.finished.store(true, Relaxed);
+                self.outbox.send(&Message::Finished);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn compares_only(&self) -> bool {
+        self.terms.purpose == Purpose::Compare
     }
 
     /// What the sender is told of an entry; `None` if that needs a longer look.
@@ -132,18 +145,10 @@ impl ReceiverState {
         entry: &Entry,
         whole: &mut Vec<Arc<Incoming>>,
     ) -> Result<Option<Verdict>> {
-        // Directories may merge; what is offered as anything else has its place for itself.
-        if entry.kind != Kind::Directory {
-            let place = self.path.sink.place(entry);
-            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
-        }
-        if self.leaves(entry)? {
-            if let Kind::File { size, .. } = entry.kind {
-                self.path.ledger.left_out(size);
-            }
+        if self.leaves_out(entry)? {
             return Ok(Some(Verdict::Leave));
         }
-        let standing = self.path.sink.prepare(entry, self.terms.dry)?;
+        let standing = self.path.sink.prepare(entry, self.compares_only())?;
         let Kind::File { size, .. } = entry.kind else {
             let place = self.path.sink.place(entry);
             if entry.kind == Kind::Directory
@@ -161,25 +166,12 @@ impl ReceiverState {
         let left =
             self.path.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime, mode) = standing {
-            let compare = |recorded| -> Result<()> {
-                let held = remember(&self.share.metadata, entry.memory())?;
-                let file = Compared { entry: entry.clone(), recorded, _held: held };
-                self.compared.lock().expect("not poisoned").insert(id, file);
-                Ok(())
-            };
             if self.terms.compare == Compare::Checksum {
                 let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
-                compare(None)?;
+                self.compare(id, entry, None)?;
                 return Ok(Some(Verdict::Exists(digest)));
             }
-            let known = self
-                .catalogue
-                .as_ref()
-                .and_then(|c| c.lock().expect("not poisoned").get(self.path.sink.place(entry).as_bytes()));
-            // Unless somebody has touched it since it was verified.
-            let known = known.filter(|known| known.size == size && known.mtime == mtime);
-            let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
-            let recorded = hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block);
+            let (hash, recorded) = self.recorded(entry, mtime);
             // Complete in an earlier run that ended before it could say so.
             let renamed =
                 left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
@@ -187,7 +179,7 @@ impl ReceiverState {
                 if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
                     self.remember(entry, root);
                 }
-                let verdict = match mode == entry.mode & 0o777 || self.terms.dry {
+                let verdict = match mode == entry.mode & 0o777 || self.compares_only() {
                     true => Verdict::Skip,
                     false => {
                         self.path.sink.refresh(entry)?;
@@ -199,12 +191,12 @@ impl ReceiverState {
                 return Ok(Some(verdict));
             }
             // Another time: whether the content is another too, the sender's hash tells.
-            if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none() && !self.terms.dry) {
-                compare(Some((hash, mtime)))?;
+            if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none() && !self.compares_only()) {
+                self.compare(id, entry, Some((hash, mtime)))?;
                 return Ok(Some(Verdict::Tell));
             }
         }
-        if self.terms.dry {
+        if self.compares_only() {
             return Err(Error::new(
                 ErrorKind::NotFound,
                 format!("{} is missing, or has another size", entry.path),
@@ -226,6 +218,44 @@ impl ReceiverState {
         Ok(Some(Verdict::Want { have: Vec::new() }))
     }
 
+    /// The hash of what bears the entry's name, if it was recorded and nobody has touched it since it got `mtime`, and
+    /// whether it was verified at all, as is asked for.
+    pub(super) fn recorded(&self, entry: &Entry, mtime: Timestamp) -> (Option<Digest>, bool) {
+        let place = self.path.sink.place(entry);
+        let known =
+            self.catalogue.as_ref().and_then(|c| c.lock().expect("not poisoned").get(place.as_bytes()));
+        let known = known.filter(|known| known.size == entry.size() && known.mtime == mtime);
+        let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
+        (hash, hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block))
+    }
+
+    /// The sender is asked about a file that is there.
+    pub(super) fn compare(
+        &self,
+        id: FileId,
+        entry: &Entry,
+        recorded: Option<(Digest, Timestamp)>,
+    ) -> Result<()> {
+        let held = remember(&self.share.metadata, entry.memory())?;
+        let file = Compared { entry: entry.clone(), recorded, _held: held };
+        self.compared.lock().expect("not poisoned").insert(id, file);
+        Ok(())
+    }
+
+    /// Whether an entry that is offered for the first time is not taken, and so does not count.
+    pub(super) fn leaves_out(&self, entry: &Entry) -> Result<bool> {
+        // Directories may merge; what is offered as anything else has its place for itself.
+        if entry.kind != Kind::Directory {
+            let place = self.path.sink.place(entry);
+            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
+        }
+        let leaves = self.leaves(entry)?;
+        if let (true, Kind::File { size, .. }) = (leaves, &entry.kind) {
+            self.path.ledger.left_out(*size);
+        }
+        Ok(leaves)
+    }
+
     /// Whether what bears the entry's name, or that nothing does, is to stay as it is.
     fn leaves(&self, entry: &Entry) -> Result<bool> {
         let Taking { existing, ignore_existing, update } = self.taking;
@@ -235,8 +265,8 @@ impl ReceiverState {
         let Some(there) = self.path.sink.there(entry)? else { return Ok(existing) };
         let is_directory = entry.kind == Kind::Directory;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        let newer = update && is_file && there.is_file && there.mtime > entry.mtime;
-        Ok(newer || (ignore_existing && !(is_directory && there.is_directory)))
+        let newer = update && is_file && there.is_file() && there.mtime > entry.mtime;
+        Ok(newer || (ignore_existing && !(is_directory && there.is_directory())))
     }
 
     /// Gets ready for a file's blocks, less the segments that are `there` from an earlier run.
@@ -304,7 +334,7 @@ impl ReceiverState {
                 }
                 None => {
                     self.path.ledger.skipped(file.entry.size());
-                    if self.terms.dry {
+                    if self.compares_only() {
                         continue;
                     }
                     match self.path.sink.refresh(&file.entry) {
@@ -317,7 +347,7 @@ impl ReceiverState {
     }
 
     /// Whether nobody has touched what bears the entry's name since it got `mtime`.
-    fn still_has(&self, entry: &Entry, mtime: Timestamp) -> bool {
+    pub(super) fn still_has(&self, entry: &Entry, mtime: Timestamp) -> bool {
         matches!(self.path.sink.prepare(entry, true), Ok(Standing::Present(there, _)) if there == mtime)
     }
 
@@ -345,7 +375,7 @@ impl ReceiverState {
     }
 
     /// A sender's word is not enough: what it offered has ended, one way or another.
-    fn check_finish(&self) -> Result<()> {
+    pub(super) fn check_finish(&self) -> Result<()> {
         let open = self.open_places();
         let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {

@@ -11,6 +11,7 @@ use crate::pipeline::proof::ZEROS;
 use crate::store::BlockContent;
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
+use crate::terms::Purpose;
 use crate::wire::message::Message;
 
 /// Most threads that read files for their hashes.
@@ -55,7 +56,8 @@ impl SenderState {
     /// Reads the file to compare its root hash with the receiver's, or to tell it.
     fn compare(&self, file: &Arc<SendFile>, theirs: Option<Digest>) {
         match self.root_of(file) {
-            Ok(ours) if theirs.is_none() => {
+            // Of what is only said the receiver has the last word.
+            Ok(ours) if theirs.is_none() || (self.plans() && theirs == Some(ours)) => {
                 file.told();
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
             }
@@ -67,7 +69,7 @@ impl SenderState {
                 file.told();
                 // Its blocks must not overtake this message: the receiver answers that it wants them.
                 self.outbox.send(&Message::Replace(vec![file.id]));
-                if self.terms.dry {
+                if self.terms.purpose == Purpose::Compare {
                     let error = Error::new(ErrorKind::Corrupt, format!("{} differs", file.listed.entry.path));
                     self.end(file.id, |file| self.ledger.failed(file.path(), error, true));
                 }
@@ -76,6 +78,10 @@ impl SenderState {
             Err(error) => self.abandon(file, error),
         }
         self.finish_if_done();
+    }
+
+    fn plans(&self) -> bool {
+        self.terms.purpose == Purpose::Plan
     }
 
     fn root_of(&self, file: &SendFile) -> Result<Digest> {

@@ -52,9 +52,7 @@ impl SenderState {
     /// Offers `batch`, waiting for room; `false` once stopped.
     fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
         let mut pending = self.pending.lock().expect("not poisoned");
-        while (pending.files.len() + pending.others.len() > WINDOW || pending.names > WINDOW_BYTES)
-            && !self.stopped.load(Relaxed)
-        {
+        while (pending.len() > WINDOW || pending.names > WINDOW_BYTES) && !self.stopped.load(Relaxed) {
             pending = self.room.wait(pending).expect("not poisoned");
         }
         if self.stopped.load(Relaxed) {
