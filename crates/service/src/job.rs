@@ -11,6 +11,7 @@ mod options;
 mod request;
 
 mod advice;
+mod selection;
 mod state;
 
 pub use options::job_options;
