@@ -3,10 +3,13 @@
 
 pub mod agent;
 mod conversation;
+mod elf;
+mod install;
 mod session;
 pub mod target;
 mod via;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -19,6 +22,7 @@ use tidegate_transfer::wire::way::Carriers;
 
 use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
+use crate::ssh::install::{CACHE, Program};
 use crate::ssh::session::{Session, Ssh};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
@@ -43,6 +47,9 @@ pub struct SshArgs {
     /// Where `tidegate` is there
     #[arg(long, value_name = "PATH")]
     remote_path: Option<String>,
+    /// Put this program there first, if it is not, or the one in FILE; it must be static, and goes into ~/.cache/tidegate
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "remote_path")]
+    install_remote: Option<PathBuf>,
 }
 
 impl SshArgs {
@@ -63,14 +70,21 @@ impl SshArgs {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~');
         match self.remote_path.as_deref() {
             None => {
-                Ok("exec sh -c 'PATH=$PATH:$HOME/.local/bin:$HOME/.cargo/bin exec tidegate endpoint --once'"
-                    .to_owned())
+                // One that was put there is of this very version.
+                let path = format!("$HOME/{CACHE}:$PATH:$HOME/.local/bin:$HOME/.cargo/bin");
+                Ok(format!("exec sh -c 'PATH={path} exec tidegate endpoint --once'"))
             }
             Some(path) if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') => {
                 Ok(format!("exec {path} endpoint --once"))
             }
             Some(_) => Err(usage("--remote-path is of letters, digits, '/', '.', '_', '-' and '~' only")),
         }
+    }
+
+    /// What is to be put there first, if anything is.
+    fn to_install(&self) -> Result<Option<Program>> {
+        let file = self.install_remote.as_deref();
+        file.map(|file| Program::read(Some(file).filter(|file| !file.as_os_str().is_empty()))).transpose()
     }
 
     fn ports(&self) -> Option<(u16, u16)> {
@@ -173,7 +187,9 @@ impl OverSsh {
         interrupt: &Interrupt,
     ) -> Result<Reached> {
         let asked = Asked { destination, ports: self.args.ports() };
-        let session = Session::start(Ssh::new(&self.args, target)?, asked, quiet, interrupt)?;
+        // It is there, or the first try has failed.
+        let program = if quiet { None } else { self.args.to_install()? };
+        let session = Session::start(Ssh::new(&self.args, target)?, asked, program, quiet, interrupt)?;
         let path = session.ready.destination.clone().map(|path| path.0).unwrap_or_default();
         let address = session.endpoint.clone().with_path(path);
         Ok(Reached { session, address })

@@ -113,7 +113,9 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
 fn a_job_copies_what_its_rules_and_lists_choose_and_has_them_with_it() {
     let world = World::new();
     let endpoint = world.endpoint("there", &[]);
-    for (name, size) in [("a.c", 10), ("a.tmp", 10), ("d/b.c", 10), ("d/large", 5000), ("e/c.c", 10), ("f", 10)] {
+    for (name, size) in
+        [("a.c", 10), ("a.tmp", 10), ("d/b.c", 10), ("d/large", 5000), ("e/c.c", 10), ("f", 10)]
+    {
         world.fill(format!("data/{name}"), size, 1);
     }
     world.write("data/d/.rules", "- b.*\n");
@@ -159,7 +161,8 @@ fn a_job_copies_what_its_rules_and_lists_choose_and_has_them_with_it() {
         let ran = service.run(&world, &["submit", "bad.toml"]);
         assert!(ran.code == 2 && ran.err.lines().count() == 1, "{body}: {ran:?}");
     }
-    let refused = post(&service, "", r#"{"source": "/a/", "destination": "/b/", "filter": [". /etc/passwd"]}"#);
+    let refused =
+        post(&service, "", r#"{"source": "/a/", "destination": "/b/", "filter": [". /etc/passwd"]}"#);
     assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("where the service runs"), "{refused}");
     fs::write(world.path("list"), b"caf\xe9\n").expect("written");
     let ran = service.run(&world, &["submit", "--files-from", "list", "data/", "out/"]);

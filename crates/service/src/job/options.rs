@@ -291,7 +291,10 @@ mod tests {
                 Route::Get,
                 &["--format=sra", "--source", "aws", "--allow-fallback", "--checksum", "md5,sha-256"],
             ),
-            (Route::Copy, &["--exclude", "*.tmp", "--filter=- a b", "--filter=:e .keep", "--exclude=!", "--update"]),
+            (
+                Route::Copy,
+                &["--exclude", "*.tmp", "--filter=- a b", "--filter=:e .keep", "--exclude=!", "--update"],
+            ),
             (Route::Copy, &["--min-size=1M+1", "--newer-than", "7d", "--older-than=2026-01-31"]),
             (Route::Put, &["--part-size=8MiB", "--timeout=30s", "--checksum"]),
             (Route::GridFtp, &["--optimizer=aimd", "--epoch", "5s"]),

@@ -339,7 +339,9 @@ impl Request {
         }
         let size = serde_json::to_vec(&self.with_policy_named()).map_err(|error| error.to_string())?.len();
         if size > MAX_BYTES {
-            return Err(format!("it takes {size} bytes; at most {MAX_BYTES} are taken: make several jobs of it"));
+            return Err(format!(
+                "it takes {size} bytes; at most {MAX_BYTES} are taken: make several jobs of it"
+            ));
         }
         Ok(())
     }

@@ -14,7 +14,9 @@ impl Request {
     pub(super) fn check_selection(&self, route: Route) -> Result<(), String> {
         let chooses = !self.filter.is_empty() || self.files.is_some();
         if chooses && route != Route::Copy {
-            return Err("filter and files are of a job by `tidegate copy`: nothing else chooses by them".to_owned());
+            return Err(
+                "filter and files are of a job by `tidegate copy`: nothing else chooses by them".to_owned()
+            );
         }
         for text in &self.filter {
             well_formed("a filter rule", text)?;

@@ -327,7 +327,9 @@ mod tests {
 
     #[test]
     fn a_rule_is_written_as_it_is_read() {
-        for text in ["- a", "+! */", "H d", "P  e", "Rp x_y", "-s -", "+r #", ":enw- .f", ":+sp f", ": - g", "-_ "] {
+        for text in
+            ["- a", "+! */", "H d", "P  e", "Rp x_y", "-s -", "+r #", ":enw- .f", ":+sp f", ": - g", "-_ "]
+        {
             let read = rule(text);
             assert_eq!(rule(std::str::from_utf8(&read.text()).expect("text")), read, "{text}");
         }

@@ -83,7 +83,8 @@ impl FromStr for Moment {
                 nanoseconds: time.as_nanosecond().rem_euclid(SECOND) as u32,
             }));
         }
-        let wrong = || "must be an age such as 7d, or a date as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
+        let wrong =
+            || "must be an age such as 7d, or a date as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
         if let Ok(date) = text.parse::<jiff::civil::Date>() {
             let midnight = date.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| wrong())?;
             return Ok(Self::At(Timestamp { seconds: midnight.timestamp().as_second(), nanoseconds: 0 }));
