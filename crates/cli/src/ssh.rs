@@ -48,8 +48,8 @@ pub struct SshArgs {
     #[arg(long, value_name = "PATH")]
     remote_path: Option<String>,
     /// Put this program there first, if it is not, or the one in FILE; it must be static, and goes into ~/.cache/tidegate
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "remote_path")]
-    install_remote: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "remote_path")]
+    install_remote: Option<Option<PathBuf>>,
 }
 
 impl SshArgs {
@@ -83,8 +83,7 @@ impl SshArgs {
 
     /// What is to be put there first, if anything is.
     fn to_install(&self) -> Result<Option<Program>> {
-        let file = self.install_remote.as_deref();
-        file.map(|file| Program::read(Some(file).filter(|file| !file.as_os_str().is_empty()))).transpose()
+        self.install_remote.as_ref().map(|file| Program::read(file.as_deref())).transpose()
     }
 
     fn ports(&self) -> Option<(u16, u16)> {
@@ -100,6 +99,8 @@ pub struct OverSsh {
     destination: Option<Target>,
     sessions: Vec<Arc<Session>>,
     begun: bool,
+    /// Whether the program is there, where it was to be put there.
+    installed: bool,
 }
 
 /// What stands for the address of an end that ssh reaches until it is reached.
@@ -118,7 +119,14 @@ impl OverSsh {
     pub fn new(args: &SshArgs, source: Option<Target>, destination: Option<Target>) -> Option<Self> {
         let needed = source.is_some() || destination.is_some();
         let args = args.clone();
-        needed.then_some(Self { args, source, destination, sessions: Vec::new(), begun: false })
+        needed.then_some(Self {
+            args,
+            source,
+            destination,
+            sessions: Vec::new(),
+            begun: false,
+            installed: false,
+        })
     }
 
     /// Starts what is needed at the ends that ssh reaches, and says where they are; connections to them go the way that
@@ -140,6 +148,7 @@ impl OverSsh {
             .as_ref()
             .map(|target| self.start(target, typed, quiet, &setup.interrupt))
             .transpose()?;
+        self.installed = true;
         self.sessions
             .extend([&source, &destination].into_iter().flatten().map(|end| Arc::clone(&end.session)));
         let mut reached = |end: Option<Reached>, is_destination: bool| -> Result<Option<Address>> {
@@ -187,8 +196,7 @@ impl OverSsh {
         interrupt: &Interrupt,
     ) -> Result<Reached> {
         let asked = Asked { destination, ports: self.args.ports() };
-        // It is there, or the first try has failed.
-        let program = if quiet { None } else { self.args.to_install()? };
+        let program = if self.installed { None } else { self.args.to_install()? };
         let session = Session::start(Ssh::new(&self.args, target)?, asked, program, quiet, interrupt)?;
         let path = session.ready.destination.clone().map(|path| path.0).unwrap_or_default();
         let address = session.endpoint.clone().with_path(path);

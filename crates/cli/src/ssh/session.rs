@@ -19,6 +19,9 @@ use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SI
 use crate::ssh::install::{Program, Put, SHELL};
 use crate::ssh::target::Target;
 
+/// This program, beside those of other hosts.
+const OURS: &str = concat!("tidegate ", env!("CARGO_PKG_VERSION"));
+
 /// Most that a shell may print before the program speaks.
 pub const MAX_NOISE: usize = 64 << 10;
 
@@ -128,10 +131,17 @@ impl Ssh {
                 (ErrorKind::Authentication, format!("ssh was not let in at {place}{}", because(&last)))
             }
             Some(255) => (ErrorKind::Connection, format!("ssh did not reach {place}{}", because(&last))),
+            Some(_) if complaint.contains("--once of tidegate") => (
+                ErrorKind::Protocol,
+                format!(
+                    "`tidegate` at {place} does not know what {OURS} asks of it{}: update the older one, or put this one there by --install-remote",
+                    because(&last)
+                ),
+            ),
             Some(_) if complaint.contains("--once") => (
                 ErrorKind::Protocol,
                 format!(
-                    "the `tidegate` at {place} is too old to be started over ssh: update it there, or put this one there by --install-remote"
+                    "the `tidegate` at {place} is too old to be started over ssh by {OURS}: update it there, or put this one there by --install-remote"
                 ),
             ),
             _ => {
@@ -176,13 +186,13 @@ impl Session {
         let patience = if typed { TYPING } else { CONNECTING };
         let mut heard = Instant::now();
         let answer = loop {
+            if interrupt.is_raised() {
+                end(&mut child);
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
+            }
             match answers.recv_timeout(GLANCE) {
                 Ok(Heard::Busy) => heard = Instant::now(),
                 Ok(Heard::Answer(answer, stdin)) => break Some(answer.map(|answer| (answer, stdin))),
-                Err(RecvTimeoutError::Timeout) if interrupt.is_raised() => {
-                    end(&mut child);
-                    return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
-                }
                 Err(RecvTimeoutError::Timeout) if heard.elapsed() < patience => {}
                 Err(RecvTimeoutError::Timeout) => {
                     end(&mut child);
