@@ -85,13 +85,16 @@ fn check_put(sources: &[&OsString], destination: &OsStr) -> Result<(), Error> {
         return Err(usage(format!("nothing is put to {there}: files are put to S3 and WebDAV, not by FTP")));
     }
     for source in sources {
-        let is_here = server_scheme(source).is_none() && matches!(Place::parse(source)?, Place::Local(_));
-        if !is_here {
-            let source = shown(source);
-            return Err(usage(format!(
-                "only files of this host are put to {there}: copy {source} here first"
-            )));
-        }
+        let elsewhere = match server_scheme(source) {
+            Some(_) => shown(source),
+            None => match Place::parse(source)? {
+                Place::Local(_) => continue,
+                place => place.show(),
+            },
+        };
+        return Err(usage(format!(
+            "only files of this host are put to {there}: copy {elsewhere} here first"
+        )));
     }
     Ok(())
 }
@@ -104,11 +107,12 @@ fn check_get(sources: &[&OsString], destination: &OsStr) -> Result<(), Error> {
             "{other} is at no server, and other sources are: copy them by themselves"
         )));
     }
-    let there = shown(destination);
-    if !matches!(Place::parse(destination)?, Place::Local(_)) {
-        return Err(usage(format!(
-            "what a server has is copied to a path of this host, not to {there}: copy it here first"
-        )));
+    let place = Place::parse(destination)?;
+    let there = place.show();
+    if !matches!(place, Place::Local(_)) {
+        let why =
+            format!("what a server has is copied to a path of this host, not to {there}: copy it here first");
+        return Err(usage(why));
     }
     let is_directory = destination.as_encoded_bytes().ends_with(b"/") || Path::new(destination).is_dir();
     match is_directory {
