@@ -102,7 +102,7 @@ fn check_put(sources: &[&OsString], destination: &OsStr) -> Result<(), Error> {
 /// What servers have is got into a directory of this host.
 fn check_get(sources: &[&OsString], destination: &OsStr) -> Result<(), Error> {
     if let Some(other) = sources.iter().find(|source| server_scheme(source).is_none()) {
-        let other = shown(other);
+        let other = Place::parse(other)?.show();
         return Err(usage(format!(
             "{other} is at no server, and other sources are: copy them by themselves"
         )));
