@@ -87,7 +87,7 @@ mod tests {
             let kind_of_last = 64 + 56 + 4;
             assert_eq!(Elf::of(&whole[..end]).is_some(), end >= kind_of_last, "{end}");
         }
-        let mut far = whole.clone();
+        let mut far = whole;
         far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!((Elf::of(&far), Elf::of(b"#!/bin/sh\nexit 0\n")), (None, None));
         let ours = std::fs::read("/proc/self/exe").expect("ourselves");
