@@ -76,6 +76,10 @@ fn it_is_put_there_once_and_found_by_later_runs() {
     // Before the older one on the path, and without being asked for.
     let later = bare.copy(&["--via", "ssh"], "second/");
     assert!(later.code == 0 && later.err.is_empty(), "{later:?}");
+    let modes = ["first", "second"]
+        .map(|made| bare.sshd.home.join(made))
+        .map(|made| fs::metadata(made).expect("made").mode());
+    assert_eq!(modes[0], modes[1], "the copy is as if nothing had been put there");
     let again = bare.copy(&["--install-remote=program"], "third/");
     assert!(again.code == 0 && again.err.is_empty(), "{again:?}");
     assert_eq!(fs::metadata(&there).expect("there").ino(), about.ino(), "it was put there again");

@@ -119,7 +119,7 @@ impl Program {
     /// One line of the shell's language. It says what it meets in single words, which [`Self::refused`] explains.
     fn script(&self, mark: &str) -> String {
         let steps = [
-            "umask 077",
+            "u=$(umask); umask 077",
             &format!("d=$HOME/{CACHE}; f=$d/tidegate; t=$d/.tidegate.$$"),
             &format!("say() {{ printf '%s%s\\n' '{mark}' \"$*\"; }}"),
             "fail() { rm -f \"$t\"; say \"$@\"; exit 1; }",
@@ -129,7 +129,8 @@ impl Program {
             "read -r go || exit 1",
             "[ -n \"$(sum /dev/null)\" ] || fail tool",
             &format!("if [ \"$(sum \"$f\")\" != {} ]; then {}; fi", self.sha256, self.placing().join("; ")),
-            "say ready",
+            // What the program makes is the user's business.
+            "umask \"$u\"; say ready",
             "exec \"$f\" endpoint --once",
         ];
         steps.join("; ") + "\n"
