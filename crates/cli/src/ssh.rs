@@ -5,6 +5,7 @@ pub mod agent;
 mod conversation;
 mod elf;
 mod install;
+mod noise;
 mod session;
 pub mod target;
 mod via;
@@ -22,7 +23,7 @@ use tidegate_transfer::wire::way::Carriers;
 
 use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
-use crate::ssh::install::{CACHE, Program};
+use crate::ssh::install::{CACHE, Executable};
 use crate::ssh::session::{Session, Ssh};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
@@ -82,8 +83,8 @@ impl SshArgs {
     }
 
     /// What is to be put there first, if anything is.
-    fn to_install(&self) -> Result<Option<Program>> {
-        self.install_remote.as_ref().map(|file| Program::read(file.as_deref())).transpose()
+    fn to_install(&self) -> Result<Option<Executable>> {
+        self.install_remote.as_ref().map(|file| Executable::read(file.as_deref())).transpose()
     }
 
     fn ports(&self) -> Option<(u16, u16)> {

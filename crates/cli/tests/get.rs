@@ -427,7 +427,7 @@ fn what_makes_no_sense_is_said_at_once() {
         (&["copy", "S3://b/x", "here"], 2, "write here/ for the directory"),
         (&["copy", "sums", "https://me:pw@h/x", "here/"], 2, "sums is at no server"),
         (&["copy", "https://me:pw@h/x", "s3://b/"], 2, "copy https://h/x here first"),
-        (&["copy", "ftp://h/x", "me@h:x/"], 2, "not to ssh://me@h"),
+        (&["copy", "ftp://h/x", "me@h:x/"], 2, "not to ssh://h/~/x/"),
         (&["copy", "--exclude=x", "ftp://h/x", "here/"], 2, "--exclude is for copies between hosts"),
         (&["copy", "--checksum", "http://h/x", "here/"], 2, "--checksum is for copies between hosts"),
         (&["copy", "--limit-write=1Mbit/s", "sums", "s3://b/"], 2, "--limit-write is for copies between"),

@@ -6,12 +6,13 @@ pub mod file;
 mod stream_rule;
 mod values;
 
+mod selection;
+
 mod options;
 
 mod request;
 
 mod advice;
-mod selection;
 mod state;
 
 pub use options::job_options;

@@ -15,7 +15,7 @@ use tidegate_transfer::text::show;
 
 use crate::exit::usage;
 use crate::ssh::elf::Elf;
-use crate::ssh::session::skip_noise;
+use crate::ssh::noise::skip_noise;
 
 /// Runs the line that comes first on standard input; every shell reads these words alike.
 pub const SHELL: &str = "exec sh -c 'read -r line; eval \"$line\"'";
@@ -31,7 +31,7 @@ const PORTION: usize = 64 << 10;
 
 /// A program to put there.
 #[derive(Debug)]
-pub struct Program {
+pub struct Executable {
     /// For people.
     name: String,
     content: Vec<u8>,
@@ -48,7 +48,7 @@ pub enum Put {
     Silent,
 }
 
-impl Program {
+impl Executable {
     /// The file at `path`, or else this program, if it runs on hosts other than this one.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let (name, path) = match path {

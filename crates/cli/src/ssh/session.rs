@@ -1,6 +1,6 @@
 //! An endpoint on another host that ssh starts and that ends with its session.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,14 +16,12 @@ use tidegate_transfer::wire::ticket::Address;
 
 use crate::ssh::SshArgs;
 use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
-use crate::ssh::install::{Program, Put, SHELL};
+use crate::ssh::install::{Executable, Put, SHELL};
+use crate::ssh::noise::skip_noise;
 use crate::ssh::target::Target;
 
 /// This program, beside those of other hosts.
 const OURS: &str = concat!("tidegate ", env!("CARGO_PKG_VERSION"));
-
-/// Most that a shell may print before the program speaks.
-pub const MAX_NOISE: usize = 64 << 10;
 
 /// How long somebody may take to type a password.
 const TYPING: Duration = Duration::from_secs(300);
@@ -158,7 +156,7 @@ impl Session {
     pub fn start(
         ssh: Ssh,
         asked: Asked,
-        program: Option<Program>,
+        program: Option<Executable>,
         quiet: bool,
         interrupt: &Interrupt,
     ) -> Result<Arc<Self>> {
@@ -211,6 +209,11 @@ impl Session {
             Some(Err(error)) => {
                 end(&mut child);
                 return Err(error);
+            }
+            // Who interrupts us interrupts ssh, too, where both were started at a terminal.
+            None if interrupt.is_raised() => {
+                end(&mut child);
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
             }
             None => {
                 let status = child.wait().map_err(|error| Error::io("wait for", b"ssh", error))?;
@@ -322,7 +325,7 @@ fn converse(
     mut stdin: ChildStdin,
     stdout: impl Read + Send + 'static,
     question: Question,
-    program: Option<Program>,
+    program: Option<Executable>,
     place: String,
 ) -> (Receiver<Heard>, Receiver<String>) {
     let (hear_of, answers) = mpsc::channel();
@@ -357,51 +360,4 @@ fn converse(
         }
     });
     (answers, reports)
-}
-
-/// Reads on until behind `mark`; `false` if that never comes.
-pub fn skip_noise(from: &mut impl BufRead, mark: &[u8]) -> Result<bool> {
-    let mut noise: Vec<u8> = Vec::new();
-    let mut byte = [0];
-    while noise.len() < MAX_NOISE {
-        match from.read(&mut byte) {
-            Ok(0) => return Ok(false),
-            Ok(_) => noise.push(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Ok(false),
-        }
-        if noise.ends_with(mark) {
-            return Ok(true);
-        }
-    }
-    let begin = one_line(&String::from_utf8_lossy(&noise[..60]));
-    let why = format!(
-        "prints more than 64 KiB before it runs anything ('{begin}…'): let it be silent where nobody is at a terminal"
-    );
-    Err(Error::protocol(why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_shell_prints_first_is_skipped_up_to_a_bound() {
-        let text = b"Welcome!\r\nTIDEGATE x nearly\nTIDEGATE 12 rest";
-        let mut from = &text[..];
-        assert!(skip_noise(&mut from, b"TIDEGATE 12 ").expect("found"));
-        assert_eq!(from, b"rest");
-        assert!(!skip_noise(&mut &b"nothing"[..], b"TIDEGATE 12 ").expect("an end"));
-        let error =
-            skip_noise(&mut io::repeat(b'!').take(100 << 20).by_ref_buffered(), b"X").expect_err("noise");
-        assert!(error.message.contains("64 KiB") && !error.message.contains('\n'), "{error}");
-    }
-
-    trait Buffered: Read + Sized {
-        fn by_ref_buffered(self) -> BufReader<Self> {
-            BufReader::new(self)
-        }
-    }
-
-    impl<R: Read> Buffered for R {}
 }

@@ -14,6 +14,7 @@ use tidegate_fetch::archive::Accession;
 
 use super::JobId;
 use super::options;
+use super::selection;
 use super::stream_rule::StreamRule;
 use super::values::{milliseconds, one_or_many, seconds, size, threshold, well_formed};
 use crate::address::{self, Route};
@@ -317,7 +318,7 @@ impl Request {
             }
         }
         options::check(&self.options, route, self.is_archive())?;
-        self.check_selection(route)?;
+        selection::check(&self.filter, self.files.as_deref(), route, self.sources.len())?;
         self.check_no_program()?;
         if self.kind == JobKind::Transfer && route == Route::GridFtp {
             StreamRule::of(&self.options)?;

@@ -5,30 +5,34 @@ use tidegate_transfer::filter::rule::{Line, Lines, read};
 use tidegate_transfer::selection::bounds::{Moment, rsync_size};
 use tidegate_transfer::text::show;
 
-use super::request::Request;
 use super::values::well_formed;
 use crate::address::Route;
 
-impl Request {
-    /// Whether its rules and names can be read, and belong to a copy.
-    pub(super) fn check_selection(&self, route: Route) -> Result<(), String> {
-        let chooses = !self.filter.is_empty() || self.files.is_some();
-        if chooses && route != Route::Copy {
-            return Err(
-                "filter and files are of a job by `tidegate copy`: nothing else chooses by them".to_owned()
-            );
+/// Whether the rules `filter` and the names `files` of a job can be read, and belong to one on that route, of so many
+/// sources.
+pub(super) fn check(
+    filter: &[String],
+    files: Option<&[String]>,
+    route: Route,
+    sources: usize,
+) -> Result<(), String> {
+    if route != Route::Copy && !(filter.is_empty() && files.is_none()) {
+        return Err(
+            "filter and files are of a job by `tidegate copy`: nothing else chooses by them".to_owned()
+        );
+    }
+    for text in filter {
+        well_formed("a filter rule", text)?;
+        rule(text)?;
+    }
+    for name in files.into_iter().flatten() {
+        well_formed("a name of files", name)?;
+    }
+    match files {
+        Some(_) if sources > 1 => {
+            Err("names of files are relative to one source, and it has several".to_owned())
         }
-        for text in &self.filter {
-            well_formed("a filter rule", text)?;
-            rule(text)?;
-        }
-        for name in self.files.iter().flatten() {
-            well_formed("a name of files", name)?;
-        }
-        if self.files.is_some() && self.sources.len() > 1 {
-            return Err("names of files are relative to one source, and it has several".to_owned());
-        }
-        Ok(())
+        _ => Ok(()),
     }
 }
 
@@ -70,28 +74,32 @@ mod tests {
     #[test]
     fn rules_and_names_are_content_and_of_a_copy() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let with = |filter: &[&str], files: Option<&[&str]>| Request {
-            filter: words(filter),
-            files: files.map(words),
-            ..Request::transfer("/a/", "/b/")
+        let checked = |filter: &[&str], files: Option<&[&str]>, route, sources| {
+            check(&words(filter), files.map(words).as_deref(), route, sources)
         };
-        assert_eq!(with(&["- *.tmp", ":e .keep", "!", "P x"], Some(&["a", "d/e f", "."])).check(), Ok(()));
-        assert_eq!(with(&[], Some(&[])).check(), Ok(()));
-        let several = Request { sources: words(&["/a", "/c"]), ..with(&[], Some(&["x"])) };
-        let got = Request { sources: words(&["https://h/x"]), ..with(&["- a"], None) };
-        for (request, wanted) in [
-            (with(&[". /etc/passwd"], None), "where the service runs"),
-            (with(&["merge /etc/passwd"], None), "where the service runs"),
-            (with(&[".e- rules"], None), "where the service runs"),
-            (with(&[": ../rules"], None), "without a slash"),
-            (with(&["*.tmp"], None), "begins with none of"),
-            (with(&["- a\nb"], None), "control"),
-            (with(&[], Some(&["a", ""])), "empty"),
-            (several, "several"),
-            (got, "by `tidegate copy`"),
+        let fine = ["- *.tmp", ":e .keep", "!", "P x"];
+        assert_eq!(checked(&fine, Some(&["a", "d/e f", "."]), Route::Copy, 1), Ok(()));
+        assert_eq!(checked(&fine, None, Route::Copy, 2), Ok(()));
+        assert_eq!(checked(&[], Some(&[]), Route::Copy, 1), Ok(()));
+        assert_eq!(checked(&[], None, Route::Get, 2), Ok(()));
+        for (filter, wanted) in [
+            (". /etc/passwd", "where the service runs"),
+            ("merge /etc/passwd", "where the service runs"),
+            (".e- rules", "where the service runs"),
+            (": ../rules", "without a slash"),
+            ("*.tmp", "begins with none of"),
+            ("- a\nb", "control"),
         ] {
-            let error = request.check().expect_err(wanted).to_string();
-            assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");
+            let error = checked(&[filter], None, Route::Copy, 1).expect_err(wanted);
+            assert!(error.contains(wanted) && !error.contains('\n'), "{filter}: {error}");
+        }
+        for (refused, wanted) in [
+            (checked(&[], Some(&["a", ""]), Route::Copy, 1), "empty"),
+            (checked(&[], Some(&["a"]), Route::Copy, 2), "several"),
+            (checked(&["- a"], None, Route::Get, 1), "by `tidegate copy`"),
+            (checked(&[], Some(&[]), Route::Put, 1), "by `tidegate copy`"),
+        ] {
+            assert!(refused.as_ref().is_err_and(|error| error.contains(wanted)), "{wanted}: {refused:?}");
         }
     }
 }
