@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
-use tidegate_control::units::parse_duration;
+use tidegate_service::job::Request;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::filter::rule::{Action, Line, Lines, Merge, Rule, blank, itself, read, read_file};
 use tidegate_transfer::filter::{listed_names, prefixed};
-use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::selection::bounds::{Moment, rsync_size};
 use tidegate_transfer::selection::{Selection, Taking};
 use tidegate_transfer::text::show;
 
@@ -79,11 +79,11 @@ struct FilterOptions {
     max_size: Option<u64>,
     /// Leave out files that were not modified after TIME: an age such as 7d, or a date as 2026-01-31 or
     /// 2026-01-31T12:00:00Z (UTC)
-    #[arg(long, value_name = "TIME", value_parser = point_in_time)]
-    newer_than: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = str::parse::<Moment>)]
+    newer_than: Option<Moment>,
     /// Leave out files that were not modified before TIME
-    #[arg(long, value_name = "TIME", value_parser = point_in_time)]
-    older_than: Option<Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = str::parse::<Moment>)]
+    older_than: Option<Moment>,
     /// Do not enter directories on which another file system is mounted
     #[arg(short = 'x', long)]
     one_file_system: bool,
@@ -130,6 +130,64 @@ impl FromArgMatches for FilterArgs {
 impl FilterArgs {
     /// What of the source is offered; reads the files that options name.
     pub fn selection(&self) -> Result<Selection> {
+        let options = &self.options;
+        let names = self.names()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let time = |moment: Option<Moment>| moment.map(|moment| moment.seen_at(now));
+        Ok(Selection {
+            rules: self.rules()?,
+            listed: names.is_some(),
+            names: names.unwrap_or_default(),
+            min_size: options.min_size,
+            max_size: options.max_size,
+            newer_than: time(options.newer_than),
+            older_than: time(options.older_than),
+            one_file_system: options.one_file_system,
+        })
+    }
+
+    /// What tells jobs the same, with the content of those files; an age counts from when the job runs.
+    pub fn for_jobs(&self) -> Result<impl Fn(&mut Request)> {
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).map_err(|error| {
+                let bytes = error.into_bytes();
+                usage(format!("{} is not valid UTF-8, as all of a job must be", show(&bytes)))
+            })
+        };
+        // The source itself is an empty name.
+        let name = |name: Vec<u8>| if name.is_empty() { Ok(".".to_owned()) } else { text(name) };
+        let filter = self.rules()?.iter().map(|rule| text(rule.text())).collect::<Result<Vec<_>>>()?;
+        let files: Option<Vec<_>> =
+            self.names()?.map(|names| names.into_iter().map(name).collect::<Result<_>>()).transpose()?;
+        let FilterOptions { min_size, max_size, newer_than, older_than, .. } = &self.options;
+        let valued = [
+            min_size.map(|size| format!("--min-size={size}")),
+            max_size.map(|size| format!("--max-size={size}")),
+            newer_than.map(|moment| format!("--newer-than={moment}")),
+            older_than.map(|moment| format!("--older-than={moment}")),
+        ];
+        let FilterOptions { one_file_system, existing, ignore_existing, update, .. } = self.options;
+        let switches = [
+            ("--one-file-system", one_file_system),
+            ("--existing", existing),
+            ("--ignore-existing", ignore_existing),
+            ("--update", update),
+        ];
+        let switches = switches.into_iter().filter(|(_, given)| *given).map(|(name, _)| name.to_owned());
+        let options: Vec<_> = valued.into_iter().flatten().chain(switches).collect();
+        Ok(move |request: &mut Request| {
+            request.options.extend(options.iter().cloned());
+            request.filter.extend(filter.iter().cloned());
+            request.files = files.clone().or_else(|| request.files.take());
+        })
+    }
+
+    fn names(&self) -> Result<Option<Vec<Vec<u8>>>> {
+        let list = self.options.files_from.as_ref().map(|file| content(file.as_bytes())).transpose()?;
+        Ok(list.map(|list| listed_names(&list, self.options.from0)))
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>> {
         let mut rules = Vec::new();
         for (from, value) in &self.rules {
             let text = value.as_bytes();
@@ -146,18 +204,7 @@ impl FilterArgs {
                 Line::File(name, merge, rule) => self.add_file(&name, merge, &rule, &mut rules, 0)?,
             }
         }
-        let options = &self.options;
-        let list = options.files_from.as_ref().map(|file| content(file.as_bytes())).transpose()?;
-        Ok(Selection {
-            rules,
-            listed: list.is_some(),
-            names: list.map(|list| listed_names(&list, options.from0)).unwrap_or_default(),
-            min_size: options.min_size,
-            max_size: options.max_size,
-            newer_than: options.newer_than,
-            older_than: options.older_than,
-            one_file_system: options.one_file_system,
-        })
+        Ok(rules)
     }
 
     /// What the destination takes of what is offered.
@@ -204,58 +251,6 @@ fn content(name: &[u8]) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Reads a size as rsync does: `K` and `KiB` are 1024 bytes, `KB` is 1000, and `+1` or `-1` may follow.
-fn rsync_size(text: &str) -> Result<u64, String> {
-    let wrong = || "must be bytes, or a number with K, M, G, T or P, as in 1.5M, 10KB or 2G-1".to_owned();
-    let (number, more) = match text {
-        text if text.ends_with("+1") => (&text[..text.len() - 2], 1),
-        text if text.ends_with("-1") => (&text[..text.len() - 2], -1),
-        text => (text, 0),
-    };
-    let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
-    let (digits, suffix) = number.split_at(end);
-    let suffix = suffix.to_ascii_lowercase();
-    let mut letters = suffix.chars();
-    let power = match letters.next() {
-        None => 0,
-        Some(letter) => "bkmgtp".find(letter).ok_or_else(wrong)?,
-    };
-    let base: f64 = match letters.as_str() {
-        "" | "ib" if power > 0 || letters.as_str().is_empty() => 1024.0,
-        "b" if power > 0 => 1000.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = match (power, digits.parse::<u64>()) {
-        (0, Ok(bytes)) => bytes as f64,
-        _ => digits.parse::<f64>().map_err(|_| wrong())? * base.powi(power as i32),
-    };
-    // As far as a floating-point number is exact; no file is longer than what follows from a letter.
-    if !bytes.is_finite() || !(0.0..=i64::MAX as f64).contains(&bytes) {
-        return Err(wrong());
-    }
-    (bytes as u64).checked_add_signed(more).ok_or_else(wrong)
-}
-
-/// Reads a date, or an age from now on.
-fn point_in_time(text: &str) -> Result<Timestamp, String> {
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return Ok(Timestamp {
-            seconds: time.as_nanosecond().div_euclid(1_000_000_000) as i64,
-            nanoseconds: time.as_nanosecond().rem_euclid(1_000_000_000) as u32,
-        });
-    }
-    if let Ok(date) = text.parse::<jiff::civil::Date>() {
-        let time =
-            date.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC).map_err(|error| error.to_string())?;
-        return Ok(Timestamp { seconds: time.timestamp().as_second(), nanoseconds: 0 });
-    }
-    let wrong = || "must be an age such as 7d, or a date as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
-    let age = parse_duration(text).map_err(|_| wrong())?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let then = now.checked_sub(age).ok_or_else(wrong)?;
-    Ok(Timestamp { seconds: then.as_secs() as i64, nanoseconds: then.subsec_nanos() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -290,37 +285,5 @@ mod tests {
         std::fs::write(&file, format!(". {}", file.display())).expect("written");
         let error = read_args(&["-f", &format!(". {}", file.display())]).expect_err("a circle");
         assert!(error.message.contains("name each other") && !error.message.contains('\n'), "{error}");
-    }
-
-    #[test]
-    fn sizes_have_the_suffixes_of_rsync() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("10", 10),
-            ("10b", 10),
-            ("1.5K", 1536),
-            ("2kb", 2000),
-            ("1KiB", 1024),
-            ("1M-1", (1 << 20) - 1),
-            ("1m+1", (1 << 20) + 1),
-            ("1GB", 1_000_000_000),
-            ("1T", 1 << 40),
-        ] {
-            assert_eq!(rsync_size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "x", "-1", "0-1", "1X", "1Kx", "1KBB", "1bb", "1bib", "1e400", "99999999P", "1..2"] {
-            assert!(rsync_size(text).is_err(), "{text}: {:?}", rsync_size(text));
-        }
-    }
-
-    #[test]
-    fn a_time_is_a_date_or_an_age() {
-        assert_eq!(point_in_time("1970-01-02").map(|time| time.seconds), Ok(86_400));
-        let exact = Timestamp { seconds: 1, nanoseconds: 500_000_000 };
-        assert_eq!(point_in_time("1970-01-01T00:00:01.5Z"), Ok(exact));
-        let day = point_in_time("1d").expect("an age").seconds;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("later").as_secs() as i64;
-        assert!((now - day - 86_400).abs() < 60);
-        assert!(point_in_time("yesterday").is_err() && point_in_time("99999999999d").is_err());
     }
 }

@@ -24,6 +24,7 @@ mod route;
 mod run_memory;
 mod s3;
 mod sampling;
+mod servers;
 mod service;
 mod settings;
 mod ssh;
@@ -63,7 +64,8 @@ mod command {
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Misuse;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tidegate_transfer::error::Error;
 
 /// Move data between hosts, adaptively, and prove that it arrived.
 ///
@@ -134,13 +136,26 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let (cli, refused) = match parsed() {
+        Ok(parsed) => parsed,
         Err(error) => return misused(&error),
     };
     log(cli.verbose);
-    let result = match &cli.command {
-        Command::Copy(args) => command::copy::run(args, cli.verbose > 0),
+    let result = refused.map_or_else(|| run(&cli.command, cli.verbose > 0), |error| Err(error.into()));
+    result.unwrap_or_else(|error| {
+        if let Some(optimizer) = cli.command.asks_for_json() {
+            // Nothing was begun, and a script still gets its one object.
+            let summary = summary::Summary::of_nothing(optimizer, &error);
+            let _ = terminal::print_json(&summary);
+        }
+        terminal::complain(&exit::in_one_line(&error));
+        exit::code_of(&error)
+    })
+}
+
+fn run(command: &Command, verbose: bool) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Copy(args) => command::copy::run(args, verbose),
         Command::Get(args) => command::get::run(args),
         Command::Put(args) => command::put::run(args),
         Command::Endpoint(args) => command::endpoint::run(args),
@@ -166,15 +181,17 @@ fn main() -> ExitCode {
         Command::WithParent(args) => command::with_parent::run(args),
         Command::Size(args) => command::size::run(args),
         Command::Describe(args) => command::describe::run::<Cli>(args),
-    };
-    result.unwrap_or_else(|error| {
-        if let Some(optimizer) = cli.command.asks_for_json() {
-            // Nothing was begun, and a script still gets its one object.
-            let summary = summary::Summary::of_nothing(optimizer, &error);
-            let _ = terminal::print_json(&summary);
-        }
-        terminal::complain(&exit::in_one_line(&error));
-        exit::code_of(&error)
+    }
+}
+
+/// What is asked for, and why it is not done. A copy to or from a server is asked of the command that does it.
+fn parsed() -> Result<(Cli, Option<Error>), clap::Error> {
+    let mut tidegate = Cli::command();
+    let asked = tidegate.try_get_matches_from_mut(std::env::args_os())?;
+    Ok(match servers::reworded(&tidegate, &asked) {
+        Ok(Some(words)) => (Cli::try_parse_from(words)?, None),
+        Ok(None) => (Cli::from_arg_matches(&asked)?, None),
+        Err(error) => (Cli::from_arg_matches(&asked)?, Some(error)),
     })
 }
 

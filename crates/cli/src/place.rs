@@ -118,36 +118,32 @@ impl Place {
     }
 }
 
-/// Refuses stores and web servers, saying which command is for them.
+/// Refuses stores and web servers where only hosts that run Tidegate do.
 pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
-    let shown = |text: &OsStr| tidegate_fetch::list::public_text(&text.to_string_lossy());
-    let refuse = |place: &OsStr, advice: &str| {
-        Err(usage(format!("{} is no host that runs Tidegate: {advice}", shown(place))))
-    };
-    match (scheme(destination), sources) {
-        (Some("ftp" | "ftps"), _) => refuse(destination, "files are put to S3 and WebDAV, not by FTP"),
-        (Some(_), [first, rest @ ..]) => {
-            let more = if rest.is_empty() { "" } else { " …" };
-            let advice = format!("write `tidegate put {}{more} {}`", shown(first), shown(destination));
-            refuse(destination, &advice)
+    let all = sources.iter().map(OsString::as_os_str).chain([destination]);
+    match all.into_iter().find(|place| server_scheme(place).is_some()) {
+        Some(place) => {
+            let place = shown(place);
+            Err(usage(format!(
+                "{place} is no host that runs Tidegate: only `copy`, `get` and `put` go to servers"
+            )))
         }
-        _ => match sources.iter().find(|source| scheme(source).is_some()) {
-            Some(source) => {
-                let advice = format!("write `tidegate get {} -o {}`", shown(source), shown(destination));
-                refuse(source, &advice)
-            }
-            None => Ok(()),
-        },
+        None => Ok(()),
     }
 }
 
 /// The scheme of a store's or web server's URL, unless a file is called so.
-fn scheme(text: &OsStr) -> Option<&'static str> {
+pub fn server_scheme(text: &OsStr) -> Option<&'static str> {
     let (name, _) = text.to_str()?.split_once("://")?;
     let known = ["s3", "gs", "http", "https", "ftp", "ftps"]
         .into_iter()
         .find(|known| name.eq_ignore_ascii_case(known));
     known.filter(|_| std::fs::symlink_metadata(text).is_err())
+}
+
+/// A place as it was typed, without secrets.
+pub fn shown(text: &OsStr) -> String {
+    tidegate_fetch::list::public_text(&text.to_string_lossy())
 }
 
 /// Where the sources of one copy are, with their paths there.

@@ -3,10 +3,14 @@
 
 pub mod agent;
 mod conversation;
+mod elf;
+mod install;
+mod noise;
 mod session;
 pub mod target;
 mod via;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -19,6 +23,7 @@ use tidegate_transfer::wire::way::Carriers;
 
 use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
+use crate::ssh::install::{CACHE, Executable};
 use crate::ssh::session::{Session, Ssh};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
@@ -43,6 +48,9 @@ pub struct SshArgs {
     /// Where `tidegate` is there
     #[arg(long, value_name = "PATH")]
     remote_path: Option<String>,
+    /// Put this program there first, if it is not, or the one in FILE; it must be static, and goes into ~/.cache/tidegate
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "remote_path")]
+    install_remote: Option<Option<PathBuf>>,
 }
 
 impl SshArgs {
@@ -63,14 +71,20 @@ impl SshArgs {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~');
         match self.remote_path.as_deref() {
             None => {
-                Ok("exec sh -c 'PATH=$PATH:$HOME/.local/bin:$HOME/.cargo/bin exec tidegate endpoint --once'"
-                    .to_owned())
+                // One that was put there is of this very version.
+                let path = format!("$HOME/{CACHE}:$PATH:$HOME/.local/bin:$HOME/.cargo/bin");
+                Ok(format!("exec sh -c 'PATH={path} exec tidegate endpoint --once'"))
             }
             Some(path) if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') => {
                 Ok(format!("exec {path} endpoint --once"))
             }
             Some(_) => Err(usage("--remote-path is of letters, digits, '/', '.', '_', '-' and '~' only")),
         }
+    }
+
+    /// What is to be put there first, if anything is.
+    fn to_install(&self) -> Result<Option<Executable>> {
+        self.install_remote.as_ref().map(|file| Executable::read(file.as_deref())).transpose()
     }
 
     fn ports(&self) -> Option<(u16, u16)> {
@@ -86,6 +100,8 @@ pub struct OverSsh {
     destination: Option<Target>,
     sessions: Vec<Arc<Session>>,
     begun: bool,
+    /// Whether the program is there, where it was to be put there.
+    installed: bool,
 }
 
 /// What stands for the address of an end that ssh reaches until it is reached.
@@ -104,7 +120,14 @@ impl OverSsh {
     pub fn new(args: &SshArgs, source: Option<Target>, destination: Option<Target>) -> Option<Self> {
         let needed = source.is_some() || destination.is_some();
         let args = args.clone();
-        needed.then_some(Self { args, source, destination, sessions: Vec::new(), begun: false })
+        needed.then_some(Self {
+            args,
+            source,
+            destination,
+            sessions: Vec::new(),
+            begun: false,
+            installed: false,
+        })
     }
 
     /// Starts what is needed at the ends that ssh reaches, and says where they are; connections to them go the way that
@@ -126,6 +149,7 @@ impl OverSsh {
             .as_ref()
             .map(|target| self.start(target, typed, quiet, &setup.interrupt))
             .transpose()?;
+        self.installed = true;
         self.sessions
             .extend([&source, &destination].into_iter().flatten().map(|end| Arc::clone(&end.session)));
         let mut reached = |end: Option<Reached>, is_destination: bool| -> Result<Option<Address>> {
@@ -173,7 +197,8 @@ impl OverSsh {
         interrupt: &Interrupt,
     ) -> Result<Reached> {
         let asked = Asked { destination, ports: self.args.ports() };
-        let session = Session::start(Ssh::new(&self.args, target)?, asked, quiet, interrupt)?;
+        let program = if self.installed { None } else { self.args.to_install()? };
+        let session = Session::start(Ssh::new(&self.args, target)?, asked, program, quiet, interrupt)?;
         let path = session.ready.destination.clone().map(|path| path.0).unwrap_or_default();
         let address = session.endpoint.clone().with_path(path);
         Ok(Reached { session, address })

@@ -400,16 +400,42 @@ fn what_makes_no_sense_is_said_at_once() {
         (&["get", "http://127.0.0.1:9/x", "-o", "file"], 1, "cannot write to file"),
         (&["get", "http://127.0.0.1:9/x", "-o", "file/deep"], 1, "cannot write to file/deep"),
         (&["get", "http://127.0.0.1:9/x", "--metadata-only", "--no-sidecars"], 2, "nothing to do"),
-        (&["copy", "sums", "s3://b/"], 2, "write `tidegate put sums s3://b/`"),
-        (&["copy", "sums", "file", "https://me:pw@h/x"], 2, "write `tidegate put sums … https://h/x`"),
-        (&["copy", "S3://b/x", "here"], 2, "write `tidegate get S3://b/x -o here`"),
-        (&["verify", "sums", "ftp://h/"], 2, "not by FTP"),
+        (&["copy", "S3://b/x", "here"], 2, "write here/ for the directory"),
+        (&["copy", "sums", "https://me:pw@h/x", "here/"], 2, "sums is at no server"),
+        (&["copy", "https://me:pw@h/x", "s3://b/"], 2, "copy https://h/x here first"),
+        (&["copy", "ftp://h/x", "me@h:x/"], 2, "not to ssh://h/~/x/"),
+        (&["copy", "--exclude=x", "ftp://h/x", "here/"], 2, "--exclude is for copies between hosts"),
+        (&["copy", "--checksum", "http://h/x", "here/"], 2, "--checksum is for copies between hosts"),
+        (&["copy", "--limit-write=1Mbit/s", "sums", "s3://b/"], 2, "--limit-write is for copies between"),
+        (&["copy", "--links=keep", "sums", "s3://b/"], 2, "[possible values: skip, follow]"),
+        (&["copy", "sums", "ftp://me:pw@h/"], 2, "not by FTP"),
+        (&["verify", "sums", "ftp://h/"], 2, "is no host that runs Tidegate"),
     ] {
         let ran = world.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
         assert!(ran.err.contains(why), "{arguments:?}: {ran:?}");
         assert!(ran.err.lines().count() <= 2, "{arguments:?}: {ran:?}");
     }
+}
+
+#[test]
+fn a_copy_from_a_server_is_what_get_does() {
+    let test = "a_copy_from_a_server_is_what_get_does";
+    let Some((world, nginx)) = with_nginx(test, &[("x", "one"), ("y", "another")]) else { return };
+    let urls = ["x", "y"].map(|name| format!("{}{name}", nginx.url("")));
+    let options = ["--json", "--limit-link=800Mbit/s", "--optimizer", "fixed:2", "--no-memory", "-v"];
+    let ran = world.run(&[&["copy"], &options[..], &[&urls[0], &urls[1], "new/"]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let summary: Value = serde_json::from_str(&ran.out).expect("one object");
+    assert_eq!((&summary["files"]["ok"], &summary["optimizer"]), (&2.into(), &"fixed:2".into()));
+    // What was named, and nothing beside it.
+    assert_eq!(world.tree("new"), ["x", "y"]);
+    assert_eq!(world.read("new/y"), b"another");
+    let none = format!("{}none", nginx.url(""));
+    let ran = world.run(&["copy", "-q", &urls[0], &none, "new/"]);
+    assert!(ran.code == 1 && ran.err.contains("none"), "{ran:?}");
+    let (code, nothing) = world.json(&["copy", "--update", &urls[0], "new/"]);
+    assert_eq!((code, nothing["status"].as_str()), (2, Some("failed")), "{nothing}");
 }
 
 #[test]

@@ -17,8 +17,15 @@ use servers::{noise, skip};
 
 const MIB: usize = 1 << 20;
 
-/// The command with keys for `server` and with nothing of the tester's own.
+/// `tidegate put` with keys for `server` and with nothing of the tester's own.
 fn command(world: &World, server: &Moto) -> Command {
+    let mut command = tidegate(world, server);
+    command.arg("put");
+    command
+}
+
+/// The same without its first word.
+fn tidegate(world: &World, server: &Moto) -> Command {
     let mut command = world.command();
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
         command.env_remove(name);
@@ -26,8 +33,7 @@ fn command(world: &World, server: &Moto) -> Command {
     command
         .env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
         .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
-        .env("AWS_ENDPOINT_URL_S3", server.endpoint())
-        .arg("put");
+        .env("AWS_ENDPOINT_URL_S3", server.endpoint());
     command
 }
 
@@ -101,6 +107,20 @@ fn an_upload_that_was_killed_goes_on_with_the_parts_that_are_there() {
         assert!(!server.uploads().contains("<Upload>"), "{}", server.uploads());
         server.ask("DELETE", "bucket/in/big", b"").finish();
     }
+}
+
+#[test]
+fn a_copy_to_a_server_is_what_put_does() {
+    let Some((world, server)) = start("a_copy_to_a_server_is_what_put_does") else { return };
+    world.write("dir/a", "1");
+    world.write("dir/sub/b", "22");
+    let copy = |arguments: &[&str]| finish(tidegate(&world, &server).arg("copy").args(arguments));
+    let ran = copy(&["--json", "--staging=64MiB", "--limit-link", "800Mbit/s", "dir", "s3://bucket/in/"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(summary(&ran.out)["files"]["ok"], 2);
+    assert_eq!(server.get("in/dir/sub/b").as_deref(), Some(&b"22"[..]));
+    let again = copy(&["--checksum", "dir/", "s3://bucket/in/dir/"]);
+    assert!(again.code == 0 && again.out.contains("there already"), "{again:?}");
 }
 
 #[test]

@@ -82,16 +82,10 @@ fn what_looks_like_another_host_is_no_file_here() {
             assert!(ran.err.contains(&format!("no endpoint is called '{name}'")), "{ran:?}");
         }
     }
-    for (path, to, from) in [
-        ("http://host/x", "tidegate put dir http://host/x", "tidegate get http://host/x -o here/"),
-        ("s3://bucket/", "tidegate put dir s3://bucket/", "tidegate get s3://bucket/ -o here/"),
-        ("scp://host/x", "scp://host/x is a URL", "scp://host/x is a URL"),
-    ] {
-        for (arguments, words) in [(["copy", "dir", path], to), (["copy", path, "here/"], from)] {
-            let ran = world.run(&arguments);
-            assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{ran:?}");
-            assert!(ran.err.contains(words), "{ran:?}");
-        }
+    for arguments in [["copy", "dir", "scp://host/x"], ["copy", "scp://host/x", "here/"]] {
+        let ran = world.run(&arguments);
+        assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{ran:?}");
+        assert!(ran.err.contains("scp://host/x is a URL"), "{ran:?}");
     }
     // Unless it begins with ./ or /, or its first component is there and is no endpoint's name.
     world.ok(&["copy", "dir", "./root@localhost:x/"]);

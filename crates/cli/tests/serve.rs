@@ -99,6 +99,67 @@ fn jobs_are_submitted_moved_shown_and_cancelled() {
     assert_eq!(service.terminate(), 0);
 }
 
+#[test]
+fn a_job_copies_what_its_rules_and_lists_choose_and_has_them_with_it() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    for (name, size) in
+        [("a.c", 10), ("a.tmp", 10), ("d/b.c", 10), ("d/large", 5000), ("e/c.c", 10), ("f", 10)]
+    {
+        world.fill(format!("data/{name}"), size, 1);
+    }
+    world.write("data/d/.rules", "- b.*\n");
+    world.write("rules", "# not this\n*.tmp\n+ f\n");
+    world.write("list", "a.c\na.tmp\nd\nf\n");
+    let service = Service::start(&world, "svc", &[]);
+    let options = ["--exclude-from", "rules", "-f", ":e .rules", "--max-size=1K", "--files-from", "list"];
+    let taken = service.run(&world, &[&["submit"], &options[..], &["data/", &endpoint.at("in/")]].concat());
+    assert_eq!(taken.code, 0, "{taken:?}");
+    // The job needs them no more.
+    for file in ["rules", "list"] {
+        fs::remove_file(world.path(file)).expect("removed");
+    }
+    eventually(|| service.job(&world, 1)["state"] == "done");
+    assert_eq!(world.tree("there/in"), ["a.c", "d/", "f"]);
+    let request = service.job(&world, 1)["request"].clone();
+    assert_eq!(request["filter"], serde_json::json!(["- *.tmp", "+ f", ":e .rules"]));
+    assert_eq!(request["options"], serde_json::json!(["--max-size=1024"]));
+
+    // The same from a file of jobs, to and from here; what its options exclude comes first.
+    let toml = "source = \"data/\"\ndestination = \"out/\"\noptions = [\"--exclude=e/\", \"--update\"]\n\
+                filter = [\"+ e/***\", \"+ *.c\", \"+ */\", \"- *\"]\n";
+    world.write("job.toml", toml);
+    let ran = service.run(&world, &["submit", "job.toml", "--wait"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(world.tree("out"), ["a.c", "d/", "d/b.c"]);
+
+    // Rules of files that the service would read, and lists that are none.
+    for body in [
+        "filter = [\". /etc/passwd\"]",
+        "filter = [\"merge /etc/passwd\"]",
+        "options = [\"--filter=. /etc/passwd\"]",
+        "options = [\"--exclude-from=/etc/passwd\"]",
+        "options = [\"--files-from=/etc/passwd\"]",
+        "options = [\"--ssh=sh -c id\"]",
+        "options = [\"-e\", \"sh -c id\"]",
+        "options = [\"--install-remote=/bin/sh\"]",
+        "options = [\"--remote-path=/bin/sh\"]",
+        "files = [\"a\\u0000b\"]",
+        "files-from = \"/etc/passwd\"",
+    ] {
+        world.write("bad.toml", format!("source = \"/a/\"\ndestination = \"/b/\"\n{body}\n"));
+        let ran = service.run(&world, &["submit", "bad.toml"]);
+        assert!(ran.code == 2 && ran.err.lines().count() == 1, "{body}: {ran:?}");
+    }
+    let refused =
+        post(&service, "", r#"{"source": "/a/", "destination": "/b/", "filter": [". /etc/passwd"]}"#);
+    assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("where the service runs"), "{refused}");
+    fs::write(world.path("list"), b"caf\xe9\n").expect("written");
+    let ran = service.run(&world, &["submit", "--files-from", "list", "data/", "out/"]);
+    assert!(ran.code == 2 && ran.err.contains("is not valid UTF-8"), "{ran:?}");
+    assert_eq!(service.terminate(), 0);
+}
+
 /// What the service answers to a POST about jobs, its head included.
 fn post(service: &Service, path: &str, body: &str) -> String {
     common::service::post_for(service, &format!("/api/v1/jobs{path}"), "*/*", body)

@@ -171,7 +171,12 @@ fn what_goes_wrong_is_said_in_one_line() {
     far.sshd.install(&format!("{noise}\nexec {program} \"$@\""));
     far.refused(&[], 1, &["the shell at", "64 KiB"]);
     far.sshd.install("echo \"error: unexpected argument '--once' found\" >&2; exit 2");
-    far.refused(&[], 1, &["too old", "update it"]);
+    let ours = format!("tidegate {}", env!("CARGO_PKG_VERSION"));
+    far.refused(&[], 1, &["too old", &ours, "update it"]);
+    // One that knows other questions, and says which version it is.
+    far.sshd.install(&format!("read -r q; echo '{{\"asked\": 1}}' | {program} \"$@\""));
+    let asks = format!("does not know what {ours} asks of it");
+    far.refused(&[], 1, &[&asks, &format!("--once of {ours}"), "update the older one"]);
     far.sshd.install("echo bang >&2; exit 9");
     far.refused(&[], 1, &["nothing came", "bang"]);
     std::fs::remove_file(far.sshd.programs.join("tidegate")).expect("removed");

@@ -6,6 +6,8 @@ pub mod file;
 mod stream_rule;
 mod values;
 
+mod selection;
+
 mod options;
 
 mod request;

@@ -343,8 +343,9 @@ impl Endpoint {
         }
         let Some(version) = common_version(VERSIONS, hello.versions) else {
             let ((oldest, newest), (first, last)) = (hello.versions, VERSIONS);
+            let older = if newest < first { "yours" } else { "this one" };
             let why = format!(
-                "you speak protocol versions {oldest} to {newest}, this endpoint speaks {first} to {last}"
+                "you speak protocol versions {oldest} to {newest}, this endpoint speaks {first} to {last}: update {older}"
             );
             return Err(Error::new(ErrorKind::Protocol, why));
         };

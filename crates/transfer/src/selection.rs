@@ -1,5 +1,7 @@
 //! What of a source is offered, and what of that a destination takes.
 
+pub mod bounds;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;

@@ -1,4 +1,4 @@
-//! `tidegate copy`: push, pull, third-party, or from here to here.
+//! `tidegate copy`: push, pull, third-party, or from here to here. To and from servers of others it is `put` and `get`.
 
 mod dry_run;
 mod known_rate;
@@ -28,6 +28,9 @@ use crate::ssh::SshArgs;
 /// remembered endpoint's name with a path (name:/path). `copy dir DST/` puts the tree at DST/dir,
 /// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
 /// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
+///
+/// With s3://bucket/prefix/ or https://host/directory/ as DST it does what `tidegate put` does, and with sources that
+/// are https://, s3://, gs:// or ftp:// and a directory as DST what `tidegate get` does.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct CopyArgs {

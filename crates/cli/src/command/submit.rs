@@ -17,6 +17,7 @@ use tidegate_service::queue::IdempotencyKey;
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
+use crate::filters::FilterArgs;
 use crate::sampling::SamplingArgs;
 use crate::service::jobs::wait_for;
 use crate::service::{Service, ServiceArgs, address_there};
@@ -64,6 +65,8 @@ pub struct SubmitArgs {
     no_optimization: bool,
     #[command(flatten)]
     sampling: SamplingArgs,
+    #[command(flatten)]
+    filters: FilterArgs,
     /// What the rule `policy` decides by (--option=--optimizer=policy): the content of FILE goes with the job
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -181,10 +184,11 @@ fn wait(service: &Service, ids: &[JobId]) -> anyhow::Result<ExitCode> {
 
 impl SubmitArgs {
     fn requests(&self) -> anyhow::Result<Vec<Request>> {
+        let choose = self.filters.for_jobs()?;
         if self.words.iter().all(|word| is_job_file(word)) {
             let mut all = Vec::new();
             for word in &self.words {
-                all.extend(self.requests_in(word)?);
+                all.extend(self.requests_in(word, &choose)?);
             }
             return Ok(all);
         }
@@ -200,7 +204,7 @@ impl SubmitArgs {
         let source = |word: &String| source_there(word, &request.destination);
         request.sources = sources.iter().map(source).collect::<Result<_, _>>()?;
         request.optimization = !self.no_optimization;
-        self.add_to(&mut request)?;
+        self.add_to(&mut request, &choose)?;
         if self.estimation {
             request.kind = JobKind::Estimation;
         }
@@ -209,7 +213,7 @@ impl SubmitArgs {
     }
 
     /// The jobs of a file; what is said on the command line comes on top.
-    fn requests_in(&self, word: &str) -> anyhow::Result<Vec<Request>> {
+    fn requests_in(&self, word: &str, choose: &dyn Fn(&mut Request)) -> anyhow::Result<Vec<Request>> {
         let (shown, path) =
             if word == "-" { ("standard input", None) } else { (word, Some(Path::new(word))) };
         let wrong = |why: &dyn std::fmt::Display| usage(format!("{shown}: {why}"));
@@ -228,18 +232,19 @@ impl SubmitArgs {
             read(&text, Format::of(path, &text), Some(&base)).map_err(|error| wrong(&error))?;
         for request in &mut requests {
             request.optimization &= !self.no_optimization;
-            self.add_to(request)?;
+            self.add_to(request, choose)?;
             request.check().map_err(|error| wrong(&error))?;
         }
         Ok(requests)
     }
 
-    fn add_to(&self, request: &mut Request) -> Result<(), Error> {
+    fn add_to(&self, request: &mut Request, choose: &dyn Fn(&mut Request)) -> Result<(), Error> {
         if self.priority != 0 {
             request.priority = self.priority;
         }
         request.after.extend(self.after.iter().map(|id| Dependency::Id(*id)));
         request.options.extend(self.option.iter().cloned());
+        choose(request);
         request.retries = self.retries.unwrap_or(request.retries);
         request.retry_for_s = self.retry_for.map_or(request.retry_for_s, |time| time.as_secs());
         request.bytes = self.bytes.or(request.bytes);

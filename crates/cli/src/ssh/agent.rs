@@ -34,7 +34,9 @@ const CARRIED: usize = 256 << 10;
 /// Does what standard input asks for, until it ends.
 pub fn run(trust: &TrustArgs) -> Result<ExitCode> {
     let mut stdin = io::BufReader::new(io::stdin());
-    let no_question = |why: String| usage(format!("--once is for the other end of ssh: {why}"));
+    let no_question = |why: String| {
+        usage(format!("--once of tidegate {} is for the other end of ssh: {why}", env!("CARGO_PKG_VERSION")))
+    };
     let question: Question = hear(&mut stdin)
         .map_err(|error| no_question(format!("what it was asked cannot be read: {error}")))?
         .ok_or_else(|| no_question("it was asked nothing".to_owned()))?;

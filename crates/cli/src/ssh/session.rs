@@ -1,6 +1,6 @@
 //! An endpoint on another host that ssh starts and that ends with its session.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,10 +16,12 @@ use tidegate_transfer::wire::ticket::Address;
 
 use crate::ssh::SshArgs;
 use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
+use crate::ssh::install::{Executable, Put, SHELL};
+use crate::ssh::noise::skip_noise;
 use crate::ssh::target::Target;
 
-/// Most that a shell may print before the program speaks.
-pub const MAX_NOISE: usize = 64 << 10;
+/// This program, beside those of other hosts.
+const OURS: &str = concat!("tidegate ", env!("CARGO_PKG_VERSION"));
 
 /// How long somebody may take to type a password.
 const TYPING: Duration = Duration::from_secs(300);
@@ -74,11 +76,16 @@ impl Ssh {
 
     /// A command that runs Tidegate at the other end. `options` stand before ours.
     pub fn command(&self, options: &[&str]) -> Command {
+        self.running(&self.program, options)
+    }
+
+    /// A command that runs `program` at the other end.
+    fn running(&self, program: &str, options: &[&str]) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
         // No terminal, which changes bytes; nobody else's agent and windows; no ports that are forwarded already.
         command.args(["-T", "-a", "-x", "-o", "ClearAllForwardings=yes"]).args(options);
-        command.args(self.target.arguments()).arg(&self.program);
+        command.args(self.target.arguments()).arg(program);
         command
     }
 
@@ -100,7 +107,8 @@ impl Ssh {
         let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let last = one_line(last);
         let because = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
-        let with_path = "install it there, or name where it is by --remote-path";
+        let with_path =
+            "install it there, have --install-remote do that, or name where it is by --remote-path";
         let (kind, why) = match status.code() {
             Some(127) => (
                 ErrorKind::NotFound,
@@ -121,9 +129,18 @@ impl Ssh {
                 (ErrorKind::Authentication, format!("ssh was not let in at {place}{}", because(&last)))
             }
             Some(255) => (ErrorKind::Connection, format!("ssh did not reach {place}{}", because(&last))),
+            Some(_) if complaint.contains("--once of tidegate") => (
+                ErrorKind::Protocol,
+                format!(
+                    "`tidegate` at {place} does not know what {OURS} asks of it{}: update the older one, or put this one there by --install-remote",
+                    because(&last)
+                ),
+            ),
             Some(_) if complaint.contains("--once") => (
                 ErrorKind::Protocol,
-                format!("the `tidegate` at {place} is too old to be started over ssh: update it there"),
+                format!(
+                    "the `tidegate` at {place} is too old to be started over ssh by {OURS}: update it there, or put this one there by --install-remote"
+                ),
             ),
             _ => {
                 (ErrorKind::Connection, format!("nothing came from `tidegate` at {place}{}", because(&last)))
@@ -134,40 +151,47 @@ impl Ssh {
 }
 
 impl Session {
-    /// Starts an endpoint at the other end. Nobody is asked for a password where `quiet`.
-    pub fn start(ssh: Ssh, asked: Asked, quiet: bool, interrupt: &Interrupt) -> Result<Arc<Self>> {
+    /// Starts an endpoint at the other end, where `program` is put first if there is one. Nobody is asked for a password
+    /// where `quiet`.
+    pub fn start(
+        ssh: Ssh,
+        asked: Asked,
+        program: Option<Executable>,
+        quiet: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Self>> {
         let typed = !quiet && std::fs::File::open("/dev/tty").is_ok();
         let options: &[&str] = if typed { &[] } else { &["-o", "BatchMode=yes"] };
-        let mut child = ssh
-            .command(options)
+        let mut command = match program {
+            Some(_) => ssh.running(SHELL, options),
+            None => ssh.command(options),
+        };
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| Error::io("start", ssh.words[0].as_bytes(), error))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (mut stdin, stdout) = (stdin.expect("piped"), stdout.expect("piped"));
+        let (stdin, stdout) = (stdin.expect("piped"), stdout.expect("piped"));
         let complaint = thread::spawn(move || complaint(stderr.expect("piped")));
+        let host = thread::spawn({
+            let ssh = ssh.clone();
+            move || ssh.host()
+        });
         let question = Question::new(Wanted::Endpoint(asked));
-        // If it has ended already, it says why below.
-        let _ = say(&mut stdin, &question);
-        let (host, begun) = (
-            thread::spawn({
-                let ssh = ssh.clone();
-                move || ssh.host()
-            }),
-            Instant::now(),
-        );
-        let (answers, reports) = listen(stdout, question.mark());
+        let (answers, reports) = converse(stdin, stdout, question, program, ssh.place());
         let patience = if typed { TYPING } else { CONNECTING };
+        let mut heard = Instant::now();
         let answer = loop {
+            if interrupt.is_raised() {
+                end(&mut child);
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
+            }
             match answers.recv_timeout(GLANCE) {
-                Ok(answer) => break Some(answer),
-                Err(RecvTimeoutError::Timeout) if interrupt.is_raised() => {
-                    end(&mut child);
-                    return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
-                }
-                Err(RecvTimeoutError::Timeout) if begun.elapsed() < patience => {}
+                Ok(Heard::Busy) => heard = Instant::now(),
+                Ok(Heard::Answer(answer, stdin)) => break Some(answer.map(|answer| (answer, stdin))),
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < patience => {}
                 Err(RecvTimeoutError::Timeout) => {
                     end(&mut child);
                     let why = format!("ssh to {} said nothing for {} s", ssh.place(), patience.as_secs());
@@ -176,18 +200,22 @@ impl Session {
                 Err(RecvTimeoutError::Disconnected) => break None,
             }
         };
-        let ready = match answer {
-            Some(Ok(Answer::Ready(ready))) => ready,
-            Some(Ok(Answer::Refused(error))) => {
+        let (ready, stdin) = match answer {
+            Some(Ok((Answer::Ready(ready), stdin))) => (ready, stdin),
+            Some(Ok((Answer::Refused(error), _))) => {
                 end(&mut child);
                 return Err(error.within(format!("`tidegate` at {}", ssh.place())));
             }
-            Some(Err(noise)) => {
+            Some(Err(error)) => {
                 end(&mut child);
-                return Err(noise.within(format!("the shell at {}", ssh.place())));
+                return Err(error);
+            }
+            // Who interrupts us interrupts ssh, too, where both were started at a terminal.
+            None if interrupt.is_raised() => {
+                end(&mut child);
+                return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was begun"));
             }
             None => {
-                drop(stdin);
                 let status = child.wait().map_err(|error| Error::io("wait for", b"ssh", error))?;
                 return Err(ssh.failed(status, &complaint.join().unwrap_or_default()));
             }
@@ -283,75 +311,53 @@ pub fn complaint(mut from: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Listens to what the other end says behind `mark`: its answer, then what it reports.
-fn listen(stdout: impl Read + Send + 'static, mark: String) -> (Receiver<Result<Answer>>, Receiver<String>) {
-    let (answer, answers) = mpsc::channel();
+/// What is heard of the other end until it serves.
+enum Heard {
+    /// It goes on.
+    Busy,
+    /// How it answered, and what it listens to from then on.
+    Answer(Result<Answer>, ChildStdin),
+}
+
+/// Puts `program` there if there is one, asks the question, and listens: for the answer, then for what is reported. Where
+/// nothing comes the senders are dropped.
+fn converse(
+    mut stdin: ChildStdin,
+    stdout: impl Read + Send + 'static,
+    question: Question,
+    program: Option<Executable>,
+    place: String,
+) -> (Receiver<Heard>, Receiver<String>) {
+    let (hear_of, answers) = mpsc::channel();
     let (report, reports) = mpsc::channel();
     thread::spawn(move || {
         let mut stdout = BufReader::new(stdout);
-        let heard = match skip_noise(&mut stdout, mark.as_bytes()) {
-            Ok(true) => hear(&mut stdout).unwrap_or_else(|error| {
-                let _ = answer.send(Err(Error::protocol(format!("an answer that cannot be read: {error}"))));
-                None
-            }),
+        let mark = question.mark();
+        let put = program.map(|program| {
+            let busy = || drop(hear_of.send(Heard::Busy));
+            program.put((&mut stdin, &mut stdout), &mark, &place, busy)
+        });
+        match put {
+            None | Some(Ok(Put::Ready)) => {}
+            Some(Ok(Put::Silent)) => return,
+            Some(Err(error)) => return drop(hear_of.send(Heard::Answer(Err(error), stdin))),
+        }
+        // If it has ended already, it says why by its status.
+        let _ = say(&mut stdin, &question);
+        let answer = match skip_noise(&mut stdout, mark.as_bytes()) {
+            Ok(true) => match hear(&mut stdout) {
+                Ok(answer) => answer.map(Ok),
+                Err(error) => Some(Err(Error::protocol(format!("an answer that cannot be read: {error}")))),
+            },
             Ok(false) => None,
-            Err(error) => {
-                let _ = answer.send(Err(error));
-                None
-            }
+            Err(error) => Some(Err(error)),
         };
-        let Some(heard) = heard else { return };
-        let _ = answer.send(Ok(heard));
+        let Some(answer) = answer else { return };
+        let answer = answer.map_err(|error| error.within(format!("the shell at {place}")));
+        let _ = hear_of.send(Heard::Answer(answer, stdin));
         while let Ok(Some(Report::NotDialled(why))) = hear(&mut stdout) {
             let _ = report.send(why);
         }
     });
     (answers, reports)
-}
-
-/// Reads on until behind `mark`; `false` if that never comes.
-pub fn skip_noise(from: &mut impl BufRead, mark: &[u8]) -> Result<bool> {
-    let mut noise: Vec<u8> = Vec::new();
-    let mut byte = [0];
-    while noise.len() < MAX_NOISE {
-        match from.read(&mut byte) {
-            Ok(0) => return Ok(false),
-            Ok(_) => noise.push(byte[0]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Ok(false),
-        }
-        if noise.ends_with(mark) {
-            return Ok(true);
-        }
-    }
-    let begin = one_line(&String::from_utf8_lossy(&noise[..60]));
-    let why = format!(
-        "prints more than 64 KiB before it runs anything ('{begin}…'): let it be silent where nobody is at a terminal"
-    );
-    Err(Error::protocol(why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_shell_prints_first_is_skipped_up_to_a_bound() {
-        let text = b"Welcome!\r\nTIDEGATE x nearly\nTIDEGATE 12 rest";
-        let mut from = &text[..];
-        assert!(skip_noise(&mut from, b"TIDEGATE 12 ").expect("found"));
-        assert_eq!(from, b"rest");
-        assert!(!skip_noise(&mut &b"nothing"[..], b"TIDEGATE 12 ").expect("an end"));
-        let error =
-            skip_noise(&mut io::repeat(b'!').take(100 << 20).by_ref_buffered(), b"X").expect_err("noise");
-        assert!(error.message.contains("64 KiB") && !error.message.contains('\n'), "{error}");
-    }
-
-    trait Buffered: Read + Sized {
-        fn by_ref_buffered(self) -> BufReader<Self> {
-            BufReader::new(self)
-        }
-    }
-
-    impl<R: Read> Buffered for R {}
 }

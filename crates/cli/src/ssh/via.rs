@@ -19,7 +19,8 @@ use tidegate_transfer::wire::way::Carrier;
 
 use crate::ssh::agent::connect_to_one;
 use crate::ssh::conversation::{Bytes, Order, Question, Wanted, listening_places, say};
-use crate::ssh::session::{Session, Ssh, complaint, end, skip_noise};
+use crate::ssh::noise::skip_noise;
+use crate::ssh::session::{Session, Ssh, complaint, end};
 
 /// How long a port may take to answer before another way is taken.
 const PATIENCE: Duration = Duration::from_secs(3);

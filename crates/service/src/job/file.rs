@@ -275,6 +275,13 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
                     .parse()
                     .map_err(|_| wrong(format!("max_retry is {value}, and must be a whole number")))?;
             }
+            // Kept like what means nothing here, they would have more copied than is wanted.
+            "filter" | "files" => {
+                let why = format!(
+                    "{name} is of job files in TOML and JSON: write arguments = \"--exclude=PATTERN\""
+                );
+                return Err(wrong(why));
+            }
             _ => request.attributes.push((name.clone(), value.to_string())),
         }
     }
@@ -453,6 +460,7 @@ mod tests {
             ("[\n src_url = \"/a\"; ]", "line 2): dap_type is missing"),
             ("[ dap_type = \"transfer\"; src_url = \"/a\" ]", "dest_url is missing"),
             ("[ dap_type = transfer;\n optimization = \"MAYBE\"; ]", "line 2): optimization"),
+            ("[ dap_type = transfer;\n filter = \"- a\"; ]", "line 2): filter is of job files"),
             ("[ dap_type = transfer;\n\n arguments = \"-b much\"; ]", "line 3): -b much"),
             (
                 "[ dap_type = transfer; src_url = \"/a\"; dest_url = \"/b\"; arguments = \"--state /x\" ]",

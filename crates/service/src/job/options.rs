@@ -7,6 +7,7 @@ use tidegate_fetch::archive::{Format, Layout, Naming, Protocol, Source};
 use tidegate_fetch::checksum::Algorithm;
 use tidegate_fetch::sidecar::Shape;
 
+use super::selection;
 use super::values::well_formed;
 use crate::address::Route;
 
@@ -55,6 +56,18 @@ const COPY: Options = &[
     ("--pipelining", SWITCH),
     ("--links", Value::OneOf(&["keep", "skip", "follow"])),
     ("--checksum", Value::None),
+    // What is copied. Options that name a file have their content in `filter` and `files` of the job.
+    ("--exclude", Value::Checked(selection::pattern)),
+    ("--include", Value::Checked(selection::pattern)),
+    ("--filter", Value::Checked(selection::rule)),
+    ("--min-size", Value::Checked(selection::size)),
+    ("--max-size", Value::Checked(selection::size)),
+    ("--newer-than", Value::Checked(selection::moment)),
+    ("--older-than", Value::Checked(selection::moment)),
+    ("--one-file-system", Value::None),
+    ("--existing", Value::None),
+    ("--ignore-existing", Value::None),
+    ("--update", Value::None),
 ];
 
 const GET: Options = &[
@@ -214,6 +227,25 @@ mod tests {
             (Route::Get, true, &["--max-connections=512"], "no option"),
             (Route::Put, false, &["--header", "Authorization: x"], "no option"),
             (Route::Copy, false, &["--bounds=/x"], "no option"),
+            // Commands, and whatever else is of ssh.
+            (Route::Copy, false, &["--ssh=sh -c id"], "no option"),
+            (Route::Copy, false, &["-e", "sh -c id"], "no option"),
+            (Route::Copy, false, &["-esh"], "no option"),
+            (Route::Copy, false, &["--install-remote"], "no option"),
+            (Route::Copy, false, &["--install-remote=/bin/sh"], "no option"),
+            (Route::Copy, false, &["--remote-path=/bin/sh"], "no option"),
+            (Route::Copy, false, &["--via=ssh"], "no option"),
+            (Route::Copy, false, &["--advertise=h"], "no option"),
+            (Route::Copy, false, &["--port-range=1-2"], "no option"),
+            // Files of rules and of names.
+            (Route::Copy, false, &["--exclude-from=/etc/passwd"], "no option"),
+            (Route::Copy, false, &["--include-from", "/etc/passwd"], "no option"),
+            (Route::Copy, false, &["--files-from=/etc/passwd"], "no option"),
+            (Route::Copy, false, &["-f. /etc/passwd"], "no option"),
+            (Route::Copy, false, &["--filter=. /etc/passwd"], "where the service runs"),
+            (Route::Copy, false, &["--filter", "merge,e /etc/passwd"], "where the service runs"),
+            (Route::Get, false, &["--exclude=a"], "by `tidegate get`"),
+            (Route::Put, false, &["--exclude=a"], "by `tidegate put`"),
             (Route::Copy, false, &["--"], "no option"),
             (Route::Copy, false, &["/etc/passwd"], "no option"),
             (Route::Copy, false, &["--checksum", "/etc/passwd"], "no option"),
@@ -235,6 +267,11 @@ mod tests {
             (Route::Copy, &["--links=hard"], "none of keep, skip, follow"),
             (Route::Put, &["--links=keep"], "none of skip, follow"),
             (Route::Copy, &["--epoch=soon"], "--epoch: "),
+            (Route::Copy, &["--filter=nonsense"], "begins with none of"),
+            (Route::Copy, &["--exclude="], "no pattern"),
+            (Route::Copy, &["--max-size=much"], "--max-size: must be bytes"),
+            (Route::Copy, &["--newer-than=yesterday"], "must be an age"),
+            (Route::Copy, &["--update=yes"], "takes no value"),
             (Route::Copy, &["--seed=-1"], "no whole number"),
             (Route::Copy, &["--utility-k=NaN"], "no number"),
             (Route::Get, &["--checksum=md5,sum"], "\"sum\""),
@@ -254,6 +291,11 @@ mod tests {
                 Route::Get,
                 &["--format=sra", "--source", "aws", "--allow-fallback", "--checksum", "md5,sha-256"],
             ),
+            (
+                Route::Copy,
+                &["--exclude", "*.tmp", "--filter=- a b", "--filter=:e .keep", "--exclude=!", "--update"],
+            ),
+            (Route::Copy, &["--min-size=1M+1", "--newer-than", "7d", "--older-than=2026-01-31"]),
             (Route::Put, &["--part-size=8MiB", "--timeout=30s", "--checksum"]),
             (Route::GridFtp, &["--optimizer=aimd", "--epoch", "5s"]),
         ] {

@@ -14,6 +14,7 @@ use tidegate_fetch::archive::Accession;
 
 use super::JobId;
 use super::options;
+use super::selection;
 use super::stream_rule::StreamRule;
 use super::values::{milliseconds, one_or_many, seconds, size, threshold, well_formed};
 use crate::address::{self, Route};
@@ -100,6 +101,12 @@ pub struct Request {
     /// Options passed on to what moves the data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// Rules of what is copied, in rsync's language, behind those of the options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<String>,
+    /// Names relative to the one source; only they are copied, if there is such a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
     /// Whether the streams are chosen and adapted; otherwise there is one.
     #[serde(default = "yes")]
     pub optimization: bool,
@@ -216,6 +223,8 @@ impl Request {
             destination: destination.into(),
             bytes: None,
             options: Vec::new(),
+            filter: Vec::new(),
+            files: None,
             optimization: true,
             use_history: false,
             priority: 0,
@@ -309,6 +318,7 @@ impl Request {
             }
         }
         options::check(&self.options, route, self.is_archive())?;
+        selection::check(&self.filter, self.files.as_deref(), route, self.sources.len())?;
         self.check_no_program()?;
         if self.kind == JobKind::Transfer && route == Route::GridFtp {
             StreamRule::of(&self.options)?;
@@ -330,7 +340,9 @@ impl Request {
         }
         let size = serde_json::to_vec(&self.with_policy_named()).map_err(|error| error.to_string())?.len();
         if size > MAX_BYTES {
-            return Err(format!("it takes {size} bytes; at most {MAX_BYTES} are taken"));
+            return Err(format!(
+                "it takes {size} bytes; at most {MAX_BYTES} are taken: make several jobs of it"
+            ));
         }
         Ok(())
     }

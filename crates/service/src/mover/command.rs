@@ -139,6 +139,14 @@ fn ours(
             plan.arg(&request.destination);
         }
         Route::Copy | Route::GridFtp => {
+            for rule in &request.filter {
+                plan.arg(format!("--filter={rule}"));
+            }
+            if let Some(names) = &request.files {
+                // There may be more than a command line holds.
+                plan.arg("--from0").arg("--files-from=-");
+                plan.input = names.join("\0").into_bytes();
+            }
             plan.arg("--");
             let places = request.sources.iter().chain([&request.destination]);
             for (i, place) in places.enumerate() {
@@ -216,6 +224,22 @@ mod tests {
         assert!(made.input.is_empty());
         let made = plan(&Request::transfer("s3://b/x/", "/d/"));
         assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
+    }
+
+    #[test]
+    fn what_is_copied_is_said_in_the_jobs_own_words_and_names_go_by_standard_input() {
+        let words_of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let made = plan(&Request {
+            options: words_of(&["--exclude=a"]),
+            filter: words_of(&["+ b c", "- --x"]),
+            files: Some(words_of(&["-d", "e f"])),
+            ..Request::transfer("/s/", "/d/")
+        });
+        let rest = "--exclude=a --filter=+ b c --filter=- --x --from0 --files-from=- -- /s/ /d/";
+        assert!(words(&made).ends_with(rest), "{made:?}");
+        assert_eq!(made.input, b"-d\0e f");
+        let nothing = plan(&Request { files: Some(Vec::new()), ..Request::transfer("/s/", "/d/") });
+        assert!(words(&nothing).contains("--files-from=-") && nothing.input.is_empty(), "{nothing:?}");
     }
 
     /// The list that `get` reads from a pipe may name no files of this machine, and a job cannot make it: its sources

@@ -87,6 +87,39 @@ pub fn blank(action: Action) -> Rule {
     Rule { action, pattern: Vec::new(), side: RuleSide::Both, negated: false, perishable: false }
 }
 
+impl Rule {
+    /// The rule in the language, as it can be read again.
+    ///
+    /// ```
+    /// # use tidegate_transfer::filter::rule::{Line, Lines, read};
+    /// let Ok(Line::Rule(rule)) = read(b"hide,p *.tmp", Lines::Rules) else { panic!() };
+    /// assert_eq!(rule.text(), b"-sp *.tmp");
+    /// ```
+    pub fn text(&self) -> Vec<u8> {
+        let (letter, merge) = match self.action {
+            Action::Exclude => (b'-', Merge::default()),
+            Action::Include => (b'+', Merge::default()),
+            Action::Merge(merge) => (b':', merge),
+        };
+        let lines = match merge.lines {
+            Lines::Rules => None,
+            Lines::Patterns(includes) | Lines::Prefixed(includes) => Some(if includes { b'+' } else { b'-' }),
+        };
+        let modifiers = [
+            self.negated.then_some(b'!'),
+            (self.side == RuleSide::Source).then_some(b's'),
+            (self.side == RuleSide::Destination).then_some(b'r'),
+            self.perishable.then_some(b'p'),
+            merge.excludes_itself.then_some(b'e'),
+            merge.stays.then_some(b'n'),
+            merge.words.then_some(b'w'),
+            lines,
+        ];
+        let prefix = [Some(letter)].into_iter().chain(modifiers).flatten();
+        prefix.chain([b' ']).chain(self.pattern.iter().copied()).collect()
+    }
+}
+
 fn wrong(text: &[u8], why: &str) -> Error {
     Error::new(ErrorKind::Usage, format!("the filter rule '{}' is none: {why}", show(text)))
 }
@@ -290,6 +323,16 @@ mod tests {
         assert_eq!(read(b"!", Lines::Prefixed(false)), Ok(Line::Clear));
         assert_eq!(read(b"!a", Lines::Prefixed(false)), read(b"- !a", Lines::Rules));
         assert_eq!(read(b"- a", Lines::Prefixed(true)), read(b"- a", Lines::Rules));
+    }
+
+    #[test]
+    fn a_rule_is_written_as_it_is_read() {
+        for text in
+            ["- a", "+! */", "H d", "P  e", "Rp x_y", "-s -", "+r #", ":enw- .f", ":+sp f", ": - g", "-_ "]
+        {
+            let read = rule(text);
+            assert_eq!(rule(std::str::from_utf8(&read.text()).expect("text")), read, "{text}");
+        }
     }
 
     #[test]

@@ -366,6 +366,24 @@ mod tests {
     }
 
     #[test]
+    fn whoever_speaks_no_common_version_is_told_who_is_to_be_updated() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let (oldest, newest) = VERSIONS;
+        for (spoken, older) in [((newest + 1, newest + 2), "this one"), ((0, oldest - 1), "yours")] {
+            let error = Link::open_within(&address, None, spoken).expect_err("no common version");
+            let wanted = [
+                format!("the endpoint at {} refused", address.place()),
+                format!("you speak protocol versions {} to {}", spoken.0, spoken.1),
+                format!("speaks {oldest} to {newest}: update {older}"),
+            ];
+            assert!(wanted.iter().all(|words| error.message.contains(words)), "{error}");
+            assert!(error.kind == ErrorKind::Protocol && !error.message.contains('\n'), "{error}");
+        }
+        endpoint.drain();
+    }
+
+    #[test]
     fn a_peer_of_version_1_is_told_so_on_either_side() {
         let directory = tempfile::tempdir().expect("a directory");
         let (endpoint, address) = endpoint(directory.path());

@@ -231,18 +231,22 @@ fn try_session(
         Unopened::during(cause, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
-    let version =
-        match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)?? {
-            Message::Welcome(version) if (versions.0..=versions.1).contains(&version) => version,
-            Message::Welcome(version) => {
-                let why = format!("the endpoint chose version {version}, which is not spoken here");
-                return Err(Error::protocol(why).into());
-            }
-            Message::Refused(error) => {
-                return Err(Unopened::Refused(error.within(format!("the endpoint at {place} refused"))));
-            }
-            _ => return Err(Error::protocol("the endpoint did not say welcome").into()),
-        };
+    let version = match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME)
+        .map_err(lost)??
+    {
+        Message::Welcome(version) if (versions.0..=versions.1).contains(&version) => version,
+        Message::Welcome(version) => {
+            let (oldest, newest) = versions;
+            let why = format!(
+                "the endpoint at {place} chose protocol version {version}, and {oldest} to {newest} are spoken here"
+            );
+            return Err(Error::protocol(why).into());
+        }
+        Message::Refused(error) => {
+            return Err(Unopened::Refused(error.within(format!("the endpoint at {place} refused"))));
+        }
+        _ => return Err(Error::protocol("the endpoint did not say welcome").into()),
+    };
     channel.set_deadline(None).map_err(lost)?;
     Ok((channel, version))
 }
