@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -53,13 +54,14 @@ impl Remembered for Verified {
 #[derive(Debug)]
 pub struct Catalogue<V = Verified> {
     log: RecordLog<(Key, V)>,
-    known: HashMap<Key, V>,
+    /// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
+    known: IndexMap<Key, V>,
 }
 
 impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
         let name = data_encoding::HEXLOWER.encode(&key(base));
-        let mut known: HashMap<Key, V> = HashMap::new();
+        let mut known = IndexMap::new();
         let mut records = 0;
         let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
             known.insert(key, verified);
