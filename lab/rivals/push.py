@@ -17,7 +17,7 @@ HOST = f"root@{RECEIVER_ADDRESS}"
 def listen(trial: Trial) -> None:
     """sshd where data is to arrive; what a program remembers there is as fresh as the destination."""
     state = trial.scratch / "there"
-    start_sshd(trial, trial.link.receiver, RECEIVER_ADDRESS, SetEnv=f"TIDEGATE_STATE={state}")
+    start_sshd(trial, trial.link.receiver, RECEIVER_ADDRESS, SetEnv=f"XDG_STATE_HOME={state}")
 
 
 class TidegateSsh(Tidegate):

@@ -61,7 +61,7 @@ pub struct Catalogue<V = Verified> {
 impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
         let name = data_encoding::HEXLOWER.encode(&key(base));
-        let mut known = IndexMap::new();
+        let mut known: IndexMap<Key, V> = IndexMap::new();
         let mut records = 0;
         let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
             known.insert(key, verified);
