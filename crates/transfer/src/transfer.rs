@@ -392,6 +392,7 @@ mod tests {
     use crate::sys::confined::Root;
     use crate::sys::net::faulty;
     use crate::terms::Terms;
+    use crate::pipeline::send::Peer;
     use crate::throttle::Limits;
     use crate::transfer::route::{From, STALL, To, begin, random_run};
     use crate::wire::message::VERSIONS;
@@ -429,7 +430,8 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
-        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, None);
+        let peer = Peer::of(VERSIONS.1, None);
+        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, peer);
         let bounds = PerStage::all(Bounds::new(1, 1));
         let transfer =
             LiveTransfer::start(Side::Send(sender), (outbox, inbox, VERSIONS.1), ledger, bounds, &setup);

@@ -15,13 +15,14 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::Terms;
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 9);
+pub const VERSIONS: (u16, u16) = (1, 10);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -47,6 +48,14 @@ pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
 
 /// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
 pub const SELECTION_SINCE: u16 = 9;
+
+/// The version since which an entry's path may be longer than the kernel takes at once.
+const LONG_PATHS_SINCE: u16 = 10;
+
+/// The longest path that a peer of this version takes.
+pub(crate) fn longest_path(version: u16) -> usize {
+    if version >= LONG_PATHS_SINCE { MAX_PATH } else { MAX_PIECE }
+}
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
