@@ -97,7 +97,7 @@ def timed(mover: Contender, ends: OneHost, source: Dataset, blank: Record) -> Re
         if wrong := difference(source.root, mover.landing(trial), content=False):
             raise CommandFailed(f"the copy is wrong: {wrong}")
         return replace(blank, ok=True, seconds=measured.seconds, cpu_seconds=measured.cpu_seconds, verified="size",
-                       rate_bps=source.size * 8 / measured.seconds, notes=notes)
+                       notes=notes)
     except (CommandFailed, OSError, ValueError, KeyError) as failure:
         return blank.failed(failure)
 
