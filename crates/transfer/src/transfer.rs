@@ -384,6 +384,7 @@ mod tests {
     use crate::endpoint::{Config, Endpoint};
     use crate::manifest::SEGMENT;
     use crate::outage::{Next, Outage, pause};
+    use crate::pipeline::send::Peer;
     use crate::pipeline::send::Sender;
     use crate::quota::Share;
     use crate::spec::Memory;
@@ -392,7 +393,6 @@ mod tests {
     use crate::sys::confined::Root;
     use crate::sys::net::faulty;
     use crate::terms::Terms;
-    use crate::pipeline::send::Peer;
     use crate::throttle::Limits;
     use crate::transfer::route::{From, STALL, To, begin, random_run};
     use crate::wire::message::VERSIONS;

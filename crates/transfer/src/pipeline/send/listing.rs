@@ -20,7 +20,9 @@ impl SenderState {
         let mut last = Instant::now();
         let listed = self.source.list(&mut |found| {
             match found {
-                Found::Entry(Listed { entry, .. }) if entry.path.as_bytes().len() > self.peer.longest_path => {
+                Found::Entry(Listed { entry, .. })
+                    if entry.path.as_bytes().len() > self.peer.longest_path =>
+                {
                     let why = format!(
                         "{} is longer than the {} bytes that the other end's version takes: update it there",
                         entry.path, self.peer.longest_path
@@ -141,8 +143,7 @@ mod tests {
             let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
             let (terms, peer) = (Terms::default(), Peer::of(version, None));
             let ledger = Arc::default();
-            let _sender =
-                Sender::start(Box::new(source), terms, outbox, None, ledger, &Share::own(), peer);
+            let _sender = Sender::start(Box::new(source), terms, outbox, None, ledger, &Share::own(), peer);
             let (mut offered, mut problems) = (0, 0);
             loop {
                 match from_us.receive().expect("a message") {
