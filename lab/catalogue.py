@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, drawn, far, ldm, rows
+from lab import aimd, automdt, beyond, drawn, far, ldm, many, rows, ssh
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -40,6 +40,8 @@ CHAPTERS = (
     Chapter("beyond-random", drawn.SHARDS, drawn.page),
     Chapter("beyond-rows", rows.SHARDS, rows.page),
     Chapter("far", far.SHARDS, far.page),
+    Chapter("ssh", ssh.SHARDS, ssh.page),
+    Chapter("many", many.SHARDS, many.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),

@@ -31,6 +31,8 @@ class Case:
     explored_s: int | None = None
     # What the queue of the link holds, as seconds at its first rate; as its kind of link has it without.
     queue_s: float | None = None
+    # Whether it is watched when the content of the one file is there.
+    first_byte: bool = False
 
     @cached_property
     def setting(self) -> Setting:

@@ -21,11 +21,13 @@ from lab.ground.results import Record, set_aside_if_outdated
 from lab.ground.rotation import Rotation
 from lab.ground.shell import CommandFailed
 from lab.ground.stats import rotated
+from lab.ground.watch import GroupPeak
 from lab.links.background import PORT
 from lab.links.built import Built
 from lab.movers.runner import alone, clean, fresh, memory
 from lab.rivals.base import Contender, able
 from lab.runs.datasets import Dataset, generate, repeated
+from lab.runs.first_byte import FirstByte
 from lab.runs.sampler import Sampler, others, without
 from lab.runs.trial import Change, Command, Measured, Trial
 from lab.runs.verify import difference, wrong
@@ -65,12 +67,12 @@ class Running:
     told: bool = False
 
 
-def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequence[Change],
-          ends: bool = False) -> Measured:
+def drive(trial: Trial, cell: Cell, commands: Sequence[Command], changes: Sequence[Change]) -> Measured:
     """Starts each command when it joins, makes the changes when they are due, tells who is still there to leave.
 
-    A command that copies files or `ends` by itself may end before; one that measures from memory may not.
+    A command that copies files or ends by itself may end before; one that measures from memory may not.
     """
+    case, mover = cell.case, cell.contender
     cpu, begin = trial.group.cpu_seconds(), time.monotonic()
     presence = list(case.presence) if len(case.presence) == len(commands) else [(0.0, case.seconds)] * len(commands)
     due = sorted([(change.at_s, i, change) for i, change in enumerate(changes)])
@@ -85,9 +87,9 @@ def drive(trial: Trial, case: Case, commands: Sequence[Command], changes: Sequen
             running[i] = Running(trial.start(commands[i], f"client{i}"), presence[i][1])
         for i, one in list(running.items()):
             if (status := one.process.poll()) is not None:
-                if status not in (LEFT if one.told else (0,)):
+                if status not in ((*LEFT, *mover.leaves_with) if one.told else (0,)):
                     raise CommandFailed(f"status {status}: {trial.last_words(f'client{i}')}")
-                if not one.told and case.data is None and not ends:
+                if not one.told and case.data is None and not mover.by_itself:
                     raise CommandFailed(f"it ended before it was told to: {trial.last_words(f'client{i}')}")
                 del running[i]
             elif not one.told and now >= one.leaves_s:
@@ -143,14 +145,18 @@ def one(cell: Cell, blank: Record, source: Dataset, reserve: Reserve) -> Record:
             trial = Trial(case.setting, link, link.group, source, places.DESTINATIONS, places.SCRATCH)
             contender.prepare(trial)
             commands = contender.commands(trial)
-            with quiet(), reserve.giving(), Sampler(link.receiver, besides=PORT, content=True) as sampler:
+            first = FirstByte(source.root, places.DESTINATIONS) if case.first_byte else None
+            with (quiet(), reserve.giving(), Sampler(link.receiver, besides=PORT, content=True) as sampler,
+                  GroupPeak(link.group.path) as peak, first or contextlib.nullcontext()):
                 before = Times.now()
-                measured = drive(trial, case, commands, link.changes(), contender.by_itself)
+                measured = drive(trial, cell, commands, link.changes())
                 busy = noise(before, Times.now(), measured.seconds, measured.cpu_seconds)
             foreign = others(sampler.samples, sampler.begun, link.background.arrived() if link.background else [])
             samples = without(sampler.samples, foreign)
             notes: dict[str, object] = {**contender.notes(trial), **learned, "samples": samples, "noise": busy,
-                                        "others": foreign}
+                                        "others": foreign, "peak_bytes": peak.bytes}
+            if first is not None:
+                notes["first_byte_s"] = first.seconds
             arrived = samples[-1][1]
             verified = checked(cell, trial, measured)
             whole = case.data is not None and measured.seconds < case.seconds

@@ -1,5 +1,6 @@
 """One program on its own: how much memory it holds, and what arrives meanwhile."""
 
+import contextlib
 import signal
 import subprocess
 import threading
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 EVERY_S = 0.1
 LEAVING_S = 60.0
@@ -51,6 +53,31 @@ class Peak(threading.Thread):
                 return
             self.bytes = max(self.bytes, seen)
             time.sleep(EVERY_S)
+
+
+class GroupPeak:
+    """Context manager: the most memory that any one process of a control group held, one at a time."""
+
+    def __init__(self, group: Path) -> None:
+        self.processes = group / "cgroup.procs"
+        self.bytes = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.look, name="peak", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def look(self) -> None:
+        while not self.over.wait(EVERY_S):
+            for pid in self.processes.read_text().split():
+                # It may end meanwhile.
+                with contextlib.suppress(OSError):
+                    self.bytes = max(self.bytes, peak(Path(f"/proc/{pid}/status").read_text()))
 
 
 def watch(process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None,

@@ -30,6 +30,8 @@ class Contender:
     moves_files = True
     # Whether it brings its own path, ends by itself, and has to be asked how fast it was.
     by_itself = False
+    # Its statuses, besides 0 and a signal's, when it is told to leave.
+    leaves_with: Sequence[int] = ()
 
     def missing(self) -> str | None:
         """Why it cannot run here, or None."""

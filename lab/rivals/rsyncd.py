@@ -8,13 +8,19 @@ PORT = 8873
 
 
 class RsyncDaemon(Contender):
-    name = "rsync daemon, two processes"
+    """One process that takes everything, or as many as the link asks for, each with its share of the bytes."""
+
     level = "b"
     trust = "whole-file checksum, clear"
     programs = ("rsync",)
 
+    def __init__(self, one: bool = False) -> None:
+        self.one = one
+        self.name = "rsync daemon" if one else "rsync daemon, two processes"
+
     def prepare(self, trial: Trial) -> None:
-        write_lists(trial, 12 if trial.setting.needs_streams else 2)
+        if not self.one:
+            write_lists(trial, 12 if trial.setting.needs_streams else 2)
         configuration = trial.scratch / "rsyncd.conf"
         configuration.write_text(f"uid = root\ngid = root\nuse chroot = no\nport = {PORT}\n"
                                  f"pid file = {trial.scratch}/rsyncd.pid\nlog file = {trial.scratch}/rsyncd.log\n"
@@ -23,8 +29,8 @@ class RsyncDaemon(Contender):
         trial.serve(Command(trial.link.sender, ["rsync", "--daemon", "--no-detach", "--config", configuration]), PORT)
 
     def commands(self, trial: Trial) -> list[Command]:
-        lists = sorted(trial.scratch.glob("share*"))
+        lists = [[f"--files-from={path}"] for path in sorted(trial.scratch.glob("share*"))] or [[]]
         return [Command(trial.link.receiver,
-                        ["rsync", "-a", "--whole-file", f"--files-from={path}",
+                        ["rsync", "-a", "--whole-file", *those,
                          f"rsync://{SENDER_ADDRESS}:{PORT}/source/", f"{trial.destination}/"])
-                for path in lists]
+                for those in lists]

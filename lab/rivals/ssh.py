@@ -1,4 +1,4 @@
-"""Over ssh: rsync in several processes, rclone's sftp, and bbcp, whose data goes beside it."""
+"""Over ssh, from the sender's namespace: rsync in several processes, rclone's sftp, and bbcp, whose data goes beside it."""
 
 import os
 from pathlib import Path
@@ -12,34 +12,39 @@ PORT = 2222
 SEPARATION = Path("/run/sshd")
 
 
-def start_sshd(trial: Trial) -> None:
-    """An ssh server of its own: own keys, own port, in the sender's namespace."""
+def start_sshd(trial: Trial, namespace: str, address: str, **more: object) -> None:
+    """An ssh server of its own: own keys, own port, at one end of the path."""
     for key in ("host", "user"):
         (trial.scratch / key).unlink(missing_ok=True)
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", trial.scratch / key])
     SEPARATION.mkdir(mode=0o755, exist_ok=True)
     settings = {
-        "ListenAddress": f"{SENDER_ADDRESS}:{PORT}", "HostKey": trial.scratch / "host",
+        "ListenAddress": f"{address}:{PORT}", "HostKey": trial.scratch / "host",
         "AuthorizedKeysFile": trial.scratch / "user.pub", "PidFile": trial.scratch / "sshd.pid",
         "PermitRootLogin": "yes", "StrictModes": "no", "UsePAM": "no", "MaxStartups": 100, "MaxSessions": 100,
-        "Subsystem": "sftp internal-sftp",
+        "Subsystem": "sftp internal-sftp", **more,
     }
     configuration = trial.scratch / "sshd_config"
     configuration.write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
-    trial.serve(Command(trial.link.sender, ["/usr/sbin/sshd", "-D", "-e", "-f", configuration]), PORT)
+    trial.serve(Command(namespace, ["/usr/sbin/sshd", "-D", "-e", "-f", configuration]), PORT)
+
+
+def options(trial: Trial) -> list[str]:
+    """How to reach that server, with the quickest cipher here: for ssh and scp."""
+    settings = {"Port": PORT, "IdentityFile": trial.scratch / "user", "StrictHostKeyChecking": "no", "LogLevel": "ERROR",
+                "UserKnownHostsFile": "/dev/null", "Compression": "no", "Ciphers": "aes128-gcm@openssh.com"}
+    return ["-F", "none", *(word for key, value in settings.items() for word in ("-o", f"{key}={value}"))]
 
 
 def ssh(trial: Trial) -> str:
-    """How to reach that server, with the quickest cipher here."""
-    return (f"ssh -p {PORT} -i {trial.scratch}/user -F none -o StrictHostKeyChecking=no -o LogLevel=ERROR"
-            " -o UserKnownHostsFile=/dev/null -o Compression=no -c aes128-gcm@openssh.com")
+    return " ".join(["ssh", *options(trial)])
 
 
 class OverSsh(Contender):
     level = "a"
 
     def prepare(self, trial: Trial) -> None:
-        start_sshd(trial)
+        start_sshd(trial, trial.link.sender, SENDER_ADDRESS)
 
 
 class RsyncSsh(OverSsh):

@@ -77,6 +77,11 @@ fn whichever_way_data_goes_it_arrives_and_nothing_stays_behind() {
     }
     let again = far.copy(&["src/", &far.at("to auto/")]);
     assert!(again.out.contains("there already"), "{again:?}");
+    // State lies where the user there has it.
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    far.sshd.install(&format!("TIDEGATE_STATE=$HOME/kept exec {program} \"$@\""));
+    let elsewhere = far.copy(&["src/", &far.at("to auto/")]);
+    assert!(elsewhere.code == 0 && far.sshd.home.join("kept/catalogue").exists(), "{elsewhere:?}");
 }
 
 #[test]

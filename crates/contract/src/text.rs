@@ -40,24 +40,25 @@ pub fn cell(words: &str) -> Cow<'_, str> {
     Cow::Owned(words.chars().map(|c| if is_unprintable(c) { ' ' } else { c }).collect())
 }
 
-/// Most bytes of a text that a peer made up: a line, and the longest path in it.
-const MAX_FOREIGN: usize = 5 << 10;
+/// Most bytes of a line, with the longest path in it that the kernel takes at once.
+const MAX_LINE: usize = 5 << 10;
 
 /// How much of a longer one is kept of its end, where the cause stands.
 const TAIL: usize = 1 << 10;
 
+/// `text` without its middle if it is long.
+pub fn elided(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.len() <= MAX_LINE {
+        return text;
+    }
+    let head = &text[..text.floor_char_boundary(MAX_LINE - TAIL - "…".len())];
+    let tail = &text[text.ceil_char_boundary(text.len() - TAIL)..];
+    Cow::Owned([head, "…", tail].concat())
+}
+
 /// A peer's words as [`show`] has them, without their middle if they are long.
 pub fn foreign(text: &str) -> String {
-    let whole = text.len() <= MAX_FOREIGN;
-    let (head, tail) = match whole {
-        true => (text, ""),
-        false => (
-            &text[..text.floor_char_boundary(MAX_FOREIGN - TAIL - "…".len())],
-            &text[text.ceil_char_boundary(text.len() - TAIL)..],
-        ),
-    };
-    let gap = if whole { "" } else { "…" };
-    [&show(head.as_bytes()), gap, &show(tail.as_bytes())].concat()
+    show(elided(text.into()).as_bytes()).into_owned()
 }
 
 /// Most bytes of a reason or a name that is kept or shown: ten lines of a terminal.
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(foreign("no\x1b[2J"), "no\\x1b[2J");
         let told = foreign(&format!("cannot write {}: no space left", "ü".repeat(1 << 20)));
         assert!(told.starts_with("cannot write ü") && told.ends_with("ü: no space left"), "{told}");
-        assert!(told.len() < MAX_FOREIGN + 10);
+        assert!(told.len() < MAX_LINE + 10);
         assert_eq!(foreign(&told), told);
     }
 

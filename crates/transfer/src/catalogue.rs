@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -55,13 +56,14 @@ impl Remembered for Verified {
 pub struct Catalogue<V = Verified> {
     /// Where more is remembered; `None` of one that is only looked at.
     log: Option<RecordLog<(Key, V)>>,
-    known: HashMap<Key, V>,
+    /// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
+    known: IndexMap<Key, V>,
 }
 
 impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
         let name = log_name(base);
-        let mut known: HashMap<Key, V> = HashMap::new();
+        let mut known: IndexMap<Key, V> = IndexMap::new();
         let mut records = 0;
         let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
             known.insert(key, verified);
@@ -77,7 +79,7 @@ impl<V: Remembered> Catalogue<V> {
 
     /// What is remembered by now, and nothing more.
     fn look_at(directory: &Root, base: &[u8]) -> Result<Self> {
-        let mut known: HashMap<Key, V> = HashMap::new();
+        let mut known: IndexMap<Key, V> = IndexMap::new();
         RecordLog::read(directory, &log_name(base), V::MAGIC, |(key, verified)| {
             known.insert(key, verified);
         })?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 pub use tidegate_contract::error_kind::ErrorKind;
 
-use crate::text::{foreign, show};
+use crate::text::{elided, foreign, show};
 
 /// What failed, where and why, in one line.
 ///
@@ -58,9 +58,9 @@ fn read_foreign<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` with a one-line `message`.
+    /// An error of `kind` with a one-line `message`, which loses its middle if it is long: many are told at a time.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), cause: None }
+        Self { kind, message: elided(message.into().into()).into_owned(), cause: None }
     }
 
     /// `action` on `path` failed in the operating system.

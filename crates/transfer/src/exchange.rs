@@ -395,6 +395,7 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::send::Peer;
     use tidegate_control::ByteCount;
 
     use crate::quota::Share;
@@ -419,7 +420,7 @@ mod tests {
                 None,
                 ledger,
                 &share,
-                None,
+                Peer::of(version, None),
             ));
             let conversation = thread::spawn(move || {
                 let reports = Reports::default();

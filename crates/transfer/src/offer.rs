@@ -20,6 +20,9 @@ pub(crate) const WINDOW_BYTES: usize = 4 << 20;
 /// Entries in one offer.
 pub const OFFER_ENTRIES: usize = 256;
 
+/// As much as they take in memory, about: an offer of the longest paths is a message of ordinary length.
+pub(crate) const OFFER_BYTES: usize = WINDOW_BYTES / 16;
+
 /// What became of one offered entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {

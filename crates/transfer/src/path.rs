@@ -11,8 +11,13 @@ use crate::text::show;
 /// The directory beside the destination's files that holds the journal and unfinished files.
 pub(crate) const WORK_DIR: &[u8] = b".tidegate";
 
-/// Longest path, and longest name in it, in bytes (PATH_MAX and NAME_MAX on Linux).
-const MAX_PATH: usize = 4095;
+/// Longest path in bytes; so long that whoever asks the kernel for one may have to do it in pieces.
+pub(crate) const MAX_PATH: usize = (64 << 10) - 1;
+
+/// Longest path that the kernel takes at once (PATH_MAX on Linux, less its end).
+pub(crate) const MAX_PIECE: usize = 4095;
+
+/// Longest name in a path (NAME_MAX on Linux).
 const MAX_NAME: usize = 255;
 
 /// A checked path: not empty, relative, `/`-separated, without `.`, `..`, empty or over-long names.
@@ -45,7 +50,7 @@ impl RelPath {
             return refuse("it is empty");
         }
         if bytes.len() > MAX_PATH {
-            return refuse("it is longer than 4095 bytes");
+            return refuse("it is longer than 65535 bytes");
         }
         if bytes.contains(&0) {
             return refuse("it contains a NUL byte");
@@ -132,7 +137,7 @@ mod tests {
     #[test]
     fn hostile_names_are_refused() {
         let long = vec![b'a'; 256];
-        let deep = b"a/".repeat(2100);
+        let deep = b"a/".repeat(MAX_PATH / 2 + 1);
         let bad: [&[u8]; 18] = [
             b"",
             b"/",

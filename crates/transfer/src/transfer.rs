@@ -388,6 +388,7 @@ mod tests {
     use crate::endpoint::{Config, Endpoint};
     use crate::manifest::SEGMENT;
     use crate::outage::{Next, Outage, pause};
+    use crate::pipeline::send::Peer;
     use crate::pipeline::send::Sender;
     use crate::quota::Share;
     use crate::spec::Memory;
@@ -434,7 +435,8 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
-        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, None);
+        let peer = Peer::of(VERSIONS.1, None);
+        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, peer);
         let bounds = PerStage::all(Bounds::new(1, 1));
         let transfer =
             LiveTransfer::start(Side::Send(sender), (outbox, inbox, VERSIONS.1), ledger, bounds, &setup);

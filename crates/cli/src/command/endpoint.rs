@@ -35,7 +35,12 @@ pub struct EndpointArgs {
     root: Option<PathBuf>,
     /// Be the other end of `tidegate copy … user@host:…`: serve whoever runs ssh, as they say on standard input, until
     /// that ends
-    #[arg(long, exclusive = true, hide_short_help = true)]
+    #[arg(
+        long, hide_short_help = true, conflicts_with_all = [
+            "root", "follow", "listen", "advertise", "read_only", "data_plane", "iperf3", "allow_local_targets",
+            "sessions", "threads", "memory", "tls_ca",
+        ]
+    )]
     once: bool,
     /// A directory outside of it that links in it may lead to, where a peer names them; may be given again. Whoever
     /// may write here can make links, so all of it is open to every ticket

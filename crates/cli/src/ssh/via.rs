@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -111,24 +111,41 @@ pub fn find(
 #[derive(Debug)]
 struct Direct {
     found: SocketAddr,
-    /// The one by which it was found.
+    /// The one by which it was found, for the session.
     first: Mutex<Option<TcpStream>>,
+    /// Made while the session opens, for the first stream: a round trip sooner.
+    second: Mutex<Option<JoinHandle<io::Result<TcpStream>>>>,
 }
 
 impl Direct {
     fn find(session: &Session, advertised: Option<&str>) -> io::Result<Self> {
         let socket = connect_to_one(&session.candidates(advertised), PATIENCE)?;
-        Ok(Self { found: socket.peer_addr()?, first: Mutex::new(Some(socket)) })
+        let found = socket.peer_addr()?;
+        let second = thread::spawn(move || TcpStream::connect_timeout(&found, PATIENCE));
+        Ok(Self { found, first: Mutex::new(Some(socket)), second: Mutex::new(Some(second)) })
+    }
+
+    /// One that was made ahead, unless the endpoint has tired of it.
+    fn ahead(&self) -> Option<TcpStream> {
+        if let Some(first) = self.first.lock().expect("not poisoned").take() {
+            return Some(first);
+        }
+        let second = self.second.lock().expect("not poisoned").take()?;
+        second.join().ok()?.ok().filter(is_silent)
     }
 }
 
 impl Carrier for Direct {
     fn connection(&self, patience: Duration) -> io::Result<TcpStream> {
-        match self.first.lock().expect("not poisoned").take() {
-            Some(socket) => Ok(socket),
-            None => TcpStream::connect_timeout(&self.found, patience),
-        }
+        self.ahead().map_or_else(|| TcpStream::connect_timeout(&self.found, patience), Ok)
     }
+}
+
+/// Whether the connection is open and nothing has come on it.
+fn is_silent(socket: &TcpStream) -> bool {
+    let heard = socket.set_nonblocking(true).and_then(|()| socket.peek(&mut [0]));
+    let is_open = heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    is_open && socket.set_nonblocking(false).is_ok()
 }
 
 /// Connections that the endpoint makes to us.

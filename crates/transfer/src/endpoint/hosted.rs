@@ -20,7 +20,7 @@ use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
-use crate::pipeline::send::Sender;
+use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
 use crate::selection::{Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
@@ -222,9 +222,8 @@ fn answer(
                 told.push(Message::Roots(source.roots()));
             }
             let share = &account.share;
-            let patience = run.map(|(_, stall)| stall);
-            let make =
-                || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, patience));
+            let peer = Peer::of(*version, run.map(|(_, stall)| stall));
+            let make = || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, peer));
             serve(endpoint, (outbox, inbox, *version), &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {

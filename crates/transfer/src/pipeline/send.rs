@@ -27,7 +27,7 @@ use crate::sys::thread;
 use crate::terms::{Purpose, Terms};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::Message;
+use crate::wire::message::{Message, RUN_SINCE, longest_path};
 use crate::wire::session::Outbox;
 
 mod comparing;
@@ -94,6 +94,15 @@ pub struct Sent {
     length: u32,
 }
 
+/// What the receiver understands.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it cannot be.
+    pub patience: Option<Duration>,
+    /// Longest path that may be offered to it.
+    pub longest_path: usize,
+}
+
 /// The sending end of one transfer.
 #[derive(Debug)]
 pub struct Sender {
@@ -131,8 +140,7 @@ struct SenderState {
     stopped: AtomicBool,
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
-    /// How long a stream may leave everything unconfirmed; `None` if the receiver cannot be asked about it.
-    patience: Option<Duration>,
+    peer: Peer,
 }
 
 #[derive(Debug, Default)]
@@ -151,9 +159,15 @@ struct Pending {
 
 tidegate_contract::opaque!(SenderState);
 
+impl Peer {
+    /// A receiver of this protocol version, and how long a stream of its may be silent.
+    pub fn of(version: u16, stall: Option<Duration>) -> Self {
+        Self { patience: stall.filter(|_| version >= RUN_SINCE), longest_path: longest_path(version) }
+    }
+}
+
 impl Sender {
-    /// Starts listing and offering; nothing is read before workers are allowed. The receiver is asked about streams
-    /// that leave everything unconfirmed for `patience`, if it knows the answer.
+    /// Starts listing and offering; nothing is read before workers are allowed.
     pub fn start(
         source: Box<dyn Source>,
         terms: Terms,
@@ -161,7 +175,7 @@ impl Sender {
         dialer: Option<Dialer>,
         ledger: Arc<Ledger>,
         share: &Share,
-        patience: Option<Duration>,
+        peer: Peer,
     ) -> Self {
         let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
@@ -185,7 +199,7 @@ impl Sender {
             decided: Mutex::default(),
             stopped: AtomicBool::new(false),
             threads: Arc::clone(&share.threads),
-            patience,
+            peer,
             terms,
         });
         let most = shared.terms.max_workers;
@@ -243,7 +257,7 @@ impl Sender {
     pub fn check_streams(&self) {
         self.shared.settle();
         self.shared.data_streams.shorten_queues();
-        if let Some(patience) = self.shared.patience {
+        if let Some(patience) = self.shared.peer.patience {
             let streams = self.shared.data_streams.overdue(patience);
             if !streams.is_empty() {
                 tracing::debug!("nothing is confirmed of streams {streams:?}");

@@ -7,7 +7,7 @@ use std::ops::Range;
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{is_reserved, split};
+use crate::path::{MAX_PIECE, is_reserved, split};
 use crate::sys::confined::{Root, path_of, stat_trusted};
 use crate::sys::fs::{FileType, fstat};
 use crate::sys::identity::{identity, with_ancestors};
@@ -49,6 +49,10 @@ impl Scope<'_> {
     /// Goes along `path`, which was checked to be relative and without dots; a trailing slash stays.
     pub fn reach(&self, path: &[u8]) -> Result<Reached> {
         let failed = |error| Error::io("reach", path, error);
+        // Each directory on the way is looked at from the top.
+        if path.len() > MAX_PIECE {
+            return Err(failed(Errno::NAMETOOLONG));
+        }
         let mut reached =
             Reached { base: self.root.dir(b"").map_err(failed)?, rest: path.to_vec(), by_link: false };
         for _ in 0..MAX_LINKS {

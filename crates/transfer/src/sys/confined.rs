@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::path::is_reserved;
+use crate::path::{MAX_PIECE, is_reserved, split};
 
 /// A directory as the root that paths are resolved beneath.
 #[derive(Debug)]
@@ -39,18 +39,41 @@ impl Root {
             Err(Errno::NOENT) => {}
             found => return found,
         }
-        let (parent, name) = match path.iter().rposition(|&b| b == b'/') {
-            Some(slash) => (self.make_dir(&path[..slash])?, &path[slash + 1..]),
-            None => (self.dir(b"")?, path),
-        };
-        match mkdirat(&parent.dir, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => parent.dir(name),
+        // As a rule only the last is missing; else from the top, since a peer says how many there are.
+        let (parent, name) = split(path);
+        match self.dir(parent) {
+            Ok(parent) => parent.make_one(name),
+            Err(Errno::NOENT) => {
+                let mut names = path.split(|&b| b == b'/');
+                names.try_fold(self.dir(b"")?, |parent, name| parent.make_one(name))
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Opens `path` beneath the root.
+    /// The directory `name` directly in this one, made if it is missing.
+    fn make_one(&self, name: &[u8]) -> Result<Self, Errno> {
+        match mkdirat(&self.dir, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => self.dir(name),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens `path` beneath the root; one that is longer than the kernel takes at once, a piece after the other.
     pub fn open_beneath(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let mut reached: Option<Self> = None;
+        let mut rest = path;
+        while rest.len() > MAX_PIECE {
+            let slash = rest[..=MAX_PIECE].iter().rposition(|&b| b == b'/').ok_or(Errno::NAMETOOLONG)?;
+            let from = reached.as_ref().unwrap_or(self);
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            reached = Some(from.open_piece(&rest[..slash], flags, Mode::empty())?.into());
+            rest = &rest[slash + 1..];
+        }
+        reached.as_ref().unwrap_or(self).open_piece(rest, flags, mode)
+    }
+
+    fn open_piece(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         loop {
             // EAGAIN: a rename raced with the resolution; the kernel asks to try again.
@@ -75,7 +98,7 @@ impl Root {
     }
 
     /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath and lead to
-    /// nothing that transfers keep for themselves.
+    /// nothing that transfers keep for themselves. Links may lead up again, so the path cannot be taken in pieces.
     pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         loop {
@@ -179,5 +202,24 @@ mod tests {
         assert!(root.make_dir(b"alias/y").is_err());
         assert!(root.make_dir(b"in/a/b/c").is_ok());
         assert!(outer.path().join("root/in/a/b/c").is_dir());
+    }
+    #[test]
+    fn a_path_may_be_longer_than_the_kernel_takes_at_once() {
+        let (_directory, root) = scratch();
+        let name = [b'n'; 200];
+        let long = vec![&name[..]; 100].join(&b'/');
+        root.make_dir(&long).expect("made");
+        let file = [&long[..], b"/file"].concat();
+        root.open_beneath(&file, OFlags::WRONLY | OFlags::CREATE, Mode::RWXU).expect("opened");
+        let halfway = root.dir(&long[..200 * 50 + 49]).expect("the fiftieth");
+        halfway.open_beneath(&file[200 * 50 + 50..], OFlags::RDONLY, Mode::empty()).expect("the same");
+        assert_eq!(root.dir(&[&long[..], b"/.."].concat()).err(), None, "it stays beneath");
+        for bad in [[b"../", &long[..]].concat(), [&[b'x'; MAX_PIECE + 1][..], b"/y"].concat()] {
+            root.dir(&bad).expect_err("it leads out, or is no name");
+        }
+        // A link in any of the pieces is none that is followed.
+        symlink("..", format!("/proc/self/fd/{}/link", halfway.dir.as_raw_fd())).expect("linked");
+        let by_link = [&long[..200 * 50 + 49], b"/link/", &name].concat();
+        assert_eq!(root.dir(&by_link).err(), Some(Errno::LOOP));
     }
 }

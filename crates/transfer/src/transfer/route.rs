@@ -16,7 +16,7 @@ use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
-use crate::pipeline::send::Sender;
+use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
 use crate::selection::{Selection, Taking};
@@ -164,7 +164,6 @@ pub fn push(
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
-    let patience = (version >= RUN_SINCE).then_some(setup.stall);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
     let sender = Sender::start(
@@ -174,7 +173,7 @@ pub fn push(
         Some(dialer),
         Arc::clone(&ledger),
         &setup.share,
-        patience,
+        Peer::of(version, Some(setup.stall)),
     );
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);

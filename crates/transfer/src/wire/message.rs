@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::plan::Planned;
 use crate::selection::{Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
@@ -51,6 +52,14 @@ pub const SELECTION_SINCE: u16 = 9;
 
 /// The version since which it can be asked what a copy would do.
 pub const PLAN_SINCE: u16 = 10;
+
+/// The version since which an entry's path may be longer than the kernel takes at once.
+const LONG_PATHS_SINCE: u16 = 10;
+
+/// The longest path that a peer of this version takes.
+pub(crate) fn longest_path(version: u16) -> usize {
+    if version >= LONG_PATHS_SINCE { MAX_PATH } else { MAX_PIECE }
+}
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Asked, SendFile, SenderState};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
-use crate::offer::{OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
+use crate::offer::{OFFER_BYTES, OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
 use crate::store::{Found, Listed};
 use crate::sys::clock::Instant;
 use crate::sys::sync::Mutex;
@@ -16,23 +16,32 @@ use crate::wire::message::Message;
 impl SenderState {
     pub(super) fn list(&self) {
         let mut next: FileId = 0;
-        let mut batch: Vec<Listed> = Vec::new();
+        let (mut batch, mut bytes) = (Vec::<Listed>::new(), 0);
         let mut last = Instant::now();
         let listed = self.source.list(&mut |found| {
             match found {
+                Found::Entry(Listed { entry, .. })
+                    if entry.path.as_bytes().len() > self.peer.longest_path =>
+                {
+                    let why = format!(
+                        "{} is longer than the {} bytes that the other end's version takes: update it there",
+                        entry.path, self.peer.longest_path
+                    );
+                    self.problem(entry.path.into(), Error::new(ErrorKind::Usage, why));
+                }
                 Found::Entry(listed) => {
+                    bytes += listed.entry.memory();
                     batch.push(listed);
                     // Small batches first, so that the first file starts at once.
-                    if batch.len() >= OFFER_ENTRIES || last.elapsed() > Duration::from_millis(20) {
-                        last = Instant::now();
+                    if batch.len() >= OFFER_ENTRIES
+                        || bytes >= OFFER_BYTES
+                        || last.elapsed() > Duration::from_millis(20)
+                    {
+                        (last, bytes) = (Instant::now(), 0);
                         return self.offer(&mut next, &mut batch);
                     }
                 }
-                Found::Problem(path, error) => {
-                    let told = Message::Problem(path.clone(), error.clone());
-                    self.outbox.send_patiently(&told, || self.stopped.load(Relaxed));
-                    self.ledger.failed(&path, error, false);
-                }
+                Found::Problem(path, error) => self.problem(path, error),
                 Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::text::show(&path)),
             }
             !self.stopped.load(Relaxed)
@@ -47,6 +56,12 @@ impl SenderState {
             self.pending.lock().expect("not poisoned").listed = true;
             self.finish_if_done();
         }
+    }
+
+    /// Says that something cannot even be offered.
+    fn problem(&self, path: Vec<u8>, error: Error) {
+        self.ledger.failed(&path, error.clone(), false);
+        self.outbox.send_patiently(&Message::Problem(path, error), || self.stopped.load(Relaxed));
     }
 
     /// Offers `batch`, waiting for room; `false` once stopped.
@@ -98,5 +113,48 @@ impl SenderState {
         let offer = Message::Offer { first, entries };
         self.outbox.send_patiently(&offer, || self.stopped.load(Relaxed));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+    use crate::pipeline::send::{Peer, Sender};
+    use crate::quota::Share;
+    use crate::store::file_source::FileSource;
+    use crate::sys::confined::Root;
+    use crate::terms::{Links, Terms};
+    use crate::wire::session;
+
+    #[test]
+    fn a_path_that_the_peers_version_does_not_take_is_no_offer_but_a_problem() {
+        let place = tempfile::tempdir().expect("a directory");
+        let tree = place.path().as_os_str().as_bytes();
+        let long = vec![&[b'n'; 200][..]; 30].join(&b'/');
+        Root::open(tree).and_then(|root| root.make_dir(&long)).expect("made");
+        for (version, refused) in [(9, 10), (10, 0)] {
+            let (ours, theirs) = session::pair();
+            let (outbox, _inbox) = session::start(ours, "the peer").expect("started");
+            let (_to_us, from_us) = session::start(theirs, "us").expect("started");
+            let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
+            let (terms, peer) = (Terms::default(), Peer::of(version, None));
+            let ledger = Arc::default();
+            let _sender = Sender::start(Box::new(source), terms, outbox, None, ledger, &Share::own(), peer);
+            let (mut offered, mut problems) = (0, 0);
+            loop {
+                match from_us.receive().expect("a message") {
+                    Message::Offer { entries, .. } => offered += entries.len(),
+                    Message::Problem(path, error) => {
+                        assert!(path.len() > 4095 && error.message.contains("update it there"), "{error}");
+                        problems += 1;
+                    }
+                    Message::Listed => break,
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((offered, problems), (30 - refused, refused), "version {version}");
+        }
     }
 }
