@@ -34,7 +34,7 @@ use tidegate_contract::text::count;
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
 pub use request::{EstimateRequest, Terms, Verify, parse_threshold};
 pub use sampling::SamplingEvent;
-pub use waiting::estimate_and_wait;
+pub use waiting::{estimate_and_wait, signalled};
 
 use answer::{of_a_share, refused};
 use past::{Past, Window};

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use tidegate_transfer::terms::Compare;
 
-use crate::drive::{Job, interrupt_on_signals};
+use crate::caller::Caller;
+use crate::drive::Job;
 use crate::ends::Ends;
 use crate::filters::FilterArgs;
 use crate::output::{OutputArgs, finish};
@@ -50,7 +51,7 @@ pub struct CopyArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CopyArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
     terms.links = args.links.links.into();
     if args.checksum {
@@ -60,10 +61,10 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let memory = args.memory.of(ends.key(&terms, control), control, &state);
-    let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
     setup.stall = args.stall_timeout;
     (setup.selection, setup.taking) = (selection, args.filters.taking());
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
-    finish(Job { memory, ..args.output.job(work, control, title, state) })
+    finish(Job { memory, caller: caller.clone(), ..args.output.job(work, control, title, state) })
 }
