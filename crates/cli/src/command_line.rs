@@ -33,6 +33,7 @@ enum Command {
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(Box<command::verify::VerifyArgs>),
+    Hash(command::hash::HashArgs),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
@@ -81,7 +82,10 @@ impl Command {
     fn is_for_programs(&self) -> bool {
         match self {
             Self::Get(args) => !args.prints(),
-            _ => matches!(self, Self::Copy(_) | Self::Put(_) | Self::Verify(_) | Self::Estimate(_)),
+            _ => matches!(
+                self,
+                Self::Copy(_) | Self::Put(_) | Self::Verify(_) | Self::Hash(_) | Self::Estimate(_)
+            ),
         }
     }
 
@@ -92,6 +96,7 @@ impl Command {
             Self::Put(args) => command::put::run(args, caller),
             Self::Endpoint(args) => command::endpoint::run(args),
             Self::Verify(args) => command::verify::run(args, caller),
+            Self::Hash(args) => command::hash::run(args, caller),
             Self::Clean(args) => command::clean::run(args),
             Self::Remote(args) => command::remote::run(args),
             Self::Ticket(args) => command::ticket::run(args),
@@ -134,6 +139,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         terminal::complain(&exit::in_one_line(&error));
         exit::code_of(&error)
     })
+}
+
+/// The same in a process that goes on afterwards, which gets the exit code's number.
+pub fn main_in_process(words: impl IntoIterator<Item = OsString>) -> u8 {
+    exit::number(main(words))
 }
 
 /// Runs a command for the program behind `caller`.
@@ -194,5 +204,6 @@ fn log(verbose: u8) {
         .with_target(false)
         .compact();
     let filter = asked.unwrap_or_else(|| Targets::new().with_default(level));
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    // A process in which somebody else logs keeps to that.
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }

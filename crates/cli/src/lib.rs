@@ -71,6 +71,7 @@ mod command {
     pub mod explore;
     pub mod generate;
     pub mod get;
+    pub mod hash;
     pub mod history;
     pub mod iperf3;
     pub mod job;
@@ -93,6 +94,6 @@ mod command_line;
 
 mod run;
 
-pub use command_line::main;
+pub use command_line::{main, main_in_process};
 pub use monitor::Progress;
-pub use run::{Outcome, Run};
+pub use run::{Outcome, Run, program_is_at};

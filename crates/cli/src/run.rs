@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::redact;
+use tidegate_service::estimate::Program;
 use tidegate_transfer::error::Error;
 
 use crate::caller::{Caller, Channel};
@@ -85,6 +87,12 @@ impl Run {
     }
 }
 
+/// Says where the program `tidegate` is, for a process whose own program is another one, such as an interpreter: what is
+/// measured and served with programs of ours is begun by that. The first word counts.
+pub fn program_is_at(path: PathBuf) {
+    Program::is_at(path);
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         self.interrupt();
@@ -96,7 +104,8 @@ fn outcome(channel: &Arc<Channel>, words: Vec<OsString>) -> Outcome {
     let words: Vec<OsString> = [OsString::from("tidegate")].into_iter().chain(words).collect();
     let caller = Caller::Program(Arc::clone(channel));
     let ran = catch_unwind(AssertUnwindSafe(|| run_for(&words, &caller)));
-    let ran = ran.unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a thread of the command panicked").into()));
+    let ran =
+        ran.unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a thread of the command panicked").into()));
     let results = channel.results();
     match ran {
         Ok(code) => Outcome { code: exit::number(code), results, refusal: None },

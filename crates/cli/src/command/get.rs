@@ -176,7 +176,12 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes what was named to standard output.
-fn pipe(args: &GetArgs, names: Names, servers: &Arc<dyn Remotes>, caller: &Caller) -> anyhow::Result<ExitCode> {
+fn pipe(
+    args: &GetArgs,
+    names: Names,
+    servers: &Arc<dyn Remotes>,
+    caller: &Caller,
+) -> anyhow::Result<ExitCode> {
     let interrupt = caller.interrupt();
     let here = std::env::current_dir()?;
     let pace = args.control.pace(args.control.optimizer()?.as_ref());
@@ -278,7 +283,12 @@ fn tell(results: &Arc<Mutex<Results>>, caller: &Caller) -> Tell {
 }
 
 /// Writes what is to stand beside the files, prints how it ended, and answers with the exit code.
-fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool, caller: &Caller) -> anyhow::Result<ExitCode> {
+fn finish(
+    mut ended: Ended,
+    results: &Mutex<Results>,
+    json: bool,
+    caller: &Caller,
+) -> anyhow::Result<ExitCode> {
     let mut results = results.lock().expect("not poisoned");
     ended.summary.unchecked = results.unchecked;
     ended.summary.verified &= results.unchecked == 0;

@@ -90,7 +90,12 @@ fn line(record: &Record) -> String {
 }
 
 /// Writes what is known of the runs, and fetches nothing.
-pub fn metadata_only(names: Names, sidecars: Option<Sidecars>, json: bool, caller: &Caller) -> Result<ExitCode> {
+pub fn metadata_only(
+    names: Names,
+    sidecars: Option<Sidecars>,
+    json: bool,
+    caller: &Caller,
+) -> Result<ExitCode> {
     let mut found = Found::default();
     let mut sidecars = sidecars
         .ok_or_else(|| crate::exit::usage("--metadata-only and --no-sidecars leave nothing to do"))?;
