@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ._core import Run, program_is_at
-from .errors import Error, of_exit
+from .errors import ErrorKind, of_exit
 from .results import Progress, TransferResult
 
 Place = str | os.PathLike[str]
@@ -34,7 +34,7 @@ class Cancel(Protocol):
 # How often progress is told, and a signal or a cancellation heard of, in seconds.
 _INTERVAL = 0.1
 
-# What arrives in the end is a summary by which a script knows how it ended.
+# What the command would tell people on standard error.
 _LOG = logging.getLogger("tidegate")
 
 
@@ -127,14 +127,14 @@ def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]
         result = TransferResult.of_json(summary)
         first = result.failures[0] if result.failures else None
         message = result.error or (first.message if first else said[-1] if said else "it failed")
-        kind = result.error_kind or (first.kind if first else "io")
+        kind: ErrorKind = result.error_kind or (first.kind if first else "io")
         raise of_exit(code, message, kind, result)
     message = summary.get("error") or (said[-1] if said else "it failed")
     raise of_exit(code, message, _KIND_OF_CODE.get(code, "io"))
 
 
 # What an error is of that says no more than its exit code.
-_KIND_OF_CODE = {2: "usage", 3: "not_found", 4: "no_space", 5: "denied", 130: "interrupted"}
+_KIND_OF_CODE: dict[int, ErrorKind] = {2: "usage", 3: "not_found", 4: "no_space", 5: "denied", 130: "interrupted"}
 
 
 @cache
@@ -148,12 +148,9 @@ def _say_where_the_program_is() -> None:
 def program() -> Path | None:
     """Where the program `tidegate` of this package is."""
     called = Path(sys.argv[0]) if sys.argv else Path()
-    scripts = [Path(sysconfig.get_path("scripts", scheme)) for scheme in (None, sysconfig.get_preferred_scheme("user")) if scheme] 
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
     places = [called] if called.name == "tidegate" else []
-    places += [Path(sysconfig.get_path("scripts")) / "tidegate", *(scripts_of / "tidegate" for scripts_of in scripts)]
-    found = next((place.resolve() for place in places if os.access(place, os.X_OK) and place.is_file()), None)
+    places += [Path(sysconfig.get_path("scripts", scheme)) / "tidegate" for scheme in schemes]
+    found = next((place.resolve() for place in places if place.is_file() and os.access(place, os.X_OK)), None)
     on_path = shutil.which("tidegate")
     return found or (Path(on_path) if on_path else None)
-
-
-__all__ = ["Cancel", "Error", "Place", "ProgressCallback", "program", "run", "run_async", "words"]
