@@ -134,7 +134,7 @@ class GetOptions(TypedDict, total=False):
     protocol: str
     layout: str
     name: str
-    fields: str
+    fields: str | Sequence[str]
     api_key: str
     email: str
     ena_url: str
@@ -145,7 +145,7 @@ class GetOptions(TypedDict, total=False):
     base_url: str
     samplesheet: str
     no_sidecars: bool
-    max_connections: int
+    max_connections: int | Sequence[int]
     limit_rate: str
     limit_network: str
     limit_write: str
@@ -153,7 +153,7 @@ class GetOptions(TypedDict, total=False):
     retry_for: str | timedelta
     timeout: str | timedelta
     no_verify: bool
-    checksum: str
+    checksum: str | Sequence[str]
     ca: str | PathLike[str]
     allow_downgrade: bool
     allow_pages: bool

@@ -48,7 +48,7 @@ def words(command: str, options: Mapping[str, Any], places: Sequence[Place]) -> 
                 said.append(option)
             elif one is not None and one is not False:
                 said.append(f"{option}={_text(one)}")
-    return [*said, "--", *map(os.fspath, places)]
+    return [*said, "--", *(os.fspath(place) for place in places)]
 
 
 def _text(value: object) -> str:
@@ -116,8 +116,7 @@ def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]
     code, lines, refusal = outcome
     told: list[dict[str, Any]] = [json.loads(line) for line in lines]
     if refusal is not None:
-        kind, message = refusal
-        raise of_exit(code, message, kind)
+        raise of_exit(code, refusal[1], refusal[0])
     if code == 0:
         _tell(running, progress)
         return told
@@ -127,8 +126,7 @@ def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]
         result = TransferResult.of_json(summary)
         first = result.failures[0] if result.failures else None
         message = result.error or (first.message if first else said[-1] if said else "it failed")
-        kind: ErrorKind = result.error_kind or (first.kind if first else "io")
-        raise of_exit(code, message, kind, result)
+        raise of_exit(code, message, result.error_kind or (first.kind if first else "io"), result)
     message = summary.get("error") or (said[-1] if said else "it failed")
     raise of_exit(code, message, _KIND_OF_CODE.get(code, "io"))
 
