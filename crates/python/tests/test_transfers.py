@@ -85,6 +85,7 @@ class SyncTest(TransferTest):
             (lambda: tidegate.copy(self.data, "s3://bucket/x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.get("-", self.home / "x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.get(self.data.as_uri(), self.home, pipe=True), tidegate.UsageError, "usage"),
+            (lambda: tidegate.get(self.data.as_uri(), self.home, dry_run=True), tidegate.UsageError, "usage"),
             (lambda: tidegate.put(self.data, "ftp://localhost/x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.estimate(self.home, "nowhere:/x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.hash(self.home), tidegate.UsageError, "usage"),

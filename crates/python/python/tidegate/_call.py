@@ -16,12 +16,24 @@ Told = list[dict[str, Any]]
 _JSON = {"json": True}
 
 
+# Options with which a command lists something, and moves nothing that a result could tell of.
+_LISTS = ("dry_run", "metadata_only")
+
+
+def _moving(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call that tells how a transfer ended."""
+    for name in _LISTS:
+        if options.get(name):
+            raise UsageError(f"{name} is for the command: it gives a list, and not how a transfer ended", "usage")
+    return {**options, **_JSON, "quiet": True}
+
+
 def _places(source: Place | Iterable[Place]) -> list[Place]:
     return [source] if isinstance(source, (str, os.PathLike)) else list(source)
 
 
 def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("copy", {**options, **_JSON, "quiet": True}, [*_places(source), destination])
+    return words("copy", _moving(options), [*_places(source), destination])
 
 
 def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
@@ -32,11 +44,11 @@ def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]
     named = [names] if isinstance(names, str) else list(names)
     if "-" in named:
         raise UsageError("'-' is standard input, which is this program's own: hand over what it lists", "usage")
-    return words("get", {**options, **_JSON, "quiet": True, "outdir": directory}, named)
+    return words("get", _moving(options) | {"outdir": directory}, named)
 
 
 def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> list[str]:
-    return words("put", {**options, **_JSON, "quiet": True}, [*_places(source), destination])
+    return words("put", _moving(options), [*_places(source), destination])
 
 
 def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> list[str]:
